@@ -1,5 +1,7 @@
 //! Files that runs make.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use weft_core::id::FileId;
@@ -15,6 +17,11 @@ const ID_BYTES: usize = 16;
 /// What keeping it fails with.
 pub async fn keep(ctx: &NodeContext, (name, mime_type): (&str, &str), bytes: Bytes) -> Result<StoredFile> {
     let name = plain_name(name);
+    // A file is kept, and read by others: no secret goes into a text.
+    let bytes = match std::str::from_utf8(&bytes).map(|text| ctx.run.masks.text(text)) {
+        Ok(Cow::Owned(masked)) => Bytes::from(masked),
+        Ok(Cow::Borrowed(_)) | Err(_) => bytes,
+    };
     // It follows from the work, so that doing the work again keeps one file.
     let mut hash = Sha256::new();
     for part in [ctx.call_key().as_bytes(), name.as_bytes()] {

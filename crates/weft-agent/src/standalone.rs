@@ -21,6 +21,7 @@ use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::mailer::NoMailer;
 use weft_core::seam::memories::NoMemories;
 use weft_core::seam::sandbox::NoSandbox;
+use weft_core::seam::secrets::NoSecrets;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{Clock, Http, Seams};
@@ -45,6 +46,7 @@ pub(crate) fn seams() -> Seams {
         browser: Arc::new(NoBrowser),
         reader: Arc::new(NoReader),
         mailer: Arc::new(NoMailer),
+        secrets: Arc::new(NoSecrets),
         clock: Arc::new(WallClock(Instant::now())),
     }
 }

@@ -4,7 +4,9 @@ mod dataset;
 mod eval;
 mod runs;
 mod schedule;
+mod secret;
 mod tasks;
+mod templates;
 mod token;
 
 use std::net::SocketAddr;
@@ -22,7 +24,9 @@ pub use self::runs::{
     RunsShowArgs,
 };
 pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
+pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
+pub use self::templates::{NewArgs, TemplatesArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 
 /// Runs agent canvases: checks them, runs them, serves them.
@@ -95,6 +99,16 @@ pub enum Command {
     },
     /// Let ./weft.toml start programs, choose addresses and widen what is allowed
     Trust(TrustArgs),
+    /// List the canvases to begin with
+    Templates(TemplatesArgs),
+    /// Make a folder with a canvas to begin with
+    New(NewArgs),
+    /// Put, list and remove the secrets that canvases name
+    Secret {
+        /// What to do
+        #[command(subcommand)]
+        command: SecretCommand,
+    },
     /// Make, list and revoke the tokens of the HTTP API
     Token {
         #[command(subcommand)]

@@ -23,11 +23,11 @@ pub async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     let app = weft_server::assemble_in_memory(&setup.config)
         .await
         .map_err(|error| Failure::before_running(&error))?;
-    let stored = stored_datasets(setup).await;
+    let stored = Stored { datasets: stored_datasets(setup).await, secrets: stored_secrets(setup).await };
     let mut reports = Vec::with_capacity(args.files.len());
     let mut worst = Exit::Done;
     for path in &args.files {
-        match check(path, &app, setup, stored.as_deref()) {
+        match check(path, &app, setup, &stored) {
             Ok(checked) => {
                 if checked.problems.iter().any(|problem| args.strict || problem.is_error()) {
                     worst = Exit::Usage;
@@ -57,6 +57,23 @@ struct Checked {
     problems: Vec<Problem>,
 }
 
+/// What a run here would find; `None` where the store cannot say.
+struct Stored {
+    datasets: Option<Vec<String>>,
+    secrets: Option<Vec<String>>,
+}
+
+/// The names of the secrets; `None` when the store cannot say.
+async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
+    match weft_server::secret_names(&setup.config, &local::tenant()).await {
+        Ok(names) => Some(names),
+        Err(error) => {
+            Notes::line(format!("note: secrets are not checked: {}", error.full()));
+            None
+        }
+    }
+}
+
 /// The datasets that a run here would find; `None` when the store cannot say.
 async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
     match weft_server::dataset_names(&setup.config, &local::tenant()).await {
@@ -68,11 +85,13 @@ async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
     }
 }
 
-fn check(path: &Path, app: &App, setup: &Setup, stored: Option<&[String]>) -> Outcome<Checked> {
+fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<Checked> {
     let document = Document::read(path)?;
     let beside = documents::dataset_beside(path);
-    let datasets: Option<Vec<String>> = stored.map(|stored| stored.iter().cloned().chain(beside).collect());
-    let problems = match compile_with(&document, app, setup, (Measuring::No, datasets.as_deref())) {
+    let datasets = stored.datasets.clone();
+    let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
+    let stored = Stored { datasets, secrets: stored.secrets.clone() };
+    let problems = match compile_with(&document, app, setup, (Measuring::No, &stored)) {
         Ok(compiled) => compiled.warnings,
         Err(problems) => problems,
     };
@@ -120,14 +139,14 @@ pub fn compile(
     setup: &Setup,
     measuring: Measuring,
 ) -> Result<Compiled, Vec<Problem>> {
-    compile_with(document, app, setup, (measuring, None))
+    compile_with(document, app, setup, (measuring, &Stored { datasets: None, secrets: None }))
 }
 
 fn compile_with(
     document: &Document,
     app: &App,
     setup: &Setup,
-    (measuring, datasets): (Measuring, Option<&[String]>),
+    (measuring, stored): (Measuring, &Stored),
 ) -> Result<Compiled, Vec<Problem>> {
     let canvas = weft_dsl::load(&document.bytes)?;
     let models = |llm_id: &str| can_be_asked(llm_id, app);
@@ -138,7 +157,8 @@ fn compile_with(
         models: Some(&models),
         no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
-        datasets,
+        datasets: stored.datasets.as_deref(),
+        secrets: stored.secrets.as_deref(),
         measuring: measuring == Measuring::Yes,
     };
     weft_dsl::compile(&canvas, &app.catalog, &options)

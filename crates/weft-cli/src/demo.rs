@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weft_core::TurnInput;
+use weft_server::templates::template;
 
 use crate::args::DemoArgs;
 use crate::document::Document;
@@ -18,30 +19,10 @@ use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::sources;
 
-/// The canvas.
-const CANVAS: &str = include_str!("../../../canvases/customer_service/canvas.json");
+/// The template that it shows, and the dataset that its canvas searches.
+const TEMPLATE: &str = "customer_service";
 /// Where it is in the repository.
 const CANVAS_PATH: &str = "canvases/customer_service/canvas.json";
-/// The dataset that the canvas searches.
-const DATASET: &str = "customer_service";
-
-macro_rules! documents {
-    ($($name:literal),+ $(,)?) => {
-        [$(($name, include_str!(concat!("../../../canvases/customer_service/documents/", $name)))),+]
-    };
-}
-
-/// What there is to search.
-const DOCUMENTS: [(&str, &str); 8] = documents![
-    "alder_manual.md",
-    "finch_manual.md",
-    "payment.md",
-    "privacy.md",
-    "returns.md",
-    "shipping.md",
-    "warranty.md",
-    "workshop.md",
-];
 
 /// What is asked when nobody asks anything.
 const QUESTIONS: [&str; 3] = [
@@ -58,14 +39,16 @@ pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let app = weft_server::assemble_in_memory(&setup.config)
         .await
         .map_err(|error| Failure::before_running(&error))?;
-    let shipped = DOCUMENTS.iter().map(|(name, text)| ((*name).to_owned(), ready(Ok((*text).into()))));
-    documents::add(&app, DATASET, shipped).await?;
-    let document = Document { path: PathBuf::from(CANVAS_PATH), bytes: CANVAS.as_bytes().to_vec() };
+    let shown = template(TEMPLATE).ok_or_else(|| Failure::failed("the template of the demo is missing"))?;
+    let shipped =
+        shown.documents.iter().map(|(name, bytes)| ((*name).to_owned(), ready(Ok((*bytes).into()))));
+    documents::add(&app, TEMPLATE, shipped).await?;
+    let document = Document { path: PathBuf::from(CANVAS_PATH), bytes: shown.dsl.as_bytes().to_vec() };
     let opened = local::store(app, setup, &document).await?;
     Notes::line(format!(
         "A bicycle shop's customer service answers from {} documents. {}\n\
          Another model: --model NAME, with a key in the environment or an entry in weft.toml.",
-        DOCUMENTS.len(),
+        shown.documents.len(),
         setup.model
     ));
     let questions = match &args.question {
@@ -93,20 +76,4 @@ async fn ask(opened: &Opened, question: &str) -> Outcome {
     let answer = follow(handle, Show::Answer, &mut data, &mut Progress::for_people()).await?;
     data.text(&sources::lines(&answer.cited))?;
     Ok(conclude(&answer, String::new))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_document_of_the_sample_is_shipped() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../canvases/customer_service/documents");
-        let mut on_disk: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        on_disk.sort();
-        assert_eq!(on_disk, DOCUMENTS.map(|(name, _)| name));
-    }
 }

@@ -30,6 +30,7 @@ mod run;
 mod runs;
 mod schedule;
 mod screen;
+mod secret;
 mod serve;
 mod settings;
 mod settings_page;
@@ -37,6 +38,7 @@ mod setup;
 mod sources;
 mod spending;
 mod tasks;
+mod templates;
 mod token;
 mod trust;
 mod unheard;
@@ -192,6 +194,11 @@ async fn command(cli: &Cli) -> Outcome {
         }
         Command::Trust(args) => trust::run(args, &environment).await,
         Command::Backup(args) => backup::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Templates(args) => templates::list(args),
+        Command::New(args) => templates::new(args),
+        Command::Secret { command } => {
+            secret::run(command, &Setup::without_models(&environment, &flags)?).await
+        }
         Command::Token { command } => {
             token::run(command, &Setup::without_models(&environment, &flags)?).await
         }

@@ -30,7 +30,11 @@ pub async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
     done
 }
 
-fn tenant(name: &str) -> Outcome<TenantId> {
+/// A tenant by its name.
+///
+/// # Errors
+/// When it cannot be one.
+pub fn tenant(name: &str) -> Outcome<TenantId> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(Failure::usage("the name of a tenant must be one line and not empty"));
     }

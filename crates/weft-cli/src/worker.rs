@@ -26,7 +26,7 @@ pub async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
         config.worker.concurrency
     ));
     let grace = Duration::from_secs(config.limits.shutdown_seconds);
-    weft_server::work(app, config.worker, grace, stopped()).await?;
+    Box::pin(weft_server::work(app, config.worker, grace, stopped())).await?;
     Notes::line("Stopped.");
     Ok(Exit::Done)
 }

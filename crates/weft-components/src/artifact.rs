@@ -16,12 +16,27 @@ use weft_core::{Error, Json, NodeContext, Result};
 /// What making or keeping it fails with.
 pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
     let name = with_ending(name, request.format);
+    let masked = without_secrets(ctx, request)?;
+    let request = masked.as_ref().unwrap_or(request);
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
         let bytes = ctx.run.seams.documents.write(request).await?;
         run_files::keep(ctx, (&name, request.format.mime_type()), bytes).await
     };
     Ok(ctx.effect_asking(("file", Delivery::Idempotent), question, work).await?.0)
+}
+
+/// The same without secrets, if it has any: a file is kept, and read by others.
+fn without_secrets(ctx: &NodeContext, request: &WriteRequest) -> Result<Option<WriteRequest>> {
+    let masks = &ctx.run.masks;
+    if masks.is_empty() {
+        return Ok(None);
+    }
+    let unwritable = |cause| Error::internal("cannot look for secrets in the document").because(cause);
+    let content = serde_json::to_value(&request.content).map_err(unwritable)?;
+    let Some(content) = masks.json(&content) else { return Ok(None) };
+    let content = serde_json::from_value(content).map_err(unwritable)?;
+    Ok(Some(WriteRequest { content, ..request.clone() }))
 }
 
 /// A name with the ending of a format.

@@ -10,21 +10,32 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::Map;
 
 use crate::seam::chat_model::ChatRequest;
+use crate::seam::secrets;
 use crate::value::Json;
 
 /// What people and models read in place of a secret.
 pub const MASK: &str = "***";
 /// Bytes that a secret has at least to be looked for in texts: `on` or `de` stand in any.
-const LENGTH_MIN: usize = 5;
+pub const LENGTH_MIN: usize = 5;
 /// Secrets of one run, at most.
 const SECRETS_MAX: usize = 1_000;
 /// How a mark begins and ends. The characters are for private use, so that no text holds them by chance.
 const OPEN: &str = "\u{f8fe}weft-secret:";
 const CLOSE: char = '\u{f8ff}';
+/// Its first character.
+const OPENS: char = '\u{f8fe}';
 
 /// The secrets of one run. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Masks(Arc<RwLock<Vec<Hidden>>>);
+pub struct Masks(Arc<RwLock<Hiding>>);
+
+/// What is hidden.
+#[derive(Debug, Default)]
+struct Hiding {
+    hidden: Vec<Hidden>,
+    /// There may be secrets to come, or such that there are not: no text may look like the mark of one.
+    expects: bool,
+}
 
 #[derive(Clone)]
 struct Hidden {
@@ -39,9 +50,38 @@ const ENCODED: char = '%';
 /// none, those of `encodeURIComponent`, those of a query as browsers write one. Forms write a blank as `+`.
 const KEPT: [&str; 4] = ["-._~", "-_.!~*'()", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "*-._+"];
 
-/// A value as it may stand in an address, in one of the ways of [`KEPT`].
+/// A text as it stands within JSON, and how that may be done.
+const WITHIN_JSON: [fn(&str) -> Option<String>; 3] = [
+    in_json,
+    |value| Some(ascii(&in_json(value)?)),
+    // In JSON that is a text of JSON, as those answer who say what they were asked.
+    |value| in_json(&in_json(value)?),
+];
+
+fn in_json(value: &str) -> Option<String> {
+    let text = serde_json::to_string(value).ok()?;
+    Some(text.get(1..text.len() - 1)?.to_owned())
+}
+
+/// Everything beyond ASCII by its number, as many programs write JSON.
+fn ascii(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut units = [0; 2];
+    for c in text.chars() {
+        match c.is_ascii() {
+            true => written.push(c),
+            false => c.encode_utf16(&mut units).iter().for_each(|unit| written += &format!("\\u{unit:04x}")),
+        }
+    }
+    written
+}
+
+/// In how many ways a value may be written.
+const WAYS: usize = KEPT.len() + WITHIN_JSON.len();
+
+/// A value as it may stand in an address or within JSON.
 fn encoded(value: &str, way: usize) -> Option<String> {
-    let kept = KEPT.get(way)?;
+    let Some(kept) = KEPT.get(way) else { return WITHIN_JSON.get(way - KEPT.len())?(value) };
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
         match byte {
@@ -79,14 +119,15 @@ impl Masks {
         if found.is_empty() {
             return;
         }
-        let mut hidden = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut hiding = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let hidden = &mut hiding.hidden;
         for (name, value) in found {
-            let forms = (0..KEPT.len())
-                .filter_map(|way| Some((format!("{ENCODED}{way}{name}"), encoded(&value, way)?)));
+            let forms =
+                (0..WAYS).filter_map(|way| Some((format!("{ENCODED}{way}{name}"), encoded(&value, way)?)));
             let forms: Vec<_> = forms.collect();
             for (name, value) in std::iter::once((name, value)).chain(forms) {
                 let known = hidden.iter().any(|one| *one.value == *value);
-                if !known && hidden.len() < SECRETS_MAX * (1 + KEPT.len()) {
+                if !known && hidden.len() < SECRETS_MAX * (1 + WAYS) {
                     hidden.push(Hidden { name: name.into(), value: value.into() });
                 }
             }
@@ -95,14 +136,20 @@ impl Masks {
         hidden.sort_by_key(|one| std::cmp::Reverse(one.value.len()));
     }
 
+    /// From now on nobody's text may look like a mark, also while there is nothing to hide.
+    pub fn expect(&self) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).expects = true;
+    }
+
     /// Whether there is nothing to hide.
     pub fn is_empty(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        let hiding = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        hiding.hidden.is_empty() && !hiding.expects
     }
 
     /// A text as it may be shown.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.replaced(text, |_| Cow::Borrowed(MASK))
+        self.replaced(text, |_| Some(Cow::Borrowed(MASK)))
     }
 
     /// A value as it may be shown; `None` when it may be shown as it is.
@@ -133,12 +180,7 @@ impl Masks {
             return None;
         }
         let mut value = value.clone();
-        let seal = |text: &str| owned(self.replaced(text, |name| Cow::Owned(format!("{OPEN}{name}{CLOSE}"))));
-        // Nobody else's text may look like a mark.
-        let seal = |text: &str| match text.contains(OPEN) {
-            true => Some(seal(&text.replace(OPEN, "")).unwrap_or_else(|| text.replace(OPEN, ""))),
-            false => seal(text),
-        };
+        let seal = |text: &str| self.marked(text, |_| true);
         let Json::Object(members) = &mut value else { return None };
         let mut changed = false;
         for (_, member) in members.iter_mut().filter(|(name, _)| !outer.contains(&name.as_str())) {
@@ -147,12 +189,38 @@ impl Masks {
         changed.then_some(value)
     }
 
-    fn replaced<'a>(&self, text: &'a str, by: impl Fn(&str) -> Cow<'static, str>) -> Cow<'a, str> {
-        let hidden = self.0.read().unwrap_or_else(PoisonError::into_inner);
+    /// Puts marks in the place of the values of `{secret.NAME}` in something that is stored outside of a journal.
+    /// Variables, which are stored there themselves, stay what they are. See [`open`].
+    pub fn seal_named(&self, value: &mut Json) {
+        let stored_elsewhere = |name: &str| {
+            let form = name.strip_prefix(ENCODED);
+            form.map_or(name, |form| form.trim_start_matches(|c: char| c.is_ascii_digit()))
+                .starts_with(secrets::PREFIX)
+        };
+        change(value, &|text| self.marked(text, stored_elsewhere));
+    }
+
+    /// A text with marks in the place of some secrets, if that changes it.
+    fn marked(&self, text: &str, which: impl Fn(&str) -> bool) -> Option<String> {
+        let mark = |name: &str| which(name).then(|| Cow::Owned(format!("{OPEN}{name}{CLOSE}")));
+        // Nobody else's text may look like a mark, nor what is left of it.
+        let plain = match text.contains(OPEN) {
+            true => Cow::Owned(text.replace(OPEN, "").replace(OPENS, "")),
+            false => Cow::Borrowed(text),
+        };
+        match owned(self.replaced(&plain, mark)) {
+            Some(marked) => Some(marked),
+            None => owned(plain),
+        }
+    }
+
+    fn replaced<'a>(&self, text: &'a str, by: impl Fn(&str) -> Option<Cow<'static, str>>) -> Cow<'a, str> {
+        let hiding = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut text = Cow::Borrowed(text);
-        for Hidden { name, value } in hidden.iter() {
+        for Hidden { name, value } in &hiding.hidden {
             if text.contains(&**value)
-                && let Some(masked) = replaced(&text, value, &by(name))
+                && let Some(by) = by(name)
+                && let Some(masked) = replaced(&text, value, &by)
             {
                 text = Cow::Owned(masked);
             }
@@ -237,6 +305,12 @@ pub fn shown(stored: &str) -> Cow<'_, str> {
     }
 }
 
+/// Puts secrets back in the place of their marks, in every text of a stored value. What `value` does not know stays
+/// masked.
+pub fn open(stored: &mut Json, value: impl Fn(&str) -> Option<String>) {
+    change(stored, &|text| is_sealed(text).then(|| without_marks(text, |name| named(name, &value))));
+}
+
 /// A stored JSON text as a run goes on with it. `value` gives a secret by its name; what it does not know
 /// stays masked.
 pub fn opened<'a>(stored: &'a str, value: impl Fn(&str) -> Option<String>) -> Cow<'a, str> {
@@ -300,6 +374,36 @@ mod tests {
         // A mark that somebody writes themselves is none.
         assert!(!read(opened(&sealed, value))["b"].as_str().unwrap().contains("cret"));
         assert_eq!(opened("plain", |_| None), "plain");
+    }
+
+    #[test]
+    fn what_a_session_keeps_leads_back_to_named_secrets_and_to_nothing_else() {
+        let masks = Masks::default();
+        masks.add("secret.key", &json!("s\"cret 1"));
+        masks.add("env.token", &json!("token-1"));
+        let forged = format!("{OPEN}secret.key{CLOSE}");
+        let halves = format!("\u{f8fe}we{OPEN}ft-secret:secret.key{CLOSE}");
+        let state = json!({"a": ["s\"cret 1", "s%22cret%201", r#"{"x":"s\"cret 1"}"#, r#""{\"x\":\"s\\\"cret 1\"}""#], "env.token": "token-1",
+            "b": forged, "c": halves});
+        let mut kept = state.clone();
+        masks.seal_named(&mut kept);
+        let text = kept.to_string();
+        assert!(!text.contains("cret 1") && !text.contains("cret%") && text.contains("token-1"), "{text}");
+        open(&mut kept, |name| (name == "secret.key").then(|| "s\"cret 1".to_owned()));
+        assert_eq!((&kept["a"], &kept["env.token"]), (&state["a"], &state["env.token"]));
+        assert!(
+            !kept["b"].to_string().contains("cret 1") && !kept["c"].to_string().contains("cret 1"),
+            "{kept}"
+        );
+    }
+
+    #[test]
+    fn while_secrets_are_expected_nobody_writes_a_mark() {
+        let masks = Masks::default();
+        let record = json!({"input": format!("{OPEN}secret.key{CLOSE}")});
+        assert_eq!(masks.sealed(&record, &[]), None);
+        masks.expect();
+        assert!(!is_sealed(&masks.sealed(&record, &[]).unwrap().to_string()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `{node@output}`: references and the templates that hold them, parsed once.
 //!
 //! ```text
-//! ref        = id "@" path | "sys." name | "env." name | alias
+//! ref        = id "@" path | "sys." name | "env." name | "secret." name | alias
 //! id         = 1*( letter | digit | ":" | "_" | "-" )
 //! path       = 1*( letter | digit | "_" | "." | "-" )
 //! alias      = "item" | "index" | "result"            (inside an Iteration only)
@@ -15,12 +15,13 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::id::ComponentId;
 use crate::rendering::{BoundedText, TextRoom};
+use crate::seam::secrets;
 use crate::value::{self, Json, OrderedMap, Value};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reference {
-    /// A session value: `sys.…` or `env.…`, prefix included.
+    /// A session value: `sys.…` or `env.…`; or a secret of the tenant: `secret.…`. Prefix included.
     Global(Arc<str>),
     /// An output of a component; `path` is the output's name and, after dots, the way into it.
     Output {
@@ -56,7 +57,7 @@ impl Reference {
         if let (Some(item), "item" | "index" | "result") = (names.item, text) {
             return Some(Self::Output { component: item.clone(), path: text.into() });
         }
-        if let Some(name) = text.strip_prefix("sys.").or_else(|| text.strip_prefix("env.")) {
+        if let Some(name) = GLOBALS.iter().find_map(|prefix| text.strip_prefix(prefix)) {
             let plain = !name.is_empty() && name.chars().all(|c| is_name(c) || c == '.' || c == '-');
             return plain.then(|| Self::Global(text.into()));
         }
@@ -83,9 +84,11 @@ impl Reference {
             return None;
         }
         match Self::parse(inner, names)? {
-            // A bare word such as `item` is a reference only in braces.
-            found @ Self::Output { .. } => (inner.len() < text.trim().len()).then_some(found),
-            found @ Self::Global(_) => Some(found),
+            // A bare word such as `item` is a reference only in braces, and so is a secret: `secret.txt` is a file.
+            found if matches!(found, Self::Output { .. }) || found.secret().is_some() => {
+                (inner.len() < text.trim().len()).then_some(found)
+            }
+            found => Some(found),
         }
     }
 
@@ -97,6 +100,14 @@ impl Reference {
         }
     }
 
+    /// The name of the secret that it stands for, if it does.
+    pub fn secret(&self) -> Option<&str> {
+        match self {
+            Self::Global(name) => name.strip_prefix(secrets::PREFIX),
+            Self::Output { .. } => None,
+        }
+    }
+
     /// The component, when it is a component's output.
     pub fn component(&self) -> Option<&ComponentId> {
         match self {
@@ -105,6 +116,9 @@ impl Reference {
         }
     }
 }
+
+/// How references to globals begin.
+const GLOBALS: [&str; 3] = ["sys.", "env.", secrets::PREFIX];
 
 fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
@@ -374,6 +388,7 @@ mod tests {
         check("{iteration:0@generate:1}", &["{iteration:0@generate:1}"]);
         check("{SYS.query} { x } {}", &["{SYS.query} { x } {}"]);
         check("a {\n sys.query}", &["a {\n sys.query}"]);
+        check("Bearer {secret.K-1}", &["Bearer ", "<secret.K-1>"]);
         check("", &[]);
     }
 
@@ -398,6 +413,8 @@ mod tests {
         check("A:x@naïve key", Some("A:x@naïve key"));
         check("me@example.org", None);
         check("plain", None);
+        check("{secret.KEY}", Some("secret.KEY"));
+        check("secret.txt", None);
         check("{A:x@a} and {A:x@b}", None);
     }
 

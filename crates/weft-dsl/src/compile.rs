@@ -43,6 +43,8 @@ pub struct CompileOptions<'a> {
     pub tool_servers: Option<&'a [String]>,
     /// The names and ids of the datasets there are; without it they are not checked.
     pub datasets: Option<&'a [String]>,
+    /// The names of the secrets there are; without it they are not checked.
+    pub secrets: Option<&'a [String]>,
     /// Whether components that only serve for measuring may be used.
     pub measuring: bool,
 }
@@ -55,6 +57,7 @@ impl fmt::Debug for CompileOptions<'_> {
             .field("no_voice", &self.no_voice)
             .field("tool_servers", &self.tool_servers)
             .field("datasets", &self.datasets)
+            .field("secrets", &self.secrets)
             .field("measuring", &self.measuring)
             .finish()
     }
@@ -150,7 +153,8 @@ impl<'a> Compiler<'a> {
         let shape = &built.draft.shape;
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let references: Vec<&Reference> = shape.reads.all().chain(collected).collect();
-        let world = World { canvas: self.canvas, globals: &self.globals };
+        let world =
+            World { canvas: self.canvas, globals: &self.globals, secrets: self.builder.options.secrets };
         let names = self.builder.names(node);
         references::check(world, (node, names), &references, &mut self.suggester, problems);
         texts::check(&self.builder, node, problems);
@@ -179,9 +183,7 @@ impl<'a> Compiler<'a> {
             if let Some(message) = secrets::in_variable(name, &variable.value, names) {
                 let variables = format!("{}/variables", self.canvas.container().pointer());
                 let pointer = join(&join(&variables, name), "value");
-                let help =
-                    "an exported canvas shows it to everyone who gets the file: set it where Weft runs";
-                problems.add(Problem::warning("secret-in-clear", pointer, message).help(help));
+                problems.add(Problem::warning("secret-in-clear", pointer, message).help(secrets::HELP));
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_core::component::{Component, Role, Shape};
+use weft_core::seam::secrets::PREFIX;
 use weft_core::{ComponentId, Json, Reference};
 
 /// Index of a node in [`Plan::nodes`].
@@ -26,12 +27,20 @@ pub struct Plan {
     pub components: Arc<HashSet<ComponentId>>,
     /// What `sys.*` and `env.*` are when a session begins.
     pub globals: serde_json::Map<String, Json>,
-    /// Those of them that are secret: declared as such, or used where only secrets are.
+    /// Those of them that are secret: declared as such, or used where only secrets are. And the secrets of the tenant
+    /// that it names, as `secret.NAME`.
     pub secrets: Vec<Arc<str>>,
     /// The opening words of a session; may be empty.
     pub prologue: String,
     /// Whether documents go through it on their way into a dataset.
     pub is_pipeline: bool,
+}
+
+impl Plan {
+    /// The names of the tenant's secrets that it reads.
+    pub fn secret_names(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().filter_map(|name| name.strip_prefix(PREFIX))
+    }
 }
 
 /// What happens when a node fails.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Map;
 use weft_core::reference::Names;
+use weft_core::seam::secrets;
 use weft_core::{ComponentId, Json, Reference, Template};
 
 use crate::canvas::{Canvas, CanvasNode};
@@ -21,6 +22,8 @@ pub struct World<'a> {
     pub canvas: &'a Canvas,
     /// The globals of a new session.
     pub globals: &'a Map<String, Json>,
+    /// The names of the tenant's secrets, where they are known.
+    pub secrets: Option<&'a [String]>,
 }
 
 /// Reports the references of `node` that lead nowhere.
@@ -50,8 +53,16 @@ pub fn check(
 fn leads_nowhere(world: World<'_>, reference: &Reference) -> bool {
     match reference {
         Reference::Output { component, .. } => !world.canvas.nodes.contains_key(component),
-        Reference::Global(name) => !globals::knows(world.globals, name),
+        Reference::Global(name) => match reference.secret() {
+            Some(secret) => !secrets::is_name(secret) || !is_there(world, secret),
+            None => !globals::knows(world.globals, name),
+        },
     }
+}
+
+/// Whether there is a secret, as far as that is known.
+fn is_there(world: World<'_>, secret: &str) -> bool {
+    world.secrets.is_none_or(|names| names.iter().any(|name| name == secret))
 }
 
 fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &mut Suggester) -> Problem {
@@ -62,6 +73,18 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
                 format!("`{reference}` refers to the component `{component}`, which does not exist");
             Problem::error("unknown-reference", pointer, message)
                 .maybe_help(suggester.did_you_mean(component.as_str(), ids))
+        }
+        Reference::Global(name) if let Some(secret) = reference.secret() => {
+            if !secrets::is_name(secret) {
+                let message = format!("`{name}` cannot be the name of a secret");
+                return Problem::error("unknown-secret", pointer, message)
+                    .help("the name of a secret has letters, digits, `_` and `-`");
+            }
+            let message = format!("there is no secret `{secret}`: what reads it fails");
+            let known = world.secrets.iter().copied().flatten().map(String::as_str);
+            Problem::warning("unknown-secret", pointer, message)
+                .help(format!("put it with `weft secret set {secret}`"))
+                .maybe_help(suggester.did_you_mean(secret, known))
         }
         Reference::Global(name) => {
             let known = world.globals.keys().map(String::as_str);

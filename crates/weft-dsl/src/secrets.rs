@@ -12,8 +12,8 @@ use crate::plan::PlanNode;
 use crate::problem::join;
 
 /// What an author can do about it.
-pub const HELP: &str = "an exported canvas shows it to everyone who gets the file: set it where Weft runs, \
-                        or keep it in a variable and write `{env.NAME}` here";
+pub const HELP: &str = "an exported canvas shows it to everyone who gets the file: put it with `weft secret set NAME` \
+                        and write `{secret.NAME}` here, or set it where Weft runs";
 
 /// How keys of well-known services begin.
 const PREFIXES: [&str; 12] = [
@@ -55,8 +55,8 @@ pub fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String>
     value.as_str().and_then(|text| judge(name, text, names))
 }
 
-/// The names of all globals that are secret: variables that are declared as such, and those whose values go
-/// into headers and the like.
+/// The names of all globals that are secret: variables that are declared as such, those whose values go
+/// into headers and the like, and the secrets of the tenant.
 pub fn globals(variables: &IndexMap<String, Variable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
     let declared = variables.iter().filter(|(_, variable)| variable.is_secret());
     let declared = declared.map(|(name, _)| Arc::from(format!("env.{name}")));
@@ -64,7 +64,10 @@ pub fn globals(variables: &IndexMap<String, Variable>, nodes: &[PlanNode]) -> Ve
         Reference::Global(name) if name.starts_with("env.") => Some(Arc::clone(name)),
         Reference::Global(_) | Reference::Output { .. } => None,
     });
-    let mut names: Vec<Arc<str>> = declared.chain(used).collect();
+    let reads =
+        nodes.iter().flat_map(|node| node.reads.iter().chain(node.alternative_reads.iter().flatten()));
+    let named = reads.filter(|read| read.reference.secret().is_some()).map(|read| Arc::clone(&read.key));
+    let mut names: Vec<Arc<str>> = declared.chain(used).chain(named).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -106,7 +109,8 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
     ))
 }
 
-fn names_a_secret(key: &str) -> bool {
+/// Whether what has this name is a secret.
+pub(crate) fn names_a_secret(key: &str) -> bool {
     const ENDINGS: [&str; 12] = [
         "apikey",
         "authkey",
@@ -127,7 +131,7 @@ fn names_a_secret(key: &str) -> bool {
 }
 
 /// A value of its own: not empty, no reference, no placeholder.
-fn is_literal(text: &str, names: Names<'_>) -> bool {
+pub(crate) fn is_literal(text: &str, names: Names<'_>) -> bool {
     let trimmed = text.trim();
     let filler = trimmed.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'));
     let placeholder = (trimmed.starts_with('<') && trimmed.ends_with('>')) || trimmed.starts_with("${");
@@ -141,12 +145,38 @@ fn key_in(text: &str) -> Option<&'static str> {
         .find(|prefix| text.match_indices(prefix).any(|(at, _)| is_key(text, at, prefix.len())))
 }
 
+/// A text with something else in the place of keys of well-known services, if it holds any.
+pub(crate) fn without_keys(text: &str, by: &str) -> Option<String> {
+    let mut cleaned = String::new();
+    let mut from = 0;
+    while let Some((at, prefix)) = next_key(text, from) {
+        cleaned += &text[from..at];
+        cleaned += by;
+        let body = &text[at + prefix..];
+        from = at + prefix + body.find(|c: char| !of_a_key(c)).unwrap_or(body.len());
+    }
+    (from > 0).then(|| cleaned + &text[from..])
+}
+
+/// Where the first key from a place on begins, and how long its prefix is.
+fn next_key(text: &str, from: usize) -> Option<(usize, usize)> {
+    let found = PREFIXES.into_iter().filter_map(|prefix| {
+        let places = text[from..].match_indices(prefix).map(|(at, _)| from + at);
+        Some((places.into_iter().find(|&at| is_key(text, at, prefix.len()))?, prefix.len()))
+    });
+    found.min()
+}
+
+fn of_a_key(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
 fn is_key(text: &str, at: usize, prefix: usize) -> bool {
     if text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_') {
         return false;
     }
-    let of_a_key = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let body: Vec<char> = text[at + prefix..].chars().take(KEY_LENGTH_MIN * 4).take_while(of_a_key).collect();
+    let body = text[at + prefix..].chars().take(KEY_LENGTH_MIN * 4).take_while(|c| of_a_key(*c));
+    let body: Vec<char> = body.collect();
     // A key is long and mixes; `sk-learn-compatible-estimators` is prose.
     body.len() >= KEY_LENGTH_MIN && body.iter().any(char::is_ascii_digit)
 }

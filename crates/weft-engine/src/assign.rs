@@ -191,6 +191,9 @@ impl Work<'_> {
     /// The whole value that a reference leads to or into, and the rest of the way.
     fn root<'r>(&self, reference: &'r Reference) -> Result<(Root, &'r str)> {
         match reference {
+            Reference::Global(_) if reference.secret().is_some() => {
+                Err(Error::invalid("a canvas cannot change a secret"))
+            }
             Reference::Global(name) => Ok(self.global(name)),
             Reference::Output { component, path } => {
                 let Some(&node) = self.machine.plan.by_id.get(component) else {

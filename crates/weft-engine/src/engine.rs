@@ -11,6 +11,7 @@ mod owner;
 mod pick_up;
 mod rebuild;
 mod replay;
+mod sealed;
 mod trial;
 mod turn;
 mod used;
@@ -27,7 +28,7 @@ use weft_core::context::{HistoryMessage, RunContext};
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore};
-use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TurnInput};
+use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TenantId, TurnInput};
 use weft_dsl::Plan;
 
 use self::accounts::Accounts;
@@ -52,6 +53,7 @@ use crate::machine::{Machine, MachineLimits};
 use crate::pins;
 use crate::recover::Recovered;
 use crate::retrying_store::retrying;
+use crate::secrets::SecretValues;
 use crate::session::{SessionState, date, turns_looked_back};
 use crate::tasks;
 
@@ -164,6 +166,7 @@ struct Beginning {
     around: Option<Arc<Budget>>,
     limits: MachineLimits,
     answers: Answers,
+    secrets: SecretValues,
 }
 
 impl Engine {
@@ -282,7 +285,9 @@ impl Engine {
         history: Vec<HistoryMessage>,
     ) -> Result<(Arc<Feed>, Report, SessionState)> {
         let feed = Feed::whole();
+        let secrets = self.secrets_of(&request.plan, &request.session.tenant).await?;
         let beginning = self.beginning((&request.session, RunId::generate()), 0, None);
+        let beginning = Beginning { secrets, ..beginning };
         let mut prepared = self.assemble(request, state, history, beginning)?;
         prepared.calls = Calls::Unkept;
         let clock = Arc::clone(&self.0.seams.clock);
@@ -328,7 +333,7 @@ impl Engine {
         &self,
         stores: &Stores,
         (id, request): (RunId, StartRun),
-        Session { state, revision, canvas_version, .. }: Session,
+        Session { mut state, revision, canvas_version, .. }: Session,
     ) -> Result<Prepared> {
         // A session without a version takes the one that its turn brings.
         if !canvas_version.is_empty() && canvas_version != request.plan.version {
@@ -337,13 +342,22 @@ impl Engine {
                 Error::new(ErrorKind::Conflict, message).help("compile the version the session names")
             );
         }
+        let secrets = self.secrets_of(&request.plan, &request.session.tenant).await?;
+        if request.plan.secret_names().next().is_some() {
+            secrets.open(&mut state);
+        }
         let state = SessionState::from_json(&state)?;
         let turns = turns_looked_back(&request.plan);
         let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
         let beginning = self.beginning((&request.session, id), revision, around);
-        self.assemble(request, state, history.collect(), beginning)
+        self.assemble(request, state, history.collect(), Beginning { secrets, ..beginning })
+    }
+
+    /// The secrets that a plan names, as they are now.
+    async fn secrets_of(&self, plan: &Plan, tenant: &TenantId) -> Result<SecretValues> {
+        SecretValues::of(plan, (&*self.0.seams.secrets, tenant)).await
     }
 
     fn beginning(
@@ -360,6 +374,7 @@ impl Engine {
             around,
             limits: self.machine_limits(),
             answers: Answers::New,
+            secrets: SecretValues::default(),
         }
     }
 
@@ -372,7 +387,7 @@ impl Engine {
         mut request: StartRun,
         state: SessionState,
         messages: Vec<HistoryMessage>,
-        Beginning { key, revision, now_ms, around, limits, answers: given }: Beginning,
+        Beginning { key, revision, now_ms, around, limits, answers: given, secrets }: Beginning,
     ) -> Result<Prepared> {
         pins::check(&request.plan, &request.input.pins)?;
         if let Some(task) = &request.task {
@@ -385,7 +400,7 @@ impl Engine {
             state.paused.as_deref().cloned().filter(|paused| paused.is_answered_by(&request.input));
         let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
         let history = history::before(messages, question, going_on.as_ref());
-        let (machine, resumes, reply, cited, spent) = match going_on {
+        let (mut machine, resumes, reply, cited, spent) = match going_on {
             Some(paused) => {
                 let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
                 let query = std::mem::replace(&mut request.input.query, paused.input.query.clone());
@@ -418,7 +433,7 @@ impl Engine {
         let session = Budget::new(Holder::Session, self.0.allowances.session, state.spent, around);
         let budget = Budget::new(Holder::Run, self.0.limits.of(&request.plan).budget, spent, Some(session));
         let context = Arc::new(RunContext {
-            masks: crate::values::masks_of(&machine),
+            masks: crate::values::take_secrets(&mut machine, secrets),
             tenant: request.session.tenant.clone(),
             run: key.id.clone(),
             canvas: request.canvas.clone(),

@@ -30,6 +30,7 @@ mod recover;
 pub mod replay;
 mod retrying_store;
 pub mod scope;
+mod secrets;
 pub mod session;
 mod suspend;
 mod tasks;

@@ -22,6 +22,7 @@ use crate::frame::FrameRun;
 use crate::loops::next_pass;
 use crate::output_dedup::SaidSoFar;
 use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
+use crate::secrets::SecretValues;
 
 /// The scope at the top of a canvas.
 pub const TOP: ScopeId = 0;
@@ -131,6 +132,8 @@ pub struct Machine {
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     pub(crate) running: BTreeMap<u32, Running>,
     pub(crate) globals: serde_json::Map<String, Json>,
+    /// What the plan names of the tenant's secrets. No part of what is stored.
+    pub(crate) secrets: SecretValues,
     pub(crate) filled: HashMap<(ScopeId, NodeIx), Filled>,
     /// The addresses whose answers have been used.
     pub(crate) answered: HashSet<String>,
@@ -171,6 +174,7 @@ impl Machine {
             frames: BTreeMap::new(),
             running: BTreeMap::new(),
             globals,
+            secrets: SecretValues::default(),
             filled: HashMap::new(),
             answered: HashSet::new(),
             newly_waiting: true,

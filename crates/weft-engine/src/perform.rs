@@ -24,7 +24,7 @@ use weft_dsl::plan::{NodeIx, Plan, PlanNode};
 
 use crate::keys::Before;
 use crate::machine::{Broken, Machine, Start};
-use crate::{form, pins};
+use crate::{form, pins, secrets};
 
 /// The output that says why a node has failed.
 pub const ERROR: &str = "_ERROR";
@@ -122,6 +122,7 @@ async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) 
 
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.
 async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Result<Finished> {
+    secrets::must_be_there(&context.inputs)?;
     let work = AssertUnwindSafe(node.component.run(context)).catch_unwind();
     tokio::pin!(work);
     // Most work is done at the first look: a limit of time is set up for the rest only.

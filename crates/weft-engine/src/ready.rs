@@ -83,8 +83,8 @@ impl Machine {
             } else {
                 Value::Json(self.value(scope, read).snapshot())
             };
-            let shown =
-                if node.shape.secrets.contains(&read.reference) { Value::text(MASK) } else { value.clone() };
+            let hidden = read.reference.secret().is_some() || node.shape.secrets.contains(&read.reference);
+            let shown = if hidden { Value::text(MASK) } else { value.clone() };
             named.0.insert(Arc::clone(&read.key), shown);
             inputs.insert(read.reference.clone(), value);
         }

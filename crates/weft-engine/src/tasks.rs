@@ -6,6 +6,7 @@ use serde_json::Map;
 use weft_core::component::Form;
 use weft_core::context::RunContext;
 use weft_core::journal::WaitingForm;
+use weft_core::masking::Masks;
 use weft_core::seam::task_store::{Task, TaskKind, TaskStatus};
 use weft_core::{CanvasId, Error, ErrorKind, Json, Result, RunId, TaskId, TaskKey};
 use weft_dsl::plan::NodeIx;
@@ -56,7 +57,10 @@ impl Machine {
     /// The tasks that are open now.
     pub fn tasks(&self, context: &RunContext, canvas: &CanvasId) -> Vec<Task> {
         let waiting = self.waiting_nodes().into_iter();
-        waiting.flat_map(|place| self.tasks_of(place, (context, canvas))).collect()
+        waiting
+            .flat_map(|place| self.tasks_of(place, (context, canvas)))
+            .map(|task| masked(task, &context.masks))
+            .collect()
     }
 
     fn tasks_of(
@@ -117,6 +121,19 @@ impl Machine {
             self.ended.push(ended);
         }
     }
+}
+
+/// A task as people may read it.
+fn masked(mut task: Task, masks: &Masks) -> Task {
+    if masks.is_empty() {
+        return task;
+    }
+    task.title = masks.text(&task.title).into_owned();
+    task.form.tips = task.form.tips.map(|tips| masks.text(&tips).into_owned());
+    if let Some(Json::Object(fields)) = masks.json(&Json::Object(task.form.fields.clone())) {
+        task.form.fields = fields;
+    }
+    task
 }
 
 /// How long a field of its own waits for an answer, in seconds.

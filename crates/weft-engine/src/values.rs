@@ -2,12 +2,14 @@
 
 use weft_core::component::Role;
 use weft_core::masking::Masks;
+use weft_core::seam::secrets::PREFIX;
 use weft_core::value::{to_text, walk};
 use weft_core::{Json, Outputs, Reference, Value};
 use weft_dsl::plan::{NodeIx, Plan, Read};
 
 use crate::machine::Machine;
 use crate::scope::{NodeState, ScopeId, ScopeRun, Status};
+use crate::secrets::SecretValues;
 
 /// The value of a reference, seen from a scope. What was never produced is null.
 pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
@@ -100,16 +102,28 @@ fn from_state(state: &NodeState, path: &str, read: &Read) -> Value {
     }
 }
 
-/// What hides the values that secret globals have in the beginning.
-pub fn masks_of(machine: &Machine) -> Masks {
+/// Gives a machine the secrets that its plan names. What hides them, and the values that secret globals have in the
+/// beginning.
+pub fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
+    machine.secrets = secrets;
     let masks = Masks::default();
+    if !machine.plan.secrets.is_empty() {
+        masks.expect();
+    }
+    // Those of the tenant first: a variable may have taken the value of one, and is stored where that is not.
+    for name in machine.plan.secret_names() {
+        let name = format!("{PREFIX}{name}");
+        if let Some(value) = machine.secrets.global(&name) {
+            masks.add(&name, &Json::from(value));
+        }
+    }
     hide_secrets(machine, &masks);
     masks
 }
 
 /// Hides the values that secret globals have now.
 pub fn hide_secrets(machine: &Machine, masks: &Masks) {
-    for name in &machine.plan.secrets {
+    for name in machine.plan.secrets.iter().filter(|name| !name.starts_with(PREFIX)) {
         if let Some(value) = global(machine, name).as_json() {
             masks.add(name, value);
         }
@@ -129,6 +143,9 @@ pub fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<Str
 }
 
 fn global(machine: &Machine, name: &str) -> Value {
+    if name.starts_with(PREFIX) {
+        return machine.secrets.global(name).map_or_else(Value::null, Value::text);
+    }
     if let Some(value) = machine.globals.get(name) {
         return value.clone().into();
     }

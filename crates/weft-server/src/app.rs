@@ -10,19 +10,21 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, Stored
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    RunStore, ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
+    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, VersionStore,
+    WorkQueue,
 };
 use weft_core::{
-    CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey,
-    TenantId, TurnInput,
+    CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
+    TurnInput,
 };
-use weft_dsl::{CompileOptions, Plan, Problem};
+use weft_dsl::{Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
 use weft_knowledge::ingest::Library;
 use weft_knowledge::local_documents::LocalDocuments;
 use weft_knowledge::memories::ConversationMemories;
 use weft_plugins::Plugins;
 
+use crate::checking::{Models, refusal};
 use crate::config::LimitsConfig;
 use crate::plans::{Plans, compact};
 use crate::tokens;
@@ -50,6 +52,8 @@ pub struct Parts {
     pub engine: Engine,
     /// Where canvases are.
     pub canvases: Arc<dyn CanvasStore>,
+    /// What is said about their versions.
+    pub versions: Arc<dyn VersionStore>,
     /// Where chat assistants are.
     pub chats: Arc<dyn ChatStore>,
     /// Where sessions are.
@@ -62,6 +66,8 @@ pub struct Parts {
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
+    /// Secrets that canvases name.
+    pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
@@ -96,15 +102,6 @@ pub struct Parts {
     pub close: Arc<Close>,
 }
 
-/// Whether the models that a canvas names have to be there.
-#[derive(Clone, Copy)]
-pub(crate) enum Models {
-    /// To run it.
-    Needed,
-    /// To look at what it did, or to do that again from its journal.
-    NotAsked,
-}
-
 /// Everything Weft can do, put together. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct App {
@@ -112,6 +109,8 @@ pub struct App {
     pub engine: Engine,
     /// Where canvases are.
     pub canvases: Arc<dyn CanvasStore>,
+    /// What is said about their versions.
+    pub versions: Arc<dyn VersionStore>,
     /// Where chat assistants are.
     pub chats: Arc<dyn ChatStore>,
     /// Where sessions are.
@@ -124,6 +123,8 @@ pub struct App {
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
+    /// Secrets that canvases name.
+    pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
@@ -160,9 +161,9 @@ pub struct App {
     pub(crate) token_uses: Arc<tokens::Uses>,
     /// Wakes the workers of this process when there is something to do.
     pub(crate) wake: Arc<Notify>,
-    model_check: Arc<ModelCheck>,
+    pub(crate) model_check: Arc<ModelCheck>,
     pub(crate) plans: Arc<Plans>,
-    measuring: bool,
+    pub(crate) measuring: bool,
     probe: Arc<Probe>,
     close: Arc<Close>,
 }
@@ -179,12 +180,14 @@ impl App {
         Self {
             engine: parts.engine,
             canvases: parts.canvases,
+            versions: parts.versions,
             chats: parts.chats,
             sessions: parts.sessions,
             runs: parts.runs,
             spending: parts.spending,
             tasks: parts.tasks,
             tokens: parts.tokens,
+            secrets: parts.secrets,
             queue: parts.queue,
             schedules: parts.schedules,
             memories: parts.memories,
@@ -288,7 +291,20 @@ impl App {
         id: Option<SessionId>,
         name: &str,
     ) -> Result<Session> {
-        let version = self.canvases.newest(canvas).await?;
+        self.open_session_on(canvas, (user_id, id, name), "latest").await
+    }
+
+    /// The same on a version that is named, as [`App::find_version`] has it.
+    ///
+    /// # Errors
+    /// As [`App::open_session`].
+    pub async fn open_session_on(
+        &self,
+        canvas: &CanvasKey,
+        (user_id, id, name): (&str, Option<SessionId>, &str),
+        version: &str,
+    ) -> Result<Session> {
+        let version = self.find_version(canvas, version).await?;
         let plan = self.plan(canvas, &version).await?;
         let now_ms = self.clock.now_ms();
         let session = Session {
@@ -433,31 +449,6 @@ impl App {
     pub(crate) fn check_model(&self, tenant: &TenantId, llm_id: &str) -> Result<(), String> {
         (self.model_check)(tenant, llm_id).map(drop)
     }
-
-    /// Compiling a large canvas takes long enough to hold up others on the same thread.
-    pub(crate) async fn compiled(
-        &self,
-        tenant: &TenantId,
-        dsl: Arc<str>,
-        models: Models,
-    ) -> Result<Result<(Plan, Vec<Problem>), Vec<Problem>>> {
-        let (catalog, check, tenant) =
-            (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
-        let measuring = self.measuring;
-        let no_voice = self.models.speech(&tenant, "").err().map(|error| error.full());
-        let compiled = tokio::task::spawn_blocking(move || {
-            let canvas = weft_dsl::load(dsl.as_bytes())?;
-            let check = |llm_id: &str| check(&tenant, llm_id);
-            let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;
-            let models = matches!(models, Models::Needed).then_some(check);
-            let no_voice = models.and(no_voice.as_deref());
-            let options = CompileOptions { models, no_voice, measuring, ..CompileOptions::default() };
-            weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
-        });
-        compiled
-            .await
-            .map_err(|cause| Error::internal("the check of the canvas stopped unexpectedly").because(cause))
-    }
 }
 
 fn opening(plan: &Plan, now_ms: i64) -> Vec<SessionMessage> {
@@ -472,15 +463,4 @@ fn opening(plan: &Plan, now_ms: i64) -> Vec<SessionMessage> {
         created_ms: now_ms,
         feedback: None,
     }]
-}
-
-/// All problems that keep a canvas from running, as one error.
-pub fn refusal(problems: &[Problem]) -> Error {
-    let errors: Vec<String> =
-        problems.iter().filter(|problem| problem.is_error()).map(ToString::to_string).collect();
-    let count = match errors.len() {
-        1 => "1 problem".to_owned(),
-        count => format!("{count} problems"),
-    };
-    Error::new(ErrorKind::Invalid, format!("the canvas cannot run, it has {count}: {}", errors.join("; ")))
 }

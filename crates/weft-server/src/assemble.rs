@@ -1,5 +1,7 @@
 //! Config → backends → app: the only place that names a backend.
 
+mod secrets;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use weft_core::seam::sandbox::{Limits, NoSandbox};
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
     BlobStore, Browser, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge, Memories,
-    ModelDirectory, Sandbox, Seams, ToolSource, Workspace,
+    ModelDirectory, Sandbox, Seams, Secrets, ToolSource, Workspace,
 };
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
@@ -40,6 +42,8 @@ pub use weft_mcp::{Surveyed, Verdict};
 pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret};
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
+
+pub use self::secrets::secret_names;
 
 use crate::app::{App, Close, Parts, Probe};
 use crate::config::{AttachmentsConfig, Config, DocumentsConfig, STORE_FILE, SandboxConfig};
@@ -347,6 +351,7 @@ struct Given {
     memories: Arc<dyn Memories>,
     tools: Arc<dyn ToolSource>,
     files: Arc<dyn FileStore>,
+    secrets: Arc<dyn Secrets>,
     clock: Arc<dyn Clock>,
 }
 
@@ -360,7 +365,7 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 
 /// What components may use of the outside.
 fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
-    let Given { models, knowledge, memories, tools, files, clock } = given;
+    let Given { models, knowledge, memories, tools, files, secrets, clock } = given;
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     Ok(Seams {
         models,
@@ -376,6 +381,7 @@ fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
         databases: Arc::new(databases(config, store_url, &outbound)),
         browser: browser(config, &outbound),
         mailer: Arc::new(SmtpMailer::new(outbound)),
+        secrets,
         clock,
     })
 }
@@ -396,12 +402,14 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let knowledge: Arc<dyn Knowledge> =
         Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
     let memories = memories(&store, &models, &clock);
+    let secrets = secrets::secrets(config, (&store, place))?;
     let given = Given {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         knowledge: Arc::clone(&knowledge),
         memories: Arc::new(memories.clone()),
         tools: Arc::new(tools),
         files: Arc::clone(&files),
+        secrets: Arc::clone(&secrets),
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, given)?);
@@ -419,12 +427,14 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
             this_process(),
         ),
         canvases: store.canvases(),
+        versions: store.versions(),
         chats: store.chats(),
         sessions: store.sessions(),
         runs: store.runs(),
         spending: store.spending(),
         tasks: store.tasks(),
         tokens: store.tokens(),
+        secrets,
         queue: store.work(),
         schedules: store.schedules(),
         library,

@@ -1,5 +1,5 @@
 //! A copy of everything that cannot be made again, while servers go on: the database as it is at one moment, the
-//! uploaded files, and the files of agents. The index is made again from these. The copy has the shape of a data
+//! uploaded files, the files of agents, and the key of the secrets if it lies with them. The index is made again from these. The copy has the shape of a data
 //! folder, so restoring is serving it.
 
 use std::collections::VecDeque;
@@ -90,6 +90,8 @@ async fn copy_all(config: &Config, source: &Path, partial: &Path) -> Result<Copi
     }
     let database = partial.join("weft.db");
     copy_database(source, &database).await?;
+    // A secret is not there before its key.
+    copy_key(config, partial, &mut copied).await?;
     for (from, to) in &folders {
         copy_folder(from, to, &mut copied).await?;
     }
@@ -97,6 +99,21 @@ async fn copy_all(config: &Config, source: &Path, partial: &Path) -> Result<Copi
     file.sync_all().await.map_err(|cause| failed(&database, cause))?;
     copied.database_bytes = file.metadata().await.map_err(|cause| failed(&database, cause))?.len();
     Ok(copied)
+}
+
+/// Copies the file of the key that secrets are encrypted with, if there is one.
+async fn copy_key(config: &Config, partial: &Path, copied: &mut Copied) -> Result<()> {
+    let from = config.secrets_file();
+    let Some(name) = from.file_name() else { return Ok(()) };
+    match tokio::fs::copy(&from, partial.join(name)).await {
+        Ok(bytes) => {
+            copied.files += 1;
+            copied.file_bytes += bytes;
+            Ok(())
+        }
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(cause) => Err(failed(&from, cause)),
+    }
 }
 
 /// Copies the files of a folder that are not at the other place yet. Links are not followed.

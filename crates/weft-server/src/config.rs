@@ -6,6 +6,7 @@ mod browser;
 mod budgets;
 mod confined;
 mod plugin_servers;
+mod secrets;
 mod sections;
 mod server;
 pub mod trust;
@@ -28,6 +29,7 @@ use crate::turns::MultitaskStrategy;
 pub use self::attachments::AttachmentsConfig;
 pub use self::browser::BrowserConfig;
 pub use self::confined::{DocumentsConfig, SandboxConfig};
+pub use self::secrets::SecretsConfig;
 pub use self::sections::sections;
 pub use self::server::{Auth, ServerConfig, check_auth};
 
@@ -47,6 +49,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Canvases, sessions, runs and tokens.
     pub store: StoreConfig,
+    /// Secrets that canvases name.
+    pub secrets: SecretsConfig,
     /// Uploaded files.
     pub blobs: BlobsConfig,
     /// What is searched.
@@ -272,6 +276,7 @@ impl Default for Config {
             data: PathBuf::from("weft-data"),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9380)),
             store: StoreConfig::default(),
+            secrets: SecretsConfig::default(),
             blobs: BlobsConfig::default(),
             index: IndexConfig::default(),
             retention: RetentionConfig::default(),
@@ -480,6 +485,7 @@ impl Config {
         if let Err(error) = check_auth(self.server.auth, self.listen) {
             wrong.push(error.full());
         }
+        wrong.extend(self.secrets.problem());
         if let Err(error) = weft_net::AllowList::parse(&self.net.allow) {
             wrong.push(format!("net.allow: {}", error.full()));
         }

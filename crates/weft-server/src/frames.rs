@@ -241,8 +241,9 @@ impl CompletionChunks {
 
 impl Frames for CompletionChunks {
     fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
-        if let Record::RunStarted { .. } = &entry.record {
+        if let Record::RunStarted { canvas_version, .. } = &entry.record {
             self.completion.started_ms = entry.at_ms;
+            self.completion.version = Arc::clone(canvas_version);
         }
         put_frame(out, Prefix::Spaced, entry.event, |out| {
             self.completion.write_frame(entry, &self.answer, out)

@@ -13,6 +13,7 @@ mod backup;
 pub mod body;
 mod chat_frames;
 pub mod chats;
+pub mod checking;
 pub mod config;
 mod connection;
 pub mod dialect;
@@ -39,8 +40,10 @@ pub mod spending;
 pub mod sse;
 pub mod state;
 pub mod tasks;
+pub mod templates;
 pub mod tokens;
 pub mod turns;
+pub mod versions;
 pub mod wire;
 pub mod work;
 pub mod worker;
@@ -49,7 +52,7 @@ pub use app::{App, DEFAULT_TENANT, Parts};
 pub use assemble::{
     Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
     assemble, assemble_in_memory, dataset_names, discover_models, document_reader, document_work, plugins,
-    sandbox_work,
+    sandbox_work, secret_names,
 };
 pub use backup::{Copied, backup};
 pub use config::{Auth, Config, ServerConfig, WorkerConfig};

@@ -8,6 +8,7 @@ pub mod memories;
 pub mod page;
 pub mod runs;
 pub mod shape;
+pub mod versions;
 
 use axum::Router;
 use axum::handler::Handler;

@@ -8,7 +8,8 @@ use weft_dsl::Plan;
 use weft_engine::compare::Comparison;
 use weft_engine::engine::{ForkPoint, PickedUp, Replayed};
 
-use crate::app::{App, Models, refusal};
+use crate::app::App;
+use crate::checking::{Models, refusal};
 
 impl App {
     /// The version of its canvas that a run ran.
@@ -21,7 +22,7 @@ impl App {
     }
 
     /// The canvas of a run, and the version that its session is on, or that it has brought itself.
-    async fn version_of(&self, run: &StoredRun) -> Result<(CanvasKey, Arc<str>)> {
+    pub(crate) async fn version_of(&self, run: &StoredRun) -> Result<(CanvasKey, Arc<str>)> {
         let session = self.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let canvas = CanvasKey::new(&run.key.tenant, run.canvas.clone());
         if !session.canvas_version.is_empty() {

@@ -19,12 +19,13 @@ use crate::openapi::chats as of_chat;
 use crate::openapi::datasets as of_dataset;
 use crate::openapi::memories as of_memory;
 use crate::openapi::runs as of_run;
+use crate::openapi::versions as of_version;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, datasets, documents, graph, health, memories, metadata, models,
-    openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions, speech, spending, tasks,
-    tokens, traces, uploads,
+    openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech, spending,
+    tasks, templates, tokens, traces, uploads, versions,
 };
 use crate::state::ServerState;
 
@@ -67,6 +68,7 @@ pub fn documented() -> Vec<Documented> {
 fn all(upload_max: usize) -> Routes {
     public()
         .merge(of_agents())
+        .merge(of_versions())
         .merge(of_attachments(upload_max))
         .merge(of_speech(upload_max))
         .merge(of_sessions())
@@ -78,6 +80,7 @@ fn all(upload_max: usize) -> Routes {
         .nest("/api/v1/datasets/{id}", of_documents(upload_max))
         .merge(of_searches())
         .merge(of_memories())
+        .merge(of_secrets())
         .merge(of_tokens())
         .nest("/v1/canvas", of_canvases())
         .nest("/api/canvas", of_canvases())
@@ -103,12 +106,31 @@ fn of_agents() -> Routes {
         .on(GET, "/api/v1/spending", spending::list, &of_run::SPENDING)
         .on(GET, "/api/v1/agents", agents::list, &of_agent::LIST)
         .on(POST, "/api/v1/agents", agents::create, &of_agent::CREATE)
+        .on(GET, "/api/v1/agents/templates", templates::list, &of_version::LIST_TEMPLATES)
+        .on(POST, "/api/v1/agents/templates/{id}", templates::begin, &of_version::BEGIN)
         .on(GET, "/api/v1/agents/{id}", agents::get, &of_agent::GET)
         .on(PUT, "/api/v1/agents/{id}", agents::update, &of_agent::UPDATE)
         .on(PATCH, "/api/v1/agents/{id}", agents::update, &of_agent::UPDATE)
         .on(DELETE, "/api/v1/agents/{id}", agents::delete, &of_agent::DELETE)
         .on(POST, "/api/v1/agents/{id}/reset", canvas::reset_agent, &of_agent::RESET)
         .on(GET, "/api/v1/agents/{id}/logs/{message}", traces::of_agent, &of_agent::TRACE)
+}
+
+fn of_versions() -> Routes {
+    let version = "/api/v1/agents/{id}/versions/{version}";
+    Routes::new("Versions of agents")
+        .on(GET, "/api/v1/agents/tags", versions::list_tags, &of_version::LIST_TAGS)
+        .on(PUT, "/api/v1/agents/{id}/tags", versions::set_tags, &of_version::SET_TAGS)
+        .on(POST, "/api/v1/agents/import", versions::import, &of_version::IMPORT)
+        .on(GET, "/api/v1/agents/{id}/export", versions::export, &of_version::EXPORT)
+        .on(GET, "/api/v1/agents/{id}/versions", versions::list, &of_version::LIST)
+        .on(GET, version, versions::get, &of_version::GET)
+        .on(PUT, version, versions::update, &of_version::UPDATE)
+        .on(PATCH, version, versions::update, &of_version::UPDATE)
+        .on(POST, "/api/v1/agents/{id}/versions/{version}/restore", versions::restore, &of_version::RESTORE)
+        .on(GET, "/api/v1/agents/{id}/versions/{version}/diff", versions::diff, &of_version::DIFF)
+        .on(PUT, "/api/v1/agents/{id}/labels/{label}", versions::label, &of_version::LABEL)
+        .on(DELETE, "/api/v1/agents/{id}/labels/{label}", versions::remove_label, &of_version::REMOVE_LABEL)
 }
 
 fn of_attachments(upload_max: usize) -> Routes {
@@ -296,6 +318,13 @@ fn of_memories() -> Routes {
         .on(GET, "/api/v1/messages/{message}/content", memories::content, &of_memory::CONTENT)
 }
 
+fn of_secrets() -> Routes {
+    Routes::new("Secrets")
+        .on(GET, "/api/v1/secrets", secrets::list, &of_run::LIST_SECRETS)
+        .on(PUT, "/api/v1/secrets/{name}", secrets::put, &of_run::PUT_SECRET)
+        .on(DELETE, "/api/v1/secrets/{name}", secrets::remove, &of_run::DELETE_SECRET)
+}
+
 fn of_tokens() -> Routes {
     Routes::new("Tokens")
         .on(GET, "/api/v1/system/tokens", tokens::list, &of_run::LIST_TOKENS)
@@ -312,6 +341,9 @@ fn of_canvases() -> Routes {
         .on(POST, "/set", canvas::set, &of_agent::SET)
         .on(GET, "/get/{id}", canvas::get, &of_agent::GET)
         .on(GET, "/list", canvas::list, &of_agent::LIST)
+        .on(GET, "/templates", templates::list, &of_version::LIST_TEMPLATES)
+        .on(GET, "/getlistversion/{id}", versions::list, &of_version::LIST)
+        .on(GET, "/getversion/{version}", versions::get_alone, &of_version::GET)
         .on(POST, "/rm", canvas::remove, &of_agent::REMOVE)
         .on(POST, "/reset", canvas::reset, &of_agent::RESET_NAMED)
         .on(POST, "/completion", canvas::complete, &of_agent::COMPLETE_CANVAS)

@@ -1,6 +1,6 @@
 //! canvas JSON → plan → run → components → events → API: **what outlives a process**
 //!
-//! Canvases, sessions, runs with their journals, datasets, tokens and accepted tools, in SQLite, PostgreSQL or MariaDB: one
+//! Canvases, sessions, runs with their journals, datasets, tokens, secrets and accepted tools, in SQLite, PostgreSQL or MariaDB: one
 //! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
 //! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`]. Files of conversations are both: [`Files`].
 
@@ -27,6 +27,7 @@ mod rows;
 mod session_dictionary;
 mod sqlite;
 mod sqlite_writer;
+mod vault;
 mod workspace;
 mod write_gate;
 
@@ -34,4 +35,5 @@ pub use blobs::FolderBlobs;
 pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
 pub use rows::file::{FileLimits, Files};
+pub use vault::{KeyPlace, Vault, VaultKey};
 pub use workspace::{FolderWorkspace, tenant_folder};

@@ -12,7 +12,7 @@ use sea_orm::{
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, ProcessStore, RunStore,
-    ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
+    ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, VersionStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -145,6 +145,11 @@ impl Store {
 
     /// This store as a place for canvases.
     pub fn canvases(&self) -> Arc<dyn CanvasStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for what is said about versions of canvases.
+    pub fn versions(&self) -> Arc<dyn VersionStore> {
         Arc::new(self.clone())
     }
 

@@ -19,6 +19,7 @@ use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::mailer::NoMailer;
 use weft_core::seam::memories::NoMemories;
 use weft_core::seam::sandbox::NoSandbox;
+use weft_core::seam::secrets::NoSecrets;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::workspace::NoWorkspace;
 
@@ -43,6 +44,7 @@ pub fn no_seams() -> Seams {
         browser: Arc::new(NoBrowser),
         reader: Arc::new(NoReader),
         mailer: Arc::new(NoMailer),
+        secrets: Arc::new(NoSecrets),
         clock: Arc::new(FixedClock(0)),
     }
 }

@@ -6,6 +6,7 @@ mod run;
 mod schedule;
 mod spending;
 mod task;
+mod version;
 mod work;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use weft_core::seam::session_store::{
 use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenStore};
 use weft_core::seam::tool_source::{Pin, PinStore};
+use weft_core::seam::version_store::CanvasVersion;
 use weft_core::{Error, ErrorKind, Result};
 
 use run::Journaled;
@@ -47,6 +49,10 @@ pub struct MemoryStore {
 struct Tables {
     canvases: BTreeMap<(TenantId, CanvasId), StoredCanvas>,
     versions: BTreeMap<(TenantId, CanvasId, Arc<str>), Arc<str>>,
+    /// What is said about them, without their labels.
+    facts: BTreeMap<(TenantId, CanvasId, Arc<str>), CanvasVersion>,
+    /// The versions that labels point to.
+    labels: BTreeMap<(TenantId, CanvasId, String), Arc<str>>,
     sessions: BTreeMap<(TenantId, SessionId), Conversation>,
     runs: BTreeMap<(TenantId, RunId), Journaled>,
     processes: BTreeMap<ProcessId, StoredProcess>,
@@ -131,7 +137,10 @@ impl CanvasStore for MemoryStore {
             return Err(conflict(format!("another canvas has the title `{}`", head.title)));
         }
         let at = (key.tenant.clone(), key.id.clone());
-        let created_ms = tables.canvases.get(&at).map_or(now, |before| before.created_ms);
+        let before = tables.canvases.get(&at);
+        let created_ms = before.map_or(now, |before| before.created_ms);
+        let tags = before.map(|before| before.tags.clone()).unwrap_or_default();
+        let published = before.and_then(|before| before.published.clone());
         let canvas = StoredCanvas {
             key: key.clone(),
             head: head.clone(),
@@ -139,8 +148,20 @@ impl CanvasStore for MemoryStore {
             dsl: dsl.into(),
             created_ms,
             updated_ms: now,
+            tags,
+            published,
         };
         let version = (at.0.clone(), at.1.clone(), Arc::clone(&canvas.version));
+        let facts = tables.facts.entry(version.clone()).or_insert_with(|| CanvasVersion {
+            version: Arc::clone(&canvas.version),
+            title: String::new(),
+            note: String::new(),
+            created_ms: now,
+            updated_ms: now,
+            published_ms: None,
+            labels: Vec::new(),
+        });
+        facts.updated_ms = now;
         tables.versions.insert(version, Arc::clone(&canvas.dsl));
         tables.canvases.insert(at, canvas.clone());
         Ok(canvas)
@@ -169,6 +190,10 @@ impl CanvasStore for MemoryStore {
                     && filter.title.as_ref().is_none_or(|wanted| wanted.to_lowercase() == title)
                     && title.contains(&keywords)
                     && c.head.canvas_type != CHAT_TYPE
+                    && (filter.tags.is_empty()
+                        || filter.tags.iter().any(|tag| {
+                            c.tags.iter().any(|own| own.to_lowercase() == tag.trim().to_lowercase())
+                        }))
                     && filter.pipelines.is_none_or(|are| are == (c.head.canvas_type == PIPELINE_TYPE))
             })
             .map(|c| StoredCanvas { dsl: "".into(), ..c.clone() })
@@ -185,6 +210,8 @@ impl CanvasStore for MemoryStore {
         let at = (key.tenant.clone(), key.id.clone());
         tables.canvases.remove(&at).ok_or_else(|| missing("canvas", key.id.as_str()))?;
         tables.versions.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
+        tables.facts.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
+        tables.labels.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
         tables.sessions.retain(|_, c| c.session.key.tenant != key.tenant || c.session.canvas != key.id);
         tables.drop_homeless_tasks();
         tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.canvas != key.id);
@@ -414,6 +441,7 @@ mod tests {
     async fn memory_keeps_the_contracts() {
         let memory = MemoryStore::new();
         store::canvas_store_keeps_its_contract(&memory).await;
+        store::version_store_keeps_its_contract(&memory, &memory).await;
         store::session_store_keeps_its_contract(&memory).await;
         store::task_store_keeps_its_contract(&memory, &memory).await;
         store::run_store_keeps_its_contract(&memory).await;

@@ -149,7 +149,7 @@ pub async fn subject(canvas: &Path, (app, setup): (&App, &Setup), mode: Mode) ->
             let bytes = judge::canvas(llm_id).to_string().into_bytes();
             compiled(&bytes, &judging)
                 .map(Arc::new)
-                .map_err(|problems| weft_server::app::refusal(&problems).full())
+                .map_err(|problems| weft_server::checking::refusal(&problems).full())
         }),
     })
 }

@@ -19,6 +19,18 @@ impl Server {
         Self::of(home.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat()))
     }
 
+    /// A server with more in its environment.
+    pub fn with(command: std::process::Command) -> Self {
+        Self::of(Running::start(command))
+    }
+
+    /// Stops it; what it has printed since, and what it has logged.
+    pub fn log(self) -> (String, String) {
+        self.running.signal("TERM");
+        let ended = self.running.end().with(0);
+        (ended.stdout, ended.stderr)
+    }
+
     fn of(mut running: Running) -> Self {
         let mut token = None;
         loop {

@@ -148,7 +148,8 @@ pub struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    /// Starts a command.
+    pub fn start(mut command: Command) -> Self {
         Self::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 

@@ -160,7 +160,8 @@ impl Component for Retrieval {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let question = self.query.render(&ctx.inputs)?;
+        // It goes to models that embed and rewrite it.
+        let question = ctx.run.masks.text(&self.query.render(&ctx.inputs)?).into_owned();
         if let Some(memory) = &self.memory {
             let found = memory.recalled(ctx, (&question, &self.search)).await?;
             return Ok(recollection::outputs(found, &self.empty).into());

@@ -46,6 +46,11 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
     let at = |key: &str| pointer(&["variables", &place.to_string(), key]);
     let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
     let target = params.reference_at(at("variable"), text("variable"));
+    if target.as_ref().is_some_and(|target| target.secret().is_some()) {
+        let problem = ParamProblem::new(at("variable"), "a secret cannot be changed by a canvas");
+        params.problem(problem.help("`weft secret set NAME` puts another value"));
+        return None;
+    }
     let value = object.get("parameter").unwrap_or(&Json::Null);
     let operator = match text("operator") {
         "overwrite" => Operator::Overwrite,

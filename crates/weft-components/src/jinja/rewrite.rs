@@ -358,7 +358,7 @@ impl<'a> Writer<'a> {
             text.find(|c: char| !c.is_alphanumeric() && c != '_' && !more.contains(&c)).unwrap_or(text.len())
         };
         let id = run(rest, &[':', '-']);
-        let length = if rest.starts_with("sys.") || rest.starts_with("env.") {
+        let length = if ["sys.", "env.", "secret."].iter().any(|prefix| rest.starts_with(prefix)) {
             run(rest, &['.'])
         } else if rest[id..].starts_with('@') && self.names.components.contains(&rest[..id]) {
             id + 1 + run(&rest[id + 1..], &['.'])

@@ -46,6 +46,7 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
     });
     let read = |sentence: String| {
         let model = Arc::clone(&model);
+        let sentence = ctx.run.masks.text(&sentence).into_owned();
         async move {
             ctx.budget.take_model_call().map_err(|limit| ctx.budget.error(limit))?;
             let question = ctx.effects.question("speech", &(model.name(), &sentence));

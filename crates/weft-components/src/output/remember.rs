@@ -51,7 +51,8 @@ impl Remembering {
             agent: run.canvas.as_str().to_owned(),
             session: run.session.as_str().to_owned(),
             query: run.input.query.clone(),
-            response,
+            // It is stored where secrets are not known.
+            response: run.masks.text(&response).into_owned(),
         };
         let origin = format!("{}/{}/{}", run.run, ctx.activation, ctx.part);
         for memory in memories {

@@ -18,7 +18,7 @@ const FREE_MARK: &str = ":fx";
 static TEXT: Field<Template> =
     Field::template("query", "the text to translate").or("sys.query").by_model("the text to translate");
 static AUTH_KEY: Field<Template> =
-    Field::template("auth_key", "the key of the service, best as `{env.NAME}`").secret();
+    Field::template("auth_key", "the key of the service, best as `{secret.NAME}`").secret();
 static SOURCE_LANG: Field<String> =
     Field::text("source_lang", "the language of the text, as a code; empty to let the service find out")
         .or("ZH");

@@ -41,7 +41,7 @@ static EMAIL: Field<Template> = Field::template("email", "the address of the sen
 static SMTP_USERNAME: Field<Template> =
     Field::template("smtp_username", "who signs in at the server, when that is not the sender's address");
 static PASSWORD: Field<Template> =
-    Field::template("password", "the password, best as `{env.NAME}`; empty to hand in without signing in")
+    Field::template("password", "the password, best as `{secret.NAME}`; empty to hand in without signing in")
         .secret();
 static SENDER_NAME: Field<Template> = Field::template("sender_name", "the name that recipients see");
 

@@ -46,7 +46,7 @@ static PORT: Field<usize> =
         .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
 static USERNAME: Field<Template> = Field::template("username", "who asks; best somebody who may read only")
     .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
-static PASSWORD: Field<Template> = Field::template("password", "the password, best as `{env.NAME}`")
+static PASSWORD: Field<Template> = Field::template("password", "the password, best as `{secret.NAME}`")
     .secret()
     .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
 static MAX_RECORDS: Field<usize> =

@@ -13,7 +13,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, elements};
 const HOST: &str = "https://open-data-api.jin10.com";
 
 static SECRET_KEY: Field<Template> =
-    Field::template("secret_key", "the key of the service, best as `{env.NAME}`").secret();
+    Field::template("secret_key", "the key of the service, best as `{secret.NAME}`").secret();
 static TYPE: Field<&str> = Field::choice(
     "type",
     "flash",

@@ -19,7 +19,7 @@ const PAID: &str = "https://api.qweather.com";
 static PLACE: Field<Template> =
     Field::template("query", "the place").or("sys.query").by_model("the name of the place");
 static WEB_APIKEY: Field<Template> =
-    Field::template("web_apikey", "the key of the service, best as `{env.NAME}`").secret();
+    Field::template("web_apikey", "the key of the service, best as `{secret.NAME}`").secret();
 static LANG: Field<String> = Field::text("lang", "the language of the answer, as a code").or("zh");
 static TYPE: Field<&str> = Field::choice(
     "type",

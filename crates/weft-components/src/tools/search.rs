@@ -61,7 +61,7 @@ pub static QUERY: Field<Template> = Field::template("query", "what to look for")
 pub static TOP_N: Field<usize> = Field::count("top_n", 10, &(1..=HITS_MAX), "how many hits, at most");
 /// The key of a service.
 pub static API_KEY: Field<Template> =
-    Field::template("api_key", "the key of the service, best as `{env.NAME}`").secret();
+    Field::template("api_key", "the key of the service, best as `{secret.NAME}`").secret();
 /// Where else the service is asked.
 pub static BASE_URL: Field<Template> =
     Field::template("base_url", "another address of the service, such as that of a proxy in front of it");
@@ -282,7 +282,7 @@ impl Asking {
     fn remedy(&self) -> String {
         let (name, service) = (self.key.as_ref().map_or("", |(name, _)| name), self.service.facts().name);
         format!(
-            "set `{name}` to a key of {service}: keep it in a variable of the canvas and write `{{env.NAME}}` here"
+            "set `{name}` to a key of {service}: put it with `weft secret set NAME` and write `{{secret.NAME}}` here"
         )
     }
 

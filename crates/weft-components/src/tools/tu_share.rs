@@ -17,7 +17,7 @@ const NEWS_MAX: usize = 200;
 const ZONE: &str = "Asia/Shanghai";
 
 static TOKEN: Field<Template> =
-    Field::template("token", "the key of the service, best as `{env.NAME}`").secret();
+    Field::template("token", "the key of the service, best as `{secret.NAME}`").secret();
 static SRC: Field<String> = Field::text("src", "who wrote the news").or("eastmoney").one_of(&[
     choice("sina", ""),
     choice("wallstreetcn", ""),

@@ -59,7 +59,8 @@ impl Component for WriteFile {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let path = self.path.render(&ctx.inputs)?;
         let path = path.trim();
-        let text = self.content.render(&ctx.inputs)?;
+        // A file is kept, and read by others: no secret goes into it.
+        let text = ctx.run.masks.text(&self.content.render(&ctx.inputs)?).into_owned();
         let (files, tenant) = (&ctx.run.seams.workspace, &ctx.run.tenant);
         // Written twice, a file holds the same; added to twice, it does not.
         let (call, again, done) = match self.append {

@@ -46,6 +46,10 @@ pub struct StoredCanvas {
     pub created_ms: i64,
     /// Milliseconds since 1970.
     pub updated_ms: i64,
+    /// Words to find it by. Storing it again keeps them.
+    pub tags: Vec<String>,
+    /// The published version, and since when. Storing it again keeps that.
+    pub published: Option<(Arc<str>, i64)>,
 }
 
 /// Which canvases to list.
@@ -59,6 +63,8 @@ pub struct CanvasFilter {
     pub keywords: String,
     /// Only those that are ingestion pipelines, or only those that are not.
     pub pipelines: Option<bool>,
+    /// Only those that have one of these tags, without regard to case; none: all.
+    pub tags: Vec<String>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

@@ -24,12 +24,14 @@ pub mod reranker;
 pub mod run_store;
 pub mod sandbox;
 pub mod schedule_store;
+pub mod secrets;
 pub mod session_store;
 pub mod speech;
 pub mod spending_store;
 pub mod task_store;
 pub mod token_store;
 pub mod tool_source;
+pub mod version_store;
 pub mod work_queue;
 pub mod workspace;
 
@@ -60,12 +62,14 @@ pub use reranker::Reranker;
 pub use run_store::RunStore;
 pub use sandbox::Sandbox;
 pub use schedule_store::ScheduleStore;
+pub use secrets::Secrets;
 pub use session_store::SessionStore;
 pub use speech::{SpeechModel, TranscriptionModel};
 pub use spending_store::SpendingStore;
 pub use task_store::TaskStore;
 pub use token_store::TokenStore;
 pub use tool_source::ToolSource;
+pub use version_store::VersionStore;
 pub use work_queue::WorkQueue;
 pub use workspace::Workspace;
 
@@ -98,6 +102,8 @@ pub struct Seams {
     pub browser: Arc<dyn Browser>,
     /// E-mail.
     pub mailer: Arc<dyn Mailer>,
+    /// Secrets that canvases name.
+    pub secrets: Arc<dyn Secrets>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
 }

@@ -46,7 +46,7 @@ impl Engine {
         (session, point): (SessionKey, &ForkPoint),
     ) -> Result<(RunKey, PickedUp)> {
         let stores = self.stores()?;
-        let mut entries = self.whole_journal(&stores, &run.key).await?;
+        let mut entries = self.whole_journal(&stores, (&run.key, Some(&plan))).await?;
         let at = place(&entries, point).ok_or_else(|| not_there(&run.key, point))?;
         let later = entries.split_off(at + 1);
         let edited = match entries.last_mut() {
@@ -81,6 +81,10 @@ impl Engine {
         let messages = stores.sessions.messages(&original.key, *revision, MESSAGES_MAX).await?;
         (*of, *revision, *forks) = (session.id.clone(), 0, Some(shared));
         *begun = Some(Arc::new(state.clone()));
+        let mut state = state;
+        if plan.secret_names().next().is_some() {
+            context.masks.seal_named(&mut state);
+        }
         let forked =
             Session { key: session, state, revision: 0, created_ms: now_ms, updated_ms: now_ms, ..original };
         stores.sessions.create(&forked, &messages).await?;

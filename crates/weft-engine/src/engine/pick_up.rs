@@ -7,15 +7,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use weft_core::budget::Spent;
 use weft_core::context::Limited;
 use weft_core::journal::{ActivationRef, Ending, NextEdges};
-use weft_core::masking;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{RunLease, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
-use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, RunKey, SessionKey};
+use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, SessionKey};
 use weft_dsl::Plan;
 
 use super::held::{Became, SessionLock};
 use super::owner::Taken;
+use super::sealed::How;
 use super::{Engine, RunHandle, Stores};
 use crate::drive::STOPPED;
 use crate::feed::Feed;
@@ -23,19 +23,6 @@ use crate::journal::Journal;
 use crate::machine::Machine;
 use crate::recover::Reading;
 use crate::session::SessionState;
-use crate::values;
-
-/// Entries read from the store at a time.
-const PAGE: u64 = 512;
-
-/// How the secrets in a journal are read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrets {
-    /// With their values, for a run that goes on.
-    Opened,
-    /// As anybody may see them.
-    Masked,
-}
 
 /// What is to become of a run that was taken over, unless it was over but for its last word.
 enum Next {
@@ -51,22 +38,6 @@ pub enum PickedUp {
     Running(RunHandle),
     /// It was over but for its last word, or it cannot go on; that has been written down now.
     Ended(Ending),
-}
-
-/// The values that marks in a journal stand for are those of its session. The run says which that is.
-async fn secrets_of(
-    stores: &Stores,
-    key: &RunKey,
-    (first, sealed): (Option<&Entry>, &str),
-) -> Result<serde_json::Map<String, Json>> {
-    let begun = first.map(|entry| entry.record.clone());
-    let begun = begun.or_else(|| serde_json::from_str(&masking::shown(sealed)).ok());
-    let Some(Record::RunStarted { session, .. }) = begun else { return Ok(serde_json::Map::new()) };
-    match stores.sessions.load(&SessionKey::new(&key.tenant, session)).await {
-        Ok(session) => Ok(SessionState::from_json(&session.state)?.globals),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(serde_json::Map::new()),
-        Err(error) => Err(error),
-    }
 }
 
 impl Engine {
@@ -108,7 +79,11 @@ impl Engine {
         next: Next,
     ) -> Result<PickedUp> {
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
-        let entries = self.whole_journal(stores, &run.key).await?;
+        let plan = match &next {
+            Next::GoOn(plan, ..) => Some(Arc::clone(plan)),
+            Next::GiveUp(_) => None,
+        };
+        let entries = self.whole_journal(stores, (&run.key, plan.as_deref())).await?;
         if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
             // Its process has ended before it could note this.
             stores.runs.finish(lease, self.finished(*ending, *spent)).await?;
@@ -194,40 +169,6 @@ impl Engine {
         self.close(stores, (lease, entries), (Ending::Failed, Some(error))).await
     }
 
-    pub(super) async fn whole_journal(&self, stores: &Stores, key: &RunKey) -> Result<Vec<Entry>> {
-        self.read_journal(stores, key, Secrets::Opened).await
-    }
-
-    pub(super) async fn read_journal(
-        &self,
-        stores: &Stores,
-        key: &RunKey,
-        secrets: Secrets,
-    ) -> Result<Vec<Entry>> {
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut globals = None;
-        loop {
-            let after = entries.last().map_or(0, |entry| entry.seq);
-            let page = stores.runs.entries(key, after, PAGE).await?;
-            if page.is_empty() {
-                return Ok(entries);
-            }
-            for stored in page {
-                let opens = secrets == Secrets::Opened && masking::is_sealed(&stored.record);
-                if opens && globals.is_none() {
-                    globals = Some(secrets_of(stores, key, (entries.first(), &stored.record)).await?);
-                }
-                let value = |name: &str| values::secret(globals.as_ref()?, name);
-                let record =
-                    serde_json::from_str(&masking::opened(&stored.record, value)).map_err(|cause| {
-                        let message = format!("cannot read entry {} of run {}", stored.seq, key.id);
-                        Error::internal(message).because(cause)
-                    })?;
-                entries.push(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record });
-            }
-        }
-    }
-
     async fn recovered(
         &self,
         stores: &Stores,
@@ -265,7 +206,7 @@ impl Engine {
         // What is repeated at the end is for people.
         let masked = match entries.is_empty() {
             true => Vec::new(),
-            false => self.read_journal(stores, &lease.run, Secrets::Masked).await?,
+            false => self.read_journal(stores, &lease.run, How::Masked).await?,
         };
         let entries = masked.as_slice();
         let (seq, event) =

@@ -54,9 +54,14 @@ impl Engine {
         if *canvas_version != plan.version {
             return Err(Error::new(ErrorKind::Conflict, "the run is on another version of its canvas"));
         }
+        let secrets = self.secrets_of(&plan, &run.key.tenant).await?;
         let state = match state {
             Some(state) => SessionState::from_json(state)?,
-            None if session.revision == *revision => SessionState::from_json(&session.state)?,
+            None if session.revision == *revision => {
+                let mut state = session.state.clone();
+                secrets.open(&mut state);
+                SessionState::from_json(&state)?
+            }
             None => {
                 let message =
                     format!("run {} did not keep what its session was like when it began", run.key.id);
@@ -83,6 +88,7 @@ impl Engine {
             around,
             limits,
             answers: Answers::Taken,
+            secrets,
         };
         self.assemble(request, state, history.collect(), beginning)
     }

@@ -10,10 +10,11 @@ use weft_core::seam::{Seams, SpeechModel};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 
-use super::pick_up::Secrets;
+use super::sealed::How;
 use super::{Engine, EngineLimits, Prepared};
 use crate::recover::Reading;
 use crate::replay::{Difference, Replay, ReplayLimits};
+use crate::secrets::StandInSecrets;
 
 /// A run that was done again.
 #[derive(Debug)]
@@ -33,10 +34,11 @@ impl Engine {
     /// began with; what the store says.
     pub async fn replay(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<Replayed> {
         let stores = self.stores()?;
-        let entries = self.whole_journal(&stores, &run.key).await?;
+        let offline = self.offline();
+        let entries = offline.whole_journal(&stores, (&run.key, Some(&plan))).await?;
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let prepared =
-            self.offline().as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None)).await?;
+            offline.as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None)).await?;
         let Prepared { machine, context, .. } = prepared;
         let masks = context.masks.clone();
         for entry in &entries {
@@ -50,17 +52,19 @@ impl Engine {
         let differences = Box::pin(Replay::new(reading, plan, context, limits).run(&entries)).await?;
         let entries = match masks.is_empty() {
             true => entries,
-            false => self.read_journal(&stores, &run.key, Secrets::Masked).await?,
+            false => self.read_journal(&stores, &run.key, How::Masked).await?,
         };
         let differences = differences.into_iter().map(|difference| difference.masked(&masks)).collect();
         Ok(Replayed { entries, differences })
     }
 
-    /// The same engine with models that need not be there: work that is done from a recording asks what
+    /// The same engine with models and secrets that need not be there: work that is done from a recording asks what
     /// a model can do, but never the model.
     pub(super) fn offline(&self) -> Self {
         let seams = (*self.0.seams).clone();
-        let seams = Seams { models: Arc::new(StandIns(Arc::clone(&seams.models))), ..seams };
+        let models = Arc::new(StandIns(Arc::clone(&seams.models)));
+        let secrets = Arc::new(StandInSecrets(Arc::clone(&seams.secrets)));
+        let seams = Seams { models, secrets, ..seams };
         let allowances = self.0.allowances.clone();
         Self::with_allowances(Arc::new(seams), self.0.stores.clone(), self.0.limits, allowances)
     }
@@ -71,7 +75,7 @@ impl Engine {
     /// `NotFound`; what the store says.
     pub async fn journal(&self, key: &RunKey) -> Result<Vec<Entry>> {
         let stores = &self.stores()?;
-        self.read_journal(stores, key, Secrets::Masked).await
+        self.read_journal(stores, key, How::Masked).await
     }
 }
 

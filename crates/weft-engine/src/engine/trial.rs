@@ -9,8 +9,9 @@ use weft_core::effect::RecordedCall;
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::run_store::RunLease;
+use weft_core::seam::secrets::NoSecrets;
 use weft_core::seam::tool_source::NoTools;
-use weft_core::seam::{Clock, Seams, SpeechModel, ToolSource};
+use weft_core::seam::{Clock, Seams, Secrets, SpeechModel, ToolSource};
 use weft_core::{Entry, Result, RunId, TenantId};
 
 use super::replay::StandIn;
@@ -21,6 +22,7 @@ use crate::drive::Report;
 use crate::feed::{EntryReader, Feed};
 use crate::journal::Journal;
 use crate::recording::{Answers, Recording, Script, note_questions};
+use crate::secrets::StandInSecrets;
 use crate::session::{SessionState, turns_looked_back};
 
 /// A turn to try out.
@@ -86,7 +88,9 @@ impl Engine {
             Source::Outside => None,
             Source::Recorded { answers, .. } => Some(Arc::new(Script::of(answers))),
         };
+        let secrets = engine.secrets_of(&request.plan, &request.session.tenant).await?;
         let mut beginning = engine.beginning((&request.session, RunId::generate()), 0, None);
+        beginning.secrets = secrets;
         beginning.now_ms = now_ms.unwrap_or(beginning.now_ms);
         let looked_back = 2 * turns_looked_back(&request.plan);
         let recent = history.split_off(history.len().saturating_sub(looked_back));
@@ -116,11 +120,12 @@ impl Engine {
     /// The same engine, without stores and with the outside as the source has it.
     fn with_source(&self, source: Source<'_>, now_ms: Option<i64>) -> (Self, Arc<Noting>) {
         let seams = (*self.0.seams).clone();
-        let (known, tools) = match source {
-            Source::Outside => (None, Arc::clone(&seams.tools)),
+        let (known, tools, secrets) = match source {
+            Source::Outside => (None, Arc::clone(&seams.tools), Arc::clone(&seams.secrets)),
             // What servers offer is looked at outside of any call.
             Source::Recorded { models, .. } => {
-                (Some(models.cloned()), Arc::new(NoTools) as Arc<dyn ToolSource>)
+                let secrets = Arc::new(StandInSecrets(Arc::new(NoSecrets))) as Arc<dyn Secrets>;
+                (Some(models.cloned()), Arc::new(NoTools) as Arc<dyn ToolSource>, secrets)
             }
         };
         let models =
@@ -129,7 +134,8 @@ impl Engine {
             Some(now_ms) => Arc::new(FixedClock(now_ms)) as Arc<dyn Clock>,
             None => Arc::clone(&seams.clock),
         };
-        let seams = Seams { models: Arc::clone(&models) as Arc<dyn ModelDirectory>, tools, clock, ..seams };
+        let directory = Arc::clone(&models) as Arc<dyn ModelDirectory>;
+        let seams = Seams { models: directory, tools, secrets, clock, ..seams };
         (Self::new(Arc::new(seams), None, self.0.limits), models)
     }
 }

@@ -180,7 +180,10 @@ impl Engine {
         let messages = messages(&report, &context, (resumed, self.now_ms()));
         let tasks = tasks(before, &report, (&context, canvas, self.now_ms()));
         let committed = match (flushed, state.to_json()) {
-            (Ok(()), Ok(state)) => {
+            (Ok(()), Ok(mut state)) => {
+                if report.machine.plan.secret_names().next().is_some() {
+                    context.masks.seal_named(&mut state);
+                }
                 let (messages, tasks) = (messages.as_slice(), tasks.as_ref());
                 let lease = Some(lease);
                 let commit = SessionCommit { revision, state: &state, messages, tasks, lease };

@@ -15,7 +15,8 @@ use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, SessionId, Sessio
 use weft_dsl::Plan;
 use weft_engine::SessionState;
 
-use crate::app::{App, Models, refusal};
+use crate::app::App;
+use crate::checking::{Models, refusal};
 use crate::plans::compact;
 
 /// The assistant of whoever asks a model and names none. It is stored nowhere and has no datasets.

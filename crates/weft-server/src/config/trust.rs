@@ -37,6 +37,7 @@ const RULES: &[(&str, Trust)] = &[
     ("data", Operator(KEEPS)),
     ("listen", Operator("it lets others reach the server")),
     ("store", Operator(KEEPS)),
+    ("secrets", Operator("it chooses the key that secrets are encrypted with")),
     ("blobs", Operator(KEEPS)),
     ("index", Operator(KEEPS)),
     ("retention", Operator("it removes runs")),

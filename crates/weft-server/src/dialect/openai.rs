@@ -2,6 +2,7 @@
 //! frame, so that a client can go on with the conversation.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Serialize;
 use weft_core::{CanvasId, Ending, Entry, Json, Record, SessionId};
@@ -22,6 +23,8 @@ pub struct Completion {
     pub canvas: CanvasId,
     /// When it began, in milliseconds since 1970.
     pub started_ms: i64,
+    /// The version of the canvas that answers; empty until that is known.
+    pub version: Arc<str>,
     /// What is asked.
     pub style: Style,
 }
@@ -41,7 +44,7 @@ struct Frame<'a> {
     object: &'static str,
     created: i64,
     model: &'a str,
-    system_fingerprint: &'static str,
+    system_fingerprint: &'a str,
     usage: Option<TokenCounts>,
     choices: [Choice<'a>; 1],
     /// What OpenAI's shapes have no place for.
@@ -121,6 +124,14 @@ impl Completion {
         asked.then(|| reference(&answer.sources)["chunks"].take())
     }
 
+    /// What tells that something else answers now: the version of an agent.
+    fn fingerprint(&self) -> &str {
+        match self.style {
+            Style::Agent => &self.version,
+            Style::Chat(_) => "",
+        }
+    }
+
     fn created(&self) -> i64 {
         self.started_ms.div_euclid(1000)
     }
@@ -136,7 +147,7 @@ impl Completion {
             object: "chat.completion.chunk",
             created: self.created(),
             model: self.canvas.as_str(),
-            system_fingerprint: "",
+            system_fingerprint: self.fingerprint(),
             usage,
             choices: [choice],
             weft,
@@ -220,6 +231,7 @@ impl Completion {
             "object": "chat.completion",
             "created": self.created(),
             "model": self.canvas,
+            "system_fingerprint": self.fingerprint(),
             "param": null,
             "usage": {
                 "prompt_tokens": usage.prompt_tokens,
@@ -256,8 +268,6 @@ fn usage(answer: &Answer) -> TokenCounts {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use weft_core::component::MessageEnd;
     use weft_core::seam::chat_model::Usage;
 
@@ -265,6 +275,7 @@ mod tests {
 
     fn completion() -> Completion {
         Completion {
+            version: Arc::from(""),
             session: "s1".into(),
             canvas: "c1".into(),
             started_ms: 1_767_000_000_999,

@@ -31,6 +31,8 @@ pub struct RunView {
     pub session: SessionId,
     /// When it began, in milliseconds since 1970.
     pub started_ms: i64,
+    /// The version of the canvas that it runs; empty until that is known.
+    pub version: Arc<str>,
     /// The form values that its caller gave.
     pub inputs: serde_json::Map<String, Json>,
     /// The rounds that activations under way are in, by activation; those at the top are left out.
@@ -49,14 +51,16 @@ impl RunView {
     fn begun(run: &RunId, session: &SessionId, started_ms: i64) -> Self {
         let (inputs, frames) = (serde_json::Map::new(), HashMap::new());
         let common = common(run, session, started_ms);
-        Self { run: run.clone(), session: session.clone(), started_ms, inputs, frames, common }
+        let version = Arc::from("");
+        Self { run: run.clone(), session: session.clone(), started_ms, version, inputs, frames, common }
     }
 
     /// Takes what it needs from an entry. All entries of a run are shown to it, in their order.
     pub fn learn(&mut self, entry: &Entry) {
         match &entry.record {
-            Record::RunStarted { session, input, .. } => {
+            Record::RunStarted { session, input, canvas_version, .. } => {
                 self.session = session.clone();
+                self.version = Arc::clone(canvas_version);
                 self.started_ms = entry.at_ms;
                 self.inputs.clone_from(&input.inputs);
                 self.common = common(&self.run, &self.session, self.started_ms);

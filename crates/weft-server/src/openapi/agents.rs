@@ -2,7 +2,7 @@
 
 use super::chats::CHAT_COMPLETION;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
-use super::{Answer, Body, Operation};
+use super::{Answer, Body, Operation, versions::NAMED as VERSION};
 
 /// Which page of a list.
 pub const PAGE: [Member; 2] = [
@@ -12,7 +12,7 @@ pub const PAGE: [Member; 2] = [
 const ORDER: Member = flag("desc", "whether the newest come first; true when absent").optional();
 
 /// What is found wrong with a canvas.
-static PROBLEM: Shape = Shape {
+pub(super) static PROBLEM: Shape = Shape {
     name: "Problem",
     summary: "something that `weft check` would name",
     members: &[
@@ -25,7 +25,7 @@ static PROBLEM: Shape = Shape {
 };
 
 /// A stored canvas.
-static AGENT: Shape = Shape {
+pub(super) static AGENT: Shape = Shape {
     name: "Agent",
     summary: "a stored canvas",
     members: &[
@@ -38,6 +38,9 @@ static AGENT: Shape = Shape {
         text("canvas_category", "`agent_canvas`, or `dataflow_canvas` for an ingestion pipeline"),
         text("tenant_id", "whose it is"),
         text("user_id", "the same"),
+        text("tags", "its tags, with commas between them"),
+        flag("release", "whether it has a published version"),
+        time("release_time", "when that was published").nullable(),
         time("create_time", "when it was made"),
         text("create_date", "the same in words"),
         time("update_time", "when it was changed"),
@@ -48,7 +51,8 @@ static AGENT: Shape = Shape {
     ],
 };
 
-const AGENT_BODY: [Member; 8] = [
+/// What an agent is made of.
+pub(super) const AGENT_BODY: [Member; 9] = [
     text("title", "its title; needed for a new one").optional(),
     member(
         "dsl",
@@ -61,10 +65,12 @@ const AGENT_BODY: [Member; 8] = [
     member("permission", Type::OneOf(&["me", "team"]), "who sees it").optional(),
     text("canvas_type", "the heading it is listed under").optional(),
     text("canvas_category", "`agent_canvas`, or `dataflow_canvas` for an ingestion pipeline").optional(),
-    flag("release", "whether to publish it: no versions are published here").optional(),
+    flag("release", "whether what is stored is to be the published version").optional(),
+    member("tags", Type::Either(&[Type::Text, Type::List(&Type::Text)]), "its tags, where it is imported")
+        .optional(),
 ];
 
-const AGENT_QUERY: [Member; 7] = [
+const AGENT_QUERY: [Member; 8] = [
     PAGE[0],
     PAGE[1],
     ORDER,
@@ -72,6 +78,7 @@ const AGENT_QUERY: [Member; 7] = [
     text("title", "only that of this title").optional(),
     text("keywords", "only those with this in their title").optional(),
     text("owner_ids", "only those of these owners, of which there is one").optional(),
+    text("tags", "only those with one of these tags, with commas between them").optional(),
 ];
 
 static AGENTS: [Member; 2] =
@@ -211,7 +218,8 @@ pub static CREATE_SESSION: Operation =
         .body(&[
             text("name", "its name").optional(),
             text("user_id", "who talks").optional(),
-            flag("release", "whether to run a published version, of which there are none").optional(),
+            flag("release", "whether it is to be the published version").optional(),
+            VERSION,
         ])
         .data(Type::Of(&SESSION));
 /// `GET …/sessions/{session}`.
@@ -299,7 +307,7 @@ pub const DIALECT: Member = member(
 )
 .optional();
 
-const COMPLETION: [Member; 14] = [
+const COMPLETION: [Member; 15] = [
     text("query", "the question; also read as `question`").optional(),
     text("session_id", "which session; a new one when absent").optional(),
     STREAM,
@@ -317,7 +325,8 @@ const COMPLETION: [Member; 14] = [
     member("pins", Type::Map(&Type::Any), "outputs that take the place of what nodes would give").optional(),
     flag("parallel_messages", "whether pieces of several messages may come side by side").optional(),
     text("agent_id", "which agent, where the address does not say it").optional(),
-    flag("release", "whether to run a published version, of which there are none").optional(),
+    flag("release", "whether to run the published version").optional(),
+    VERSION,
 ];
 /// A conversation that ends with a question.
 pub const MESSAGES: Member = list(

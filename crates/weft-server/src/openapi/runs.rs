@@ -24,6 +24,7 @@ static RUN: Shape = Shape {
         text("status", "how it ended, else `running` here or `unfinished`"),
         time("create_time", "when it began"),
         time("finish_time", "when it ended").nullable(),
+        text("version", "the version of its agent that it runs, where it is shown by itself").optional(),
     ],
 };
 
@@ -175,6 +176,28 @@ pub static CREATE_TOKEN: Operation = Operation::new("Makes a token, which is sho
     .data(Type::Of(&TOKEN));
 /// `DELETE /api/v1/system/tokens/{token}`.
 pub static DELETE_TOKEN: Operation = Operation::new("Removes a token.").data(Type::Flag);
+
+static SECRET: Shape = Shape {
+    name: "Secret",
+    summary: "a secret that canvases name; its value is never shown",
+    members: &[
+        text("name", "its name; canvases write `{secret.NAME}`"),
+        time("create_time", "when it was made"),
+        text("create_date", "the same in words"),
+        time("update_time", "when its value was put last"),
+        text("update_date", "the same in words"),
+    ],
+};
+
+/// `GET /api/v1/secrets`.
+pub static LIST_SECRETS: Operation =
+    Operation::new("Lists the secrets, without their values.").data(Type::List(&Type::Of(&SECRET)));
+/// `PUT /api/v1/secrets/{name}`.
+pub static PUT_SECRET: Operation = Operation::new("Puts a secret, or another value of it.")
+    .body(&[text("value", "what canvases use in the place of `{secret.NAME}`, 5 to 16384 bytes")])
+    .data(Type::Of(&SECRET));
+/// `DELETE /api/v1/secrets/{name}`.
+pub static DELETE_SECRET: Operation = Operation::new("Removes a secret.").data(Type::Flag);
 
 static MODEL: Shape = Shape {
     name: "Model",

@@ -13,7 +13,7 @@ use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::agent::{AGENT, AgentFields, AgentItem, PIPELINE};
+use crate::wire::agent::{AGENT, AgentFields, AgentItem, PIPELINE, Release};
 use crate::wire::envelope::Success;
 
 const NO_ACCESS: &str = "Make sure you have permission to access the agent.";
@@ -41,6 +41,19 @@ pub(crate) async fn stored(
     }
 }
 
+/// The canvas with what was just stored as its published version, if that is wished.
+pub(crate) async fn released(
+    state: &ServerState,
+    canvas: StoredCanvas,
+    release: Release,
+) -> Result<StoredCanvas, ApiError> {
+    if release == Release::No {
+        return Ok(canvas);
+    }
+    state.app.versions.publish(&canvas.key, Some(&canvas.version)).await?;
+    Ok(state.app.canvases.get(&canvas.key).await?)
+}
+
 /// `POST /api/v1/agents`.
 ///
 /// # Errors
@@ -52,10 +65,12 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let mut fields = AgentFields::read(&body)?;
     let Some(dsl) = fields.dsl.take() else { return Err(ApiError::argument("No DSL data in request.")) };
+    let release = fields.release;
     let head = fields.new_head()?;
     let title = head.title.clone();
     let put = state.app.put_canvas(&caller.tenant, None, head, &dsl).await;
     let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    let canvas = released(&state, canvas, release).await?;
     Ok(Success(AgentItem::whole(canvas).with_problems(&problems)).into_response())
 }
 
@@ -79,8 +94,7 @@ pub async fn list(
         _ => None,
     };
     let others = !wanted(AGENT) && !wanted(PIPELINE);
-    // No agent of this build has a tag.
-    if others || params.get("tags").is_some_and(|tags| tags.split(',').any(|tag| !tag.trim().is_empty())) {
+    if others {
         return Ok(Success(json!({"canvas": [], "total": 0})).into_response());
     }
     let (canvases, total) = {
@@ -103,11 +117,13 @@ pub(crate) fn owners(caller: &Caller, params: &Params) -> Result<(), ApiError> {
 pub(crate) fn filter(state: &ServerState, params: &Params) -> CanvasFilter {
     let page = params.page(state.app.limits.page_size);
     let named = |key: &str| params.get(key).filter(|value| !value.is_empty());
+    let tags = params.all("tags").flat_map(|tags| tags.split(',')).map(str::trim);
     CanvasFilter {
         id: named("id").map(Into::into),
         title: named("title").map(str::to_owned),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
         pipelines: None,
+        tags: tags.filter(|tag| !tag.is_empty()).map(str::to_owned).collect(),
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),
@@ -141,10 +157,12 @@ pub async fn update(
     let mut fields = AgentFields::read(&body)?;
     let canvas = stored(&state, &key, ApiError::new(code::OPERATING, NO_ACCESS)).await?;
     let dsl = fields.dsl.take().unwrap_or_else(|| canvas.dsl.to_string());
+    let release = fields.release;
     let head = fields.changed(canvas.head);
     let title = head.title.clone();
     let put = state.app.put_canvas(&caller.tenant, Some(key.id), head, &dsl).await;
     let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    let canvas = released(&state, canvas, release).await?;
     Ok(Success(json!({"update_time": canvas.updated_ms, "problems": problems})).into_response())
 }
 

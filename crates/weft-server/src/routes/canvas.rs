@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use weft_core::seam::canvas_store::StoredCanvas;
 use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
 
-use super::agents::{filter, owners, stored, taken};
+use super::agents::{filter, owners, released, stored, taken};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -40,7 +40,7 @@ pub async fn set(State(state): State<ServerState>, caller: Caller, body: Body) -
         None => body.require(&["dsl", "title"])?,
     }
     let mut fields = AgentFields::read(&body)?;
-    let dsl = fields.dsl.take().unwrap_or_default();
+    let (dsl, release) = (fields.dsl.take().unwrap_or_default(), fields.release);
     let (id, head) = match id {
         None => (None, fields.new_head()?),
         Some(id) => {
@@ -52,6 +52,7 @@ pub async fn set(State(state): State<ServerState>, caller: Caller, body: Body) -
     let title = head.title.clone();
     let put = state.app.put_canvas(&caller.tenant, id, head, &dsl).await;
     let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    let canvas = released(&state, canvas, release).await?;
     let mut answer = body.0;
     answer.insert("dsl".to_owned(), drawing(&canvas));
     answer.insert("id".to_owned(), json!(canvas.key.id));
@@ -167,7 +168,11 @@ pub async fn complete(
     let mut unknown = UnknownSession::Refuse;
     if request.session.is_none() {
         let own = own_session(&key, &request.input.user_id);
-        forget_older(&state, &own, &canvas.version).await?;
+        let version = match &request.version {
+            Some(name) => state.app.find_version(&key, name).await?,
+            None => canvas.version,
+        };
+        forget_older(&state, &own, &version).await?;
         request.session = Some(own.id);
         unknown = UnknownSession::Begin;
     }

@@ -1,6 +1,8 @@
 //! Chat assistants behind the shapes of OpenAI's chat completions. The messages of a request are its conversation,
 //! unless it names a session.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -100,6 +102,6 @@ async fn complete(
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
     let started_ms = state.app.clock.now_ms();
     let style = Style::Chat(quoting);
-    let completion = Completion { session, canvas: chat.key.id, started_ms, style };
+    let completion = Completion { session, canvas: chat.key.id, started_ms, version: Arc::from(""), style };
     told(handle, request.response_mode, completion).await
 }

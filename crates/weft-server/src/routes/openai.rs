@@ -1,5 +1,7 @@
 //! Agents behind the shapes of OpenAI's chat completions.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -52,15 +54,18 @@ pub(crate) async fn complete(
     let Some(query) = query else {
         return nothing_said(state, &canvas, response_mode(body, ResponseMode::Whole)?).await;
     };
-    let request =
+    let mut request =
         question(body, caller, (session_id(body)?, query, ResponseMode::Whole))?.with_headers(headers)?;
+    if request.version.is_none() {
+        request.version = version_in(&body.text("model")?.unwrap_or_default(), &canvas);
+    }
     if request.session.is_none() {
         known(state, &canvas).await?;
     }
     let (session, handle) = begin_turn(state, &canvas, &request, UnknownSession::Refuse).await?;
     let started_ms = state.app.clock.now_ms();
     let style = Style::Agent;
-    let completion = Completion { session, canvas: canvas.id, started_ms, style };
+    let completion = Completion { session, canvas: canvas.id, started_ms, version: Arc::from(""), style };
     told(handle, request.response_mode, completion).await
 }
 
@@ -76,9 +81,16 @@ pub(crate) async fn told(
             let mut view = RunView::new(&handle.key.id, &completion.session);
             let answer = answered(handle, &mut view).await?;
             completion.started_ms = view.started_ms;
+            completion.version = Arc::clone(&view.version);
             Ok(respond(StatusCode::OK, &completion.whole(&answer)))
         }
     }
+}
+
+/// The version in a model that is called `AGENT@VERSION`. Every other name of a model is as good as none.
+fn version_in(model: &str, canvas: &CanvasKey) -> Option<String> {
+    let version = model.strip_prefix(canvas.id.as_str())?.strip_prefix('@')?;
+    (!version.is_empty()).then(|| version.to_owned())
 }
 
 /// `session_id`, else `id`, else `metadata.id`.
@@ -110,6 +122,7 @@ async fn nothing_said(
         session: weft_core::SessionId::generate(),
         canvas: canvas.id.clone(),
         started_ms: state.app.clock.now_ms(),
+        version: Arc::from(""),
         style: Style::Agent,
     };
     let mut whole = completion.whole(&Answer::default());

@@ -63,7 +63,8 @@ pub async fn get(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let run = stored(&state, &RunKey::new(&caller.tenant, id)).await?;
-    Ok(Success(item(&state, run)).into_response())
+    let version = state.app.version_of(&run).await?.1;
+    Ok(Success(item(&state, run).on(version)).into_response())
 }
 
 /// `GET /api/v1/runs/{id}/events`: all events after `Last-Event-ID` or `?after=`, live or past.

@@ -10,13 +10,13 @@ use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, Ses
 use weft_core::{CanvasKey, ComponentId, Error, ErrorKind, Record, RunId, RunKey, SessionId, SessionKey};
 
 use super::agents::stored;
-use super::turn::canvas_key;
+use super::turn::{begun, canvas_key};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::completion::refuse_release;
+use crate::wire::completion::version;
 use crate::wire::envelope::{Success, streamed};
 use crate::wire::session::SessionView;
 
@@ -48,22 +48,15 @@ pub async fn create(
     params: Params,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let release = match body.flag("release")? {
-        Some(release) => Some(release),
-        None => params.flag("release"),
-    };
-    refuse_release(release)?;
+    let published = || params.flag("release").unwrap_or(false).then(|| "published".to_owned());
+    let version = version(&body)?.or_else(|| params.get("version").map(str::to_owned)).or_else(published);
     let user_id = match body.text("user_id")? {
         Some(user_id) => user_id,
         None => params.get("user_id").map_or_else(|| caller.user_id.clone(), str::to_owned),
     };
     let name = body.text("name")?.unwrap_or_default();
     let canvas = canvas_key(&caller, agent);
-    let opened = state.app.open_named_session(&canvas, &user_id, None, &name).await;
-    let session = opened.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("Agent not found."),
-        _ => error.into(),
-    })?;
+    let session = begun(&state, &canvas, (&user_id, None, &name), version.as_deref()).await?;
     let dsl = drawing(&state, &canvas, &session.canvas_version).await?;
     Ok(Success(view(&state, session, Some(dsl)).await?).into_response())
 }

@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_core::seam::session_store::Session;
-use weft_core::{CanvasId, CanvasKey, ErrorKind, SessionId, SessionKey, TurnInput};
+use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, SessionId, SessionKey, TurnInput};
 use weft_engine::RunHandle;
 
 use crate::answer::{Answer, collect};
@@ -57,7 +57,10 @@ async fn of_id(
     (id, unknown): (&SessionId, UnknownSession),
 ) -> Result<Session, ApiError> {
     match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await {
-        Ok(session) if session.canvas == canvas.id => Ok(session),
+        Ok(session) if session.canvas == canvas.id => {
+            same_version(state, canvas, (&session, request.version.as_deref())).await?;
+            Ok(session)
+        }
         Ok(_) if request.opening.is_some() => Err(ApiError::data("Session does not belong to this chat!")),
         Ok(_) => {
             let message = "Session does not belong to the requested agent.";
@@ -71,20 +74,63 @@ async fn of_id(
     }
 }
 
+/// A conversation stays on its version. Whoever asks for another one means another conversation.
+async fn same_version(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    (session, version): (&Session, Option<&str>),
+) -> Result<(), ApiError> {
+    let Some(name) = version.filter(|_| !session.canvas_version.is_empty()) else { return Ok(()) };
+    let asked = state.app.find_version(canvas, name).await?;
+    if asked == session.canvas_version {
+        return Ok(());
+    }
+    let message = format!(
+        "session {} is on version {}, and `{name}` is another one: begin a new session for it",
+        session.key.id, session.canvas_version
+    );
+    Err(ApiError::argument(message))
+}
+
+/// Begins a conversation on a version of an agent, without a name on the newest one.
+pub(crate) async fn begun(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    of: (&str, Option<SessionId>, &str),
+    version: Option<&str>,
+) -> weft_core::Result<Session> {
+    let opened = state.app.open_session_on(canvas, of, version.unwrap_or("latest")).await;
+    match opened {
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            // It is the version that there is not, if there is a canvas.
+            state.app.canvases.newest(canvas).await.map_err(|_| Error::not_found("Agent not found."))?;
+            Err(error)
+        }
+        opened => opened,
+    }
+}
+
 async fn begin(
     state: &ServerState,
     canvas: &CanvasKey,
     request: &CompletionRequest,
     id: Option<SessionId>,
 ) -> Result<Session, ApiError> {
+    if request.opening.is_some() && request.version.is_some() {
+        return Err(ApiError::argument(
+            "a chat assistant has no versions: leave `version` and `release` out",
+        ));
+    }
     let TurnInput { user_id, query, .. } = &request.input;
     let opened = match &request.opening {
         Some(before) => state.app.open_chat(canvas, (id.clone(), user_id, query), before).await,
-        None => state.app.open_named_session(canvas, user_id, id.clone(), query).await,
+        None => begun(state, canvas, (user_id, id.clone(), query), request.version.as_deref()).await,
     };
     match (opened, id) {
         (Ok(session), _) => Ok(session),
-        (Err(error), _) if error.kind == ErrorKind::NotFound => Err(ApiError::data("Agent not found.")),
+        (Err(error), _) if error.kind == ErrorKind::NotFound && request.opening.is_some() => {
+            Err(ApiError::data("Agent not found."))
+        }
         // Somebody else began it in this very moment.
         (Err(error), Some(id)) if error.kind == ErrorKind::Conflict => {
             Ok(state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await?)

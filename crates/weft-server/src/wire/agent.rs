@@ -15,10 +15,6 @@ pub const AGENT: &str = "agent_canvas";
 /// What documents go through.
 pub const PIPELINE: &str = weft_dsl::PIPELINE;
 
-/// Said to whoever wants to publish a version. Each question of a new session goes to the newest one.
-const UNPUBLISHED: &str = "this build publishes no versions: sessions begin on the newest one that is stored; \
-    leave `release` out";
-
 /// How long a title may be, in characters.
 const TITLE_MAX: usize = 255;
 
@@ -36,9 +32,9 @@ pub struct AgentItem {
     user_id: String,
     nickname: String,
     tenant_avatar: (),
-    tags: &'static str,
+    tags: String,
     release: bool,
-    release_time: (),
+    release_time: Option<i64>,
     create_time: i64,
     create_date: String,
     update_time: i64,
@@ -48,7 +44,7 @@ pub struct AgentItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     dsl: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_publish_time: Option<()>,
+    last_publish_time: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problems: Option<Json>,
 }
@@ -56,7 +52,8 @@ pub struct AgentItem {
 impl AgentItem {
     /// Without its drawing.
     pub fn short(canvas: StoredCanvas) -> Self {
-        let StoredCanvas { key, head, version: _, dsl: _, created_ms, updated_ms } = canvas;
+        let StoredCanvas { key, head, version: _, dsl: _, created_ms, updated_ms, tags, published } = canvas;
+        let published_ms = published.map(|(_, at_ms)| at_ms);
         let CanvasHead { title, description, avatar, permission, canvas_type, source: _ } = head;
         let owner = key.tenant.to_string();
         let is_pipeline = canvas_type == PIPELINE_TYPE;
@@ -72,16 +69,16 @@ impl AgentItem {
             user_id: owner.clone(),
             nickname: owner,
             tenant_avatar: (),
-            tags: "",
-            release: false,
-            release_time: (),
+            tags: tags.join(","),
+            release: published_ms.is_some(),
+            release_time: published_ms,
             create_time: created_ms,
             create_date: http_date(created_ms),
             update_time: updated_ms,
             update_date: http_date(updated_ms),
             kind: "agent",
             dsl: None,
-            last_publish_time: None,
+            last_publish_time: published_ms,
             problems: None,
         }
     }
@@ -105,6 +102,16 @@ pub fn drawing(canvas: &StoredCanvas) -> Json {
     serde_json::from_str(&canvas.dsl).unwrap_or(Json::Null)
 }
 
+/// Whether what is stored is to be the published version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Release {
+    /// It is.
+    Yes,
+    /// Whichever is published stays so.
+    #[default]
+    No,
+}
+
 /// The fields of a create or update request.
 #[derive(Debug, Default)]
 pub struct AgentFields {
@@ -113,6 +120,8 @@ pub struct AgentFields {
     avatar: Option<String>,
     permission: Option<String>,
     canvas_type: Option<String>,
+    /// Whether what is stored by it is to be the published version.
+    pub release: Release,
     /// The drawing as JSON text.
     pub dsl: Option<String>,
 }
@@ -128,9 +137,6 @@ impl AgentFields {
             let message = format!("`canvas_category` is `{other}`; it must be `{AGENT}` or `{PIPELINE}`");
             return Err(ApiError::argument(message));
         }
-        if body.flag("release")? == Some(true) {
-            return Err(ApiError::data(UNPUBLISHED));
-        }
         let title = body.text("title")?.map(|title| title.trim().to_owned());
         if title.as_ref().is_some_and(|title| title.chars().count() > TITLE_MAX) {
             return Err(ApiError::argument(format!("the title has more than {TITLE_MAX} characters")));
@@ -145,6 +151,10 @@ impl AgentFields {
             avatar: body.text("avatar")?,
             permission,
             canvas_type: body.text("canvas_type")?,
+            release: match body.flag("release")? {
+                Some(true) => Release::Yes,
+                Some(false) | None => Release::No,
+            },
             dsl: dsl(body)?,
         })
     }

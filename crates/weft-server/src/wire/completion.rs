@@ -27,6 +27,9 @@ pub enum ResponseMode {
 pub struct CompletionRequest {
     /// Which conversation; absent for a new one.
     pub session: Option<SessionId>,
+    /// Which version of the agent is to answer, by its hash, a label, or `published`; absent: the one that was saved
+    /// last, or the one that the conversation is on.
+    pub version: Option<String>,
     /// What the caller gives.
     pub input: TurnInput,
     /// How the answer is wanted.
@@ -49,7 +52,6 @@ impl CompletionRequest {
     /// # Errors
     /// 101 naming the field that is not valid.
     pub fn read(body: &Body, caller: &Caller, default: ResponseMode) -> Result<Self, ApiError> {
-        refuse_release(body.flag("release")?)?;
         let query = match body.text("query")? {
             Some(query) => query,
             None => body.text("question")?.unwrap_or_default(),
@@ -63,6 +65,7 @@ impl CompletionRequest {
         let parallel_messages = body.flag("parallel_messages")?.unwrap_or(false);
         Ok(Self {
             session: body.id("session_id")?.map(SessionId::from),
+            version: version(body)?,
             input: TurnInput { query, user_id, files, inputs, pins, parallel_messages },
             response_mode: response_mode(body, default)?,
             dialect: dialect(body.text("dialect")?.as_deref())?,
@@ -126,15 +129,14 @@ pub fn strategy(body: &Body) -> Result<Option<MultitaskStrategy>, ApiError> {
     MultitaskStrategy::parse(&name).ok_or_else(wrong).map(Some)
 }
 
-/// Refuses to run a published version: there is none, and the draft is not what was asked for.
+/// Which version is asked for: by `version`, or the published one by `release`.
 ///
 /// # Errors
-/// 102 when one is asked for.
-pub fn refuse_release(release: Option<bool>) -> Result<(), ApiError> {
-    match release {
-        Some(true) => Err(ApiError::data("No available published version")),
-        Some(false) | None => Ok(()),
-    }
+/// 101 when either is of another type.
+pub fn version(body: &Body) -> Result<Option<String>, ApiError> {
+    let named = body.text("version")?.filter(|name| !name.is_empty());
+    let published = body.flag("release")? == Some(true);
+    Ok(named.or_else(|| published.then(|| "published".to_owned())))
 }
 
 /// How the answer is wanted.
@@ -213,6 +215,7 @@ pub fn whole(answer: &Answer, view: &RunView, trace: Option<Vec<Json>>) -> Json 
         "task_id": view.run,
         "session_id": view.session,
         "created_at": view.started_ms.div_euclid(1000),
+        "version": view.version,
         "data": data,
     })
 }

@@ -1,5 +1,7 @@
 //! Runs in lists.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasId, RunId, SessionId};
@@ -15,6 +17,9 @@ pub struct RunItem {
     status: &'static str,
     create_time: i64,
     finish_time: Option<i64>,
+    /// The version of the canvas that it runs, where a run is shown by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<Arc<str>>,
 }
 
 impl RunItem {
@@ -41,6 +46,13 @@ impl RunItem {
             status: ending.map_or(open, weft_core::Ending::as_str),
             create_time: started_ms,
             finish_time: finished_ms,
+            version: None,
         }
+    }
+
+    /// The same with the version of the canvas that it runs.
+    #[must_use]
+    pub fn on(self, version: Arc<str>) -> Self {
+        Self { version: Some(version), ..self }
     }
 }

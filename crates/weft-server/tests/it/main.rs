@@ -45,5 +45,6 @@ mod suspensions;
 mod tasks;
 mod traces;
 mod turns;
+mod versions;
 mod wire;
 mod work;

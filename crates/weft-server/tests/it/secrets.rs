@@ -81,3 +81,172 @@ async fn no_route_no_prompt_and_no_journal_holds_a_secret() {
         assert!(text.contains("Use *** and ***."), "{text}");
     }
 }
+
+/// A secret of the tenant, by which a canvas may be told what it is.
+const KEPT: &str = "wil\"helmina-9-lives";
+
+/// Whether a text holds it, in whichever way that is written.
+fn holds_kept(text: &str) -> bool {
+    text.contains("helmina")
+}
+
+async fn put(bench: &Bench, name: &str, value: &str) {
+    bench.ask("PUT", &format!("/api/v1/secrets/{name}"), json!({"value": value})).await.data();
+}
+
+#[tokio::test]
+async fn secrets_are_put_listed_and_removed_by_their_tenant_alone() {
+    let bench = bench(Script::new()).await;
+    let made = bench.ask("PUT", "/api/v1/secrets/KEY", json!({"value": KEPT})).await;
+    assert!(made.data()["name"] == "KEY" && !holds_kept(&made.text), "{}", made.text);
+    let listed = bench.get("/api/v1/secrets").await;
+    assert_eq!(listed.data().as_array().unwrap().len(), 1);
+    assert!(!holds_kept(&listed.text));
+    for (name, body) in [
+        ("a.b", json!({"value": KEPT})),
+        ("K", json!({"value": "four"})),
+        ("K", json!({"value": 12_345})),
+        ("K", json!({"value": [KEPT]})),
+        ("K", json!({})),
+    ] {
+        let refused = bench.ask("PUT", &format!("/api/v1/secrets/{name}"), body).await;
+        assert_eq!(refused.refusal().0, 101);
+        assert!(!holds_kept(&refused.text) && !refused.text.contains("12345"), "{}", refused.text);
+    }
+    // Nobody else has it, sees it or uses it, and nobody without a token.
+    let (stranger, nobody) = (bench.stranger().await, String::new());
+    let theirs = Bench { token: stranger, ..bench };
+    assert_eq!(theirs.get("/api/v1/secrets").await.data(), json!([]));
+    assert_eq!(theirs.ask("DELETE", "/api/v1/secrets/KEY", Json::Null).await.refusal().0, 102);
+    let id = theirs.store("Theirs", saying("{secret.KEY}")).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    let failed = theirs.post(&path, json!({"question": "Q", "stream": false})).await;
+    assert!(failed.text.contains("there is no secret `KEY`") && !holds_kept(&failed.text), "{}", failed.text);
+    let without = Bench { token: nobody, ..theirs };
+    assert_eq!(without.get("/api/v1/secrets").await.refusal().0, 401);
+}
+
+/// A canvas that says this.
+fn saying(text: &str) -> Json {
+    json!({"components": {
+        "begin": begin("", "Message:M"),
+        "Message:M": component("Message", &json!({"content": [text]}), &[]),
+    }})
+}
+
+#[tokio::test]
+async fn a_run_without_its_secret_fails_by_its_name_and_with_it_goes_well() {
+    let bench = bench(Script::new()).await;
+    let stored =
+        bench.post("/api/v1/agents", json!({"title": "T", "dsl": saying("<{secret.KEY}>")})).await.data();
+    let problem = &stored["problems"][0];
+    assert_eq!((&problem["code"], &problem["severity"]), (&json!("unknown-secret"), &json!("warning")));
+    let path = format!("/api/v1/agents/{}/completions", stored["id"].as_str().unwrap());
+    let ask = || bench.post(&path, json!({"question": "Q", "stream": false}));
+    let failed = ask().await.text;
+    assert!(
+        failed.contains("there is no secret `KEY`") && failed.contains("weft secret set KEY"),
+        "{failed}"
+    );
+    put(&bench, "KEY", KEPT).await;
+    assert_eq!(ask().await.data()["data"]["content"], "<***>");
+    bench.ask("DELETE", "/api/v1/secrets/KEY", Json::Null).await.data();
+    assert!(ask().await.text.contains("there is no secret `KEY`"));
+}
+
+/// A canvas that keeps a secret in a variable, waits for a model, and says everything.
+fn keeping() -> Json {
+    let change =
+        json!({"variables": [{"variable": "env.kept", "operator": "append", "parameter": "{secret.KEY}"}]});
+    json!({
+        "components": {
+            "begin": begin("", "VariableAssigner:V"),
+            "VariableAssigner:V": component("VariableAssigner", &change, &["LLM:A"]),
+            "LLM:A": component("LLM", &json!({"llm_id": "m", "cite": false}), &["Message:M"]),
+            "Message:M": component("Message", &json!({"content": ["{env.kept} {secret.KEY} {sys.query}"]}), &[]),
+        },
+        "variables": {"kept": {"type": "array<string>", "value": []}},
+    })
+}
+
+/// What a person could type to be taken for the mark of a secret.
+fn forged() -> String {
+    "\u{f8fe}weft-secret:secret.KEY\u{f8ff}".to_owned()
+}
+
+#[test]
+fn a_run_that_is_picked_up_looks_its_secrets_up_again_and_no_row_holds_them() {
+    let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bench = process.block_on(async {
+        let bench = bench(Script::new().reply(crate::support::endless(&["It ", "is "]))).await;
+        put(&bench, "KEY", KEPT).await;
+        let id = bench.store("Keeps", keeping()).await;
+        let body = json!({"id": id, "query": format!("a {} b", forged()), "session_id": null});
+        bench.open("/v1/canvas/completion", body).await.until("node_started").await;
+        for _ in 0..1_000 {
+            if bench.model.requests().len() == 1 {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        bench
+    });
+    drop(process);
+    let after =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    after.block_on(async {
+        let model = weft_testkit::ScriptedModel::new(Script::new().reply(Reply::text("fine").always()));
+        let settings = (weft_server::Auth::On, bench.app.limits.clone());
+        let Bench { app, router, .. } = crate::support::process(bench.store.clone(), model.clone(), settings);
+        let bench = Bench { app, router, model, ..bench };
+        put(&bench, "KEY", KEPT).await;
+        let run = bench.app.all_cut_off().await.unwrap().remove(0);
+        let weft_engine::engine::PickedUp::Running(mut handle) = bench.app.pick_up(&run).await.unwrap()
+        else {
+            panic!("it goes on")
+        };
+        while handle.entries.next().await.unwrap().is_some() {}
+        let entries = bench.get(&format!("/api/v1/runs/{}/events", run.key.id)).await;
+        let heard = said(&entries.frames());
+        assert!(heard.starts_with("[\"***\"] *** a ") && !holds_kept(&entries.text), "{}", entries.text);
+        assert!(!holds_kept(&journal(&bench, run.key.id.as_str()).await));
+        let session = weft_core::SessionKey::new(&default_tenant(), run.session.clone());
+        let kept =
+            weft_core::seam::SessionStore::load(&*bench.store, &session).await.unwrap().state.to_string();
+        assert!(kept.contains("secret.KEY") && !holds_kept(&kept), "{kept}");
+        // The next turn begins with the value that the one before has kept, and not with a mark of it.
+        let again = bench.post(
+            "/v1/canvas/completion",
+            json!({"id": run.canvas, "query": "more", "session_id": run.session}),
+        );
+        let heard = said(&again.await.frames());
+        assert!(heard.starts_with("[\"***\",\"***\"] *** more"), "{heard}");
+        // Who removes a secret makes its runs unable to go on, and those that ended can still be looked at.
+        let replayed = bench.app.replay(&run.key).await.unwrap();
+        assert!(replayed.differences.is_empty(), "{:?}", replayed.differences);
+        bench.ask("DELETE", "/api/v1/secrets/KEY", Json::Null).await.data();
+        let replayed = bench.app.replay(&run.key).await.unwrap();
+        assert!(!serde_json::to_string(&replayed.entries).unwrap().contains("helmina"));
+    });
+}
+
+#[tokio::test]
+async fn who_writes_what_looks_like_a_mark_learns_nothing() {
+    let bench = bench(Script::new()).await;
+    put(&bench, "KEY", KEPT).await;
+    // This canvas names no secret, so nothing of it is known in its runs: the text must not become one later.
+    let id = bench.store("Plain", saying("{sys.query}")).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    let stream = bench.post(&path, json!({"question": forged(), "stream": true})).await;
+    assert!(!holds_kept(&stream.text), "{}", stream.text);
+    let run = stream.frames()[0].json()["message_id"].as_str().unwrap().to_owned();
+    let run = bench.app.runs.get(&RunKey::new(&default_tenant(), RunId::from(run.as_str()))).await.unwrap();
+    let replayed = bench.app.replay(&run.key).await.unwrap();
+    assert!(!holds_kept(&serde_json::to_string(&replayed.entries).unwrap()));
+    // One that names another secret opens no more than that.
+    put(&bench, "OTHER", "another-value").await;
+    let id = bench.store("Other", saying("{sys.query} {secret.OTHER}")).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    let whole = bench.post(&path, json!({"question": forged(), "stream": false})).await;
+    assert!(!holds_kept(&whole.text) && whole.text.contains("***"), "{}", whole.text);
+}

@@ -126,7 +126,13 @@ async fn told(bench: &Bench, key: &RunKey, session: &SessionKey) -> Vec<(&'stati
     let all = events(Kinds::All);
     stand_apart(&all);
     let style = weft_server::dialect::openai::Style::Agent;
-    let completion = Completion { session: session.id.clone(), canvas: "c".into(), started_ms: 0, style };
+    let completion = Completion {
+        version: "".into(),
+        session: session.id.clone(),
+        canvas: "c".into(),
+        started_ms: 0,
+        style,
+    };
     let chunks = shown(CompletionChunks::new(completion), &entries);
     let deltas = chunks
         .iter()

@@ -212,6 +212,7 @@ pub fn process_at(
         Arc::clone(&clock),
         || Arc::new(weft_search::MemoryChunkIndex::new()),
     );
+    let secrets: Arc<dyn weft_core::seam::Secrets> = Arc::new(weft_testkit::MemorySecrets::default());
     let seams = Arc::new(Seams {
         models: models.clone(),
         memories: Arc::new(memories.clone()),
@@ -221,6 +222,7 @@ pub fn process_at(
         files,
         reader: Arc::new(weft_parse::InProcess::default()),
         documents: Arc::new(weft_parse::InProcess::default()),
+        secrets,
         ..weft_testkit::around::no_seams()
     });
     let stores = Stores {
@@ -236,12 +238,14 @@ pub fn process_at(
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
         canvases: store.clone(),
+        versions: store.clone(),
         chats: store.clone(),
         sessions: store.clone(),
         runs: store.clone(),
         spending: store.clone(),
         tasks: store.clone(),
         tokens: store.clone(),
+        secrets: Arc::clone(&seams.secrets),
         queue: store.clone(),
         schedules: store.clone(),
         memories,

@@ -20,6 +20,8 @@ mod m0016_file;
 mod m0017_memory;
 mod m0018_chat;
 mod m0019_give_way;
+mod m0020_secret;
+mod m0021_version;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -60,6 +62,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0017_memory::Migration),
             Box::new(m0018_chat::Migration),
             Box::new(m0019_give_way::Migration),
+            Box::new(m0020_secret::Migration),
+            Box::new(m0021_version::Migration),
         ]
     }
 }

@@ -9,6 +9,7 @@ use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::version_store::checked_tags;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -37,6 +38,13 @@ pub struct Model {
     pub version: String,
     pub created_ms: i64,
     pub updated_ms: i64,
+    /// A list as JSON.
+    pub tags: Option<String>,
+    /// Each in lower case, on a line of its own.
+    pub tags_folded: Option<String>,
+    /// The published version, and since when.
+    pub published: Option<String>,
+    pub published_ms: Option<i64>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -81,6 +89,10 @@ impl Model {
             version: version.to_owned(),
             created_ms: now_ms,
             updated_ms: now_ms,
+            tags: None,
+            tags_folded: None,
+            published: None,
+            published_ms: None,
         }
     }
 
@@ -100,8 +112,25 @@ impl Model {
             dsl,
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
+            tags: read_tags(self.tags.as_deref()),
+            published: self.published.map(Arc::from).zip(self.published_ms),
         }
     }
+}
+
+/// Tags as their two columns hold them.
+///
+/// # Errors
+/// As [`checked_tags`].
+pub(crate) fn tags_columns(tags: &[String]) -> Result<(String, String)> {
+    let tags = checked_tags(tags.iter().map(|tag| text(tag)))?;
+    let folded = tags.iter().fold("\n".to_owned(), |all, tag| all + &fold(tag) + "\n");
+    Ok((ids::json(&tags)?, folded))
+}
+
+/// The tags of a row. What cannot be read is no tag.
+pub(crate) fn read_tags(column: Option<&str>) -> Vec<String> {
+    column.and_then(|tags| serde_json::from_str(tags).ok()).unwrap_or_default()
 }
 
 /// Changes the row, or adds it when there is none.
@@ -136,6 +165,9 @@ impl Store {
             version: row.version.clone(),
             dsl: dsl.to_owned(),
             created_ms: row.updated_ms,
+            title: None,
+            note: None,
+            updated_ms: Some(row.updated_ms),
         };
         canvas_version::add(&transaction, version).await?;
         transaction.commit().await
@@ -243,6 +275,12 @@ impl CanvasStore for Store {
         }
         if !filter.keywords.is_empty() {
             found = found.filter(Column::TitleFolded.like(containing(&filter.keywords)));
+        }
+        if !filter.tags.is_empty() {
+            let one_of = filter.tags.iter().fold(Condition::any(), |any, tag| {
+                any.add(Column::TagsFolded.like(containing(&format!("\n{}\n", tag.trim()))))
+            });
+            found = found.filter(one_of);
         }
         found = match filter.pipelines {
             Some(true) => found.filter(Column::CanvasType.eq(PIPELINE_TYPE)),

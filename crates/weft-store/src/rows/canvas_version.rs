@@ -18,6 +18,11 @@ pub struct Model {
     pub version: String,
     pub dsl: String,
     pub created_ms: i64,
+    /// What people call it, as far as they do.
+    pub title: Option<String>,
+    pub note: Option<String>,
+    /// When it was saved last.
+    pub updated_ms: Option<i64>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -30,13 +35,12 @@ pub(crate) fn hash(dsl: &str) -> Arc<str> {
     weft_core::hex(&Sha256::digest(dsl.as_bytes())).into()
 }
 
-/// Adds a version; one that is there already stays as it is.
+/// Adds a version; one that is there already stays as it is, and has been saved now.
 pub(crate) async fn add(transaction: &DatabaseTransaction, version: Model) -> Result<(), DbErr> {
     let key = [Column::TenantId, Column::CanvasId, Column::Version];
-    let keep = OnConflict::columns(key).do_nothing_on(key).to_owned();
+    let saved = OnConflict::columns(key).update_column(Column::UpdatedMs).to_owned();
     Entity::insert(version.into_active_model())
-        .on_conflict(keep)
-        .try_insert()
+        .on_conflict(saved)
         .exec_without_returning(transaction)
         .await
         .map(drop)

@@ -1,6 +1,7 @@
 //! One file for each table: its columns, and the seam that it serves.
 
 pub(crate) mod canvas;
+pub(crate) mod canvas_label;
 pub(crate) mod canvas_version;
 pub(crate) mod chat;
 pub(crate) mod chunk;
@@ -23,12 +24,14 @@ pub(crate) mod retention;
 pub(crate) mod run;
 pub(crate) mod run_end;
 pub(crate) mod schedule;
+pub(crate) mod secret;
 pub(crate) mod session;
 pub(crate) mod session_message;
 pub(crate) mod spending;
 pub(crate) mod task;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
+pub(crate) mod version_facts;
 pub(crate) mod work;
 
 /// Rows in one statement: databases limit how many values it may carry.

@@ -1,10 +1,11 @@
 //! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
-use weft_testkit::contracts::{chats, datasets, files, memories, store};
+use weft_testkit::contracts::{chats, datasets, files, memories, secrets, store};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
+    store::version_store_keeps_its_contract(opened, opened).await;
     store::session_store_keeps_its_contract(opened).await;
     store::task_store_keeps_its_contract(opened, opened).await;
     store::run_store_keeps_its_contract(opened).await;
@@ -19,6 +20,8 @@ async fn keeps_all_contracts(opened: &Store) {
     datasets::dataset_store_keeps_its_contract(opened).await;
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;
     files_keep_their_contract(opened).await;
+    let vault = weft_store::Vault::new(opened.clone(), weft_store::KeyPlace::Process);
+    secrets::secrets_keep_their_contract(&vault).await;
     chats::chat_store_keeps_its_contract(opened).await;
     memories::memory_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, (opened, opened, opened)).await;

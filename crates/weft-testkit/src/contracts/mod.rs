@@ -8,6 +8,7 @@ pub mod index;
 pub mod memories;
 pub mod reranker;
 pub mod sandbox;
+pub mod secrets;
 pub mod store;
 pub mod workspace;
 

@@ -12,6 +12,7 @@ mod task;
 mod together;
 mod token;
 mod tool_pin;
+mod version;
 mod work;
 
 use std::time::SystemTime;
@@ -27,6 +28,7 @@ pub use task::task_store_keeps_its_contract;
 pub use together::{stores_keep_large_values, stores_remove_what_belongs_together};
 pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;
+pub use version::version_store_keeps_its_contract;
 pub use work::work_queue_keeps_its_contract;
 
 use super::{refused, tenant};

@@ -1,0 +1,39 @@
+//! Flags of `weft secret`.
+
+use clap::{Args, Subcommand};
+
+/// What to do with secrets.
+#[derive(Debug, Subcommand)]
+pub enum SecretCommand {
+    /// Store a value, read from standard input, that canvases name as `{secret.NAME}`
+    Set(SecretArgs),
+    /// List the names; values are never shown
+    List(SecretListArgs),
+    /// Remove a secret
+    Delete(SecretArgs),
+}
+
+/// Flags of `weft secret set` and `weft secret delete`.
+#[derive(Debug, Args)]
+pub struct SecretArgs {
+    /// Its name: letters, digits, `_` and `-`
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Whose it is
+    #[arg(long, value_name = "TENANT", default_value = weft_server::DEFAULT_TENANT)]
+    pub tenant: String,
+    /// Print a line of JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft secret list`.
+#[derive(Debug, Args)]
+pub struct SecretListArgs {
+    /// Whose they are
+    #[arg(long, value_name = "TENANT", default_value = weft_server::DEFAULT_TENANT)]
+    pub tenant: String,
+    /// Print a line of JSON for each secret
+    #[arg(long)]
+    pub json: bool,
+}

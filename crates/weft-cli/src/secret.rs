@@ -1,0 +1,102 @@
+//! `weft secret`: values that canvases name and nobody sees.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::time::Duration;
+
+use serde_json::json;
+use weft_core::Secret;
+use weft_core::seam::secrets::{SecretInfo, VALUE_BYTES_MAX, is_name};
+use weft_engine::session::date;
+use weft_server::App;
+
+use crate::args::{SecretArgs, SecretCommand, SecretListArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+use crate::token::tenant;
+
+/// Puts, lists or removes secrets. A server on the same store looks each one up when a run begins, so nothing has
+/// to be restarted.
+///
+/// # Errors
+/// When there is no such secret, or the store cannot be used.
+pub async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
+    let value = match command {
+        SecretCommand::Set(args) => Some(typed(&args.name)?),
+        SecretCommand::List(_) | SecretCommand::Delete(_) => None,
+    };
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match command {
+        SecretCommand::Set(args) => set(args, &value.unwrap_or_default(), &app).await,
+        SecretCommand::List(args) => list(args, &app).await,
+        SecretCommand::Delete(args) => delete(args, &app).await,
+    };
+    app.shut_down(Duration::ZERO).await?;
+    done
+}
+
+/// The value on standard input, without the end of its last line.
+fn typed(name: &str) -> Outcome<Secret> {
+    if !is_name(name) {
+        return Err(Failure::usage("this cannot be the name of a secret")
+            .help("use letters, digits, `_` and `-`; the value is read from standard input"));
+    }
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        Notes::line(format!("type the value of {name}, then Enter and Ctrl-D"));
+    }
+    let mut value = String::new();
+    // One byte and the end of a line more than there may be, so that a longer one is noticed.
+    let read = input.lock().take(VALUE_BYTES_MAX as u64 + 3).read_to_string(&mut value);
+    read.map_err(|error| Failure::usage(format!("cannot read the value: {error}")))?;
+    let value = value.strip_suffix('\n').unwrap_or(&value);
+    Ok(Secret::new(value.strip_suffix('\r').unwrap_or(value)))
+}
+
+async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
+    let put = app.secrets.put(&tenant(&args.tenant)?, &args.name, value).await?;
+    let mut data = Data::stdout();
+    match args.json {
+        true => data.line(&as_json(&put).to_string())?,
+        false => Notes::line(format!("kept; canvases name it `{{secret.{}}}`", put.name)),
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn list(args: &SecretListArgs, app: &App) -> Outcome {
+    let secrets = app.secrets.list(&tenant(&args.tenant)?).await?;
+    if secrets.is_empty() {
+        Notes::line("there are no secrets; `weft secret set NAME` puts one");
+    }
+    let mut data = Data::stdout();
+    for secret in &secrets {
+        data.line(&harmless(&if args.json { as_json(secret).to_string() } else { as_text(secret) }))?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn delete(args: &SecretArgs, app: &App) -> Outcome {
+    app.secrets.remove(&tenant(&args.tenant)?, &args.name).await?;
+    let mut data = Data::stdout();
+    match args.json {
+        true => data.line(&json!({"name": args.name}).to_string())?,
+        false => Notes::line(format!("removed {}", args.name)),
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+fn as_json(secret: &SecretInfo) -> serde_json::Value {
+    json!({
+        "name": secret.name,
+        "created": date(secret.created_ms),
+        "updated": date(secret.updated_ms),
+    })
+}
+
+/// `SMTP_PASSWORD  put 2026-01-31 …`
+fn as_text(secret: &SecretInfo) -> String {
+    format!("{}  put {}", secret.name, date(secret.updated_ms))
+}

@@ -1,0 +1,105 @@
+//! `weft templates` and `weft new`: canvases to begin with.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use weft_server::templates::{TEMPLATES, Template, template};
+
+use crate::args::{NewArgs, TemplatesArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Data, Notes};
+
+/// The names of the parameters that name datasets.
+const DATASETS: [&str; 2] = ["dataset_ids", "kb_ids"];
+
+/// Lists the templates.
+///
+/// # Errors
+/// When nobody reads the list.
+pub fn list(args: &TemplatesArgs) -> Outcome {
+    let mut data = Data::stdout();
+    for Template { id, title, description, canvas_type, question, documents, .. } in TEMPLATES {
+        let line = match args.json {
+            true => json!({
+                "id": id, "title": title, "description": description, "canvas_type": canvas_type,
+                "question": question, "documents": documents.len(),
+            })
+            .to_string(),
+            false => format!("{id:<26} {title}: {description}"),
+        };
+        data.line(&line)?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+/// Makes a folder with the canvas of a template, and with its documents.
+///
+/// # Errors
+/// When there is no such template, or something is there already.
+pub fn new(args: &NewArgs) -> Outcome {
+    let Some(found) = template(&args.template) else {
+        let message = format!("there is no template `{}`", args.template);
+        return Err(Failure::usage(message).help("`weft templates` lists them"));
+    };
+    let name = args.folder.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
+        Failure::usage("the folder needs a name that is text").help("name one that is not there yet")
+    })?;
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::usage(format!("cannot make {}: {error}", quoted(&path.to_string_lossy())))
+            .help("name a folder that is not there yet")
+    };
+    if let Some(parent) = args.folder.parent() {
+        std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+    }
+    std::fs::create_dir(&args.folder).map_err(|error| failed(&args.folder, error))?;
+    let write = |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).map_err(|error| failed(path, error));
+    let canvas = args.folder.join("canvas.json");
+    write(&canvas, drawing(found, name)?.as_bytes())?;
+    if !found.documents.is_empty() {
+        let folder = args.folder.join("documents");
+        std::fs::create_dir(&folder).map_err(|error| failed(&folder, error))?;
+        for (name, bytes) in found.documents {
+            write(&folder.join(name), bytes)?;
+        }
+    }
+    let file = quoted(&canvas.to_string_lossy());
+    let mut data = Data::stdout();
+    data.line(&canvas.to_string_lossy())?;
+    data.flush()?;
+    Notes::line(match found.question {
+        "" => format!("try it: weft run {file} --file FILE"),
+        question => format!("try it: weft run {file} --query {}", quoted(question)),
+    });
+    Ok(Exit::Done)
+}
+
+/// The canvas of a template. What lies beside a canvas is the dataset of the folder's name.
+fn drawing(template: &Template, folder: &str) -> Outcome<String> {
+    let damaged = |error| Failure::failed(format!("the template `{}` is damaged: {error}", template.id));
+    if template.documents.is_empty() || folder == template.id {
+        return Ok(template.dsl.to_owned());
+    }
+    let mut dsl = serde_json::from_str(template.dsl).map_err(damaged)?;
+    rename(&mut dsl, template.id, folder);
+    serde_json::to_string_pretty(&dsl).map_err(damaged)
+}
+
+/// Lets parameters name another dataset.
+fn rename(value: &mut Json, from: &str, to: &str) {
+    match value {
+        Json::Object(members) => {
+            for (key, value) in members {
+                match value {
+                    Json::Array(names) if DATASETS.contains(&key.as_str()) => {
+                        names.iter_mut().filter(|name| **name == from).for_each(|name| *name = json!(to));
+                    }
+                    value => rename(value, from, to),
+                }
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| rename(item, from, to)),
+        _ => {}
+    }
+}

@@ -1,0 +1,153 @@
+//! Secrets of a tenant that canvases name as `{secret.NAME}`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::TenantId;
+use crate::masking;
+use crate::secret::Secret;
+
+/// How references to secrets begin.
+pub const PREFIX: &str = "secret.";
+/// Characters of a name, at most.
+pub const NAME_CHARS_MAX: usize = 64;
+/// Bytes of a value, at least: a shorter one would stand in any text, and could not be hidden in it.
+pub const VALUE_BYTES_MIN: usize = masking::LENGTH_MIN;
+/// Bytes of a value, at most.
+pub const VALUE_BYTES_MAX: usize = 16 * 1024;
+/// Secrets of a tenant, at most.
+pub const SECRETS_MAX: u64 = 1_000;
+
+/// What is known of a secret but its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretInfo {
+    /// Its name: letters, digits, `_` and `-`.
+    pub name: Arc<str>,
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it was put last.
+    pub updated_ms: i64,
+}
+
+/// A secret with its value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Its name, without [`PREFIX`].
+    pub name: Arc<str>,
+    /// What it stands for.
+    pub value: Secret,
+}
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, masking::MASK)
+    }
+}
+
+/// Where secrets are kept. Nothing of a value is ever in an error.
+#[async_trait]
+pub trait Secrets: Send + Sync {
+    /// Stores a value under a name, in the place of an earlier one. Only the value's ciphertext is written
+    /// anywhere.
+    ///
+    /// # Errors
+    /// `Invalid` as [`check`]; `QuotaExceeded` for one more than [`SECRETS_MAX`]; when it cannot be stored.
+    async fn put(&self, tenant: &TenantId, name: &str, value: &Secret) -> Result<SecretInfo>;
+
+    /// All secrets of a tenant without their values, by name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn list(&self, tenant: &TenantId) -> Result<Vec<SecretInfo>>;
+
+    /// Those of the named secrets that there are, in any order. A name that is asked for twice comes once.
+    ///
+    /// # Errors
+    /// `Denied` when a value was written with another key than there is now; when the store cannot be read.
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>>;
+
+    /// Removes a secret.
+    ///
+    /// # Errors
+    /// `NotFound`, also for one of another tenant.
+    async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()>;
+}
+
+/// Whether a text may be the name of a secret.
+pub fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !name.is_empty() && name.len() <= NAME_CHARS_MAX && name.chars().all(fits)
+}
+
+/// Whether a secret can be stored.
+///
+/// # Errors
+/// `Invalid`, without the value.
+pub fn check(name: &str, value: &Secret) -> Result<()> {
+    if !is_name(name) {
+        return Err(Error::invalid("this cannot be the name of a secret")
+            .help(format!("use at most {NAME_CHARS_MAX} letters, digits, `_` and `-`")));
+    }
+    let bytes = value.reveal().len();
+    if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&bytes) {
+        let help = format!(
+            "a secret has {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX} bytes; a shorter one cannot be hidden in texts"
+        );
+        return Err(Error::invalid(format!("the value of the secret `{name}` has {bytes} bytes")).help(help));
+    }
+    if value.reveal().contains('\0') {
+        return Err(Error::invalid(format!("the value of the secret `{name}` holds a NUL character")));
+    }
+    Ok(())
+}
+
+/// The error that there is no such secret.
+pub fn missing(name: &str) -> Error {
+    Error::not_found(format!("there is no secret `{name}`")).help("`weft secret list` prints the names")
+}
+
+/// No secrets at all, for work that is given none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSecrets;
+
+#[async_trait]
+impl Secrets for NoSecrets {
+    async fn put(&self, _: &TenantId, name: &str, value: &Secret) -> Result<SecretInfo> {
+        check(name, value)?;
+        Err(Error::new(ErrorKind::Unsupported, "no secrets are kept here"))
+    }
+
+    async fn list(&self, _: &TenantId) -> Result<Vec<SecretInfo>> {
+        Ok(Vec::new())
+    }
+
+    async fn values(&self, _: &TenantId, _: &[Arc<str>]) -> Result<Vec<Named>> {
+        Ok(Vec::new())
+    }
+
+    async fn remove(&self, _: &TenantId, name: &str) -> Result<()> {
+        Err(missing(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_that_can_be_stored() {
+        let fits = |name: &str, value: &str| check(name, &Secret::new(value)).is_ok();
+        assert!(fits("SMTP_password-2", "12345"));
+        for name in ["", "a.b", "a b", "ü", "a}", &"n".repeat(NAME_CHARS_MAX + 1)] {
+            assert!(!fits(name, "12345"), "{name}");
+        }
+        for value in ["", "1234", "12345\0", &"v".repeat(VALUE_BYTES_MAX + 1)] {
+            assert!(!fits("NAME", value), "{}", value.len());
+        }
+        let told = check("NAME", &Secret::new("rose")).unwrap_err().full();
+        assert!(!told.contains("rose") && told.contains("4 bytes"), "{told}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Journals as they are read back: with the values of secrets for a run that goes on, without them for people.
+
+use weft_core::masking;
+use weft_core::seam::secrets::PREFIX;
+use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey};
+use weft_dsl::Plan;
+
+use super::{Engine, Stores};
+use crate::secrets::SecretValues;
+use crate::session::SessionState;
+use crate::values;
+
+/// Entries read from the store at a time.
+const PAGE: u64 = 512;
+
+/// How the secrets in a journal are read.
+#[derive(Clone, Copy)]
+pub(super) enum How<'a> {
+    /// With their values, for a run that goes on. Of the tenant's secrets those that its plan names: whatever else
+    /// looks like the mark of one was written by somebody.
+    Opened(Option<&'a Plan>),
+    /// As anybody may see them.
+    Masked,
+}
+
+/// The values that marks stand for.
+struct Values {
+    globals: serde_json::Map<String, weft_core::Json>,
+    secrets: SecretValues,
+}
+
+impl Values {
+    fn get(&self, name: &str) -> Option<String> {
+        match name.starts_with(PREFIX) {
+            true => self.secrets.global(name).map(str::to_owned),
+            false => values::secret(&self.globals, name),
+        }
+    }
+}
+
+impl Engine {
+    /// The values that marks in a journal stand for: those of the variables of its session, which the run names, and
+    /// of the secrets that its plan names.
+    async fn values_of(
+        &self,
+        stores: &Stores,
+        (key, plan): (&RunKey, Option<&Plan>),
+        (first, sealed): (Option<&Entry>, &str),
+    ) -> Result<Values> {
+        let secrets = match plan {
+            Some(plan) => self.secrets_of(plan, &key.tenant).await?,
+            None => SecretValues::default(),
+        };
+        let mut found = Values { globals: serde_json::Map::new(), secrets };
+        let begun = first.map(|entry| entry.record.clone());
+        let begun = begun.or_else(|| serde_json::from_str(&masking::shown(sealed)).ok());
+        let Some(Record::RunStarted { session, .. }) = begun else { return Ok(found) };
+        match stores.sessions.load(&SessionKey::new(&key.tenant, session)).await {
+            Ok(mut session) => {
+                found.secrets.open(&mut session.state);
+                found.globals = SessionState::from_json(&session.state)?.globals;
+                Ok(found)
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(found),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn whole_journal(
+        &self,
+        stores: &Stores,
+        (key, plan): (&RunKey, Option<&Plan>),
+    ) -> Result<Vec<Entry>> {
+        self.read_journal(stores, key, How::Opened(plan)).await
+    }
+
+    pub(super) async fn read_journal(
+        &self,
+        stores: &Stores,
+        key: &RunKey,
+        how: How<'_>,
+    ) -> Result<Vec<Entry>> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut values = None;
+        loop {
+            let after = entries.last().map_or(0, |entry| entry.seq);
+            let page = stores.runs.entries(key, after, PAGE).await?;
+            if page.is_empty() {
+                return Ok(entries);
+            }
+            for stored in page {
+                if let (How::Opened(plan), None) = (how, &values)
+                    && masking::is_sealed(&stored.record)
+                {
+                    let of = (entries.first(), &*stored.record);
+                    values = Some(self.values_of(stores, (key, plan), of).await?);
+                }
+                let value = |name: &str| values.as_ref()?.get(name);
+                let record =
+                    serde_json::from_str(&masking::opened(&stored.record, value)).map_err(|cause| {
+                        let message = format!("cannot read entry {} of run {}", stored.seq, key.id);
+                        Error::internal(message).because(cause)
+                    })?;
+                entries.push(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record });
+            }
+        }
+    }
+}

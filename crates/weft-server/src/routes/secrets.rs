@@ -1,0 +1,53 @@
+//! Secrets of the caller's own tenant. No answer has a value.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use weft_core::{Json, Secret};
+
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+use crate::wire::secret::SecretRow;
+
+/// `GET /api/v1/secrets`: the names there are.
+///
+/// # Errors
+/// 100 when the store cannot be read.
+pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let secrets = state.app.secrets.list(&caller.tenant).await?;
+    let rows: Vec<_> = secrets.iter().map(SecretRow::from).collect();
+    Ok(Success(rows).into_response())
+}
+
+/// `PUT /api/v1/secrets/{name} {"value"}`: a new one, or another value.
+///
+/// # Errors
+/// 101 for a name or a value that cannot be stored.
+pub async fn put(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(name): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    // What is wrong with it is told without it.
+    let Some(Json::String(value)) = body.get("value") else {
+        return Err(ApiError::argument("`value`: has to be a text"));
+    };
+    let put = state.app.secrets.put(&caller.tenant, &name, &Secret::new(value.as_str())).await?;
+    Ok(Success(SecretRow::from(&put)).into_response())
+}
+
+/// `DELETE /api/v1/secrets/{name}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn remove(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    state.app.secrets.remove(&caller.tenant, &name).await?;
+    Ok(Success(true).into_response())
+}

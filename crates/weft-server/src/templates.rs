@@ -1,0 +1,208 @@
+//! Canvases to begin with: samples of the repository that run without a key, by the built-in model.
+
+/// A canvas to begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    /// Its id, and the name of the dataset that it searches, if it searches one.
+    pub id: &'static str,
+    /// What it is called.
+    pub title: &'static str,
+    /// What it shows.
+    pub description: &'static str,
+    /// The heading it is listed under.
+    pub canvas_type: &'static str,
+    /// What to ask it for a try.
+    pub question: &'static str,
+    /// The canvas.
+    pub dsl: &'static str,
+    /// What there is to search: names and contents.
+    pub documents: &'static [(&'static str, &'static [u8])],
+}
+
+/// A folder below `canvases`.
+macro_rules! sample {
+    ($id:literal, $title:literal, $heading:literal, $question:literal, $description:literal $(, $document:literal)* $(,)?) => {
+        Template {
+            id: $id,
+            title: $title,
+            description: $description,
+            canvas_type: $heading,
+            question: $question,
+            dsl: include_str!(concat!("../../../canvases/", $id, "/canvas.json")),
+            documents: &[$((
+                $document,
+                include_bytes!(concat!("../../../canvases/", $id, "/documents/", $document)),
+            )),*],
+        }
+    };
+}
+
+/// All of them.
+pub static TEMPLATES: &[Template] = &[
+    sample!(
+        "greet",
+        "A first greeting",
+        "Start",
+        "good morning",
+        "A form and a question go into a message. The smallest agent, without any model.",
+    ),
+    sample!(
+        "customer_service",
+        "Customer service",
+        "Answers from documents",
+        "How long do I have to return a bicycle?",
+        "Sorts what a customer writes, answers questions from documents with citations, and takes complaints and small talk other ways.",
+        "alder_manual.md",
+        "finch_manual.md",
+        "payment.md",
+        "privacy.md",
+        "returns.md",
+        "shipping.md",
+        "warranty.md",
+        "workshop.md",
+    ),
+    sample!(
+        "cited_pages",
+        "Answers that name the page",
+        "Answers from documents",
+        "How long does the warranty last?",
+        "Answers from a PDF and a text; each citation leads to the passage and the page where the fact stands.",
+        "manual.pdf",
+        "service.md",
+    ),
+    sample!(
+        "deep_research",
+        "Deep research",
+        "Answers from documents",
+        "Who designed the bridge that the night tram crosses?",
+        "Looks into a question in several searches that build on each other, thinks aloud, and answers with citations.",
+        "bridges.md",
+        "people.md",
+        "trams.md",
+    ),
+    sample!(
+        "agent_tools",
+        "An agent with tools",
+        "Agents",
+        "What day is it, and how much are 17 boxes at 12.50?",
+        "An agent that calculates and looks at the clock. The built-in model can call no tools: configure a language model to see it work.",
+    ),
+    sample!(
+        "run_code",
+        "A program, and an agent that writes one",
+        "Agents",
+        "What is the median of 12, 3, 8.5 and 40?",
+        "A program takes figures out of a text, and an agent may write another one; both run behind a boundary of the system.",
+    ),
+    sample!(
+        "remember_turns",
+        "A conversation that remembers",
+        "Conversations",
+        "I like tea",
+        "Counts the turns of a conversation and keeps what was said in a variable.",
+    ),
+    sample!(
+        "stream_two_models",
+        "Two models, one message",
+        "Conversations",
+        "rain",
+        "Two models work at the same time and stream into one message, each in its place.",
+    ),
+    sample!(
+        "form_pause",
+        "Ask a person",
+        "Conversations",
+        "Plan a picnic",
+        "Shows a plan, waits for a person with a form, and goes on as they answer, also after a restart.",
+    ),
+    sample!(
+        "categorize_three_intents",
+        "Sort by intent",
+        "Decisions",
+        "Can I come by on Saturday evening?",
+        "A model sorts the question into one of three categories; each takes its own way.",
+    ),
+    sample!(
+        "switch_any_of_join",
+        "Branch on a condition",
+        "Decisions",
+        "I want my money back",
+        "Conditions decide without a model, and the branches come together in one message.",
+    ),
+    sample!(
+        "nested_iteration",
+        "Work through a list",
+        "Lists and data",
+        "a,b;c",
+        "An iteration inside an iteration: lines of words, each word marked with its line.",
+    ),
+    sample!(
+        "lists_and_data",
+        "Lists and objects",
+        "Lists and data",
+        "pear apple pear fig",
+        "Filters, changes, sorts and cuts lists and objects without any model.",
+    ),
+    sample!(
+        "jinja_message",
+        "A message with a loop in it",
+        "Lists and data",
+        "Who comes?",
+        "A message as a Jinja template that loops over values.",
+    ),
+    sample!(
+        "http_call",
+        "Ask a web service",
+        "Connections",
+        "bells",
+        "Asks a web service and reads its JSON; one that does not answer leads to a prepared text. Put the address of yours into the variable.",
+    ),
+    sample!(
+        "files_and_sums",
+        "Sums and files",
+        "Connections",
+        "100 + 0.1 + 0.2",
+        "Works out a sum, notes it in a file with the time, and reads the file back.",
+    ),
+    sample!(
+        "report_files",
+        "A report as a file",
+        "Connections",
+        "Week 12",
+        "Reads a table, asks a database, makes a page of both and tells somebody by mail. Database and mail server are made up: put in yours.",
+    ),
+    Template {
+        id: "headings",
+        title: "Chunks by heading",
+        description: "What documents go through on their way into a dataset: a chunk for each section, under the headings above it.",
+        canvas_type: "Ingestion",
+        question: "",
+        dsl: include_str!("../../../pipelines/headings.json"),
+        documents: &[],
+    },
+];
+
+/// The template with an id.
+pub fn template(id: &str) -> Option<&'static Template> {
+    TEMPLATES.iter().find(|template| template.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_document_of_a_sample_is_shipped_and_its_dataset_is_named_after_it() {
+        for template in TEMPLATES {
+            let folder = format!("{}/../../canvases/{}/documents", env!("CARGO_MANIFEST_DIR"), template.id);
+            let entries = std::fs::read_dir(folder).into_iter().flatten();
+            let mut on_disk: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            on_disk.sort();
+            let shipped: Vec<_> = template.documents.iter().map(|(name, _)| *name).collect();
+            assert_eq!(on_disk, shipped, "{}", template.id);
+            let named = template.dsl.contains(&format!("\"{}\"", template.id));
+            assert!(shipped.is_empty() || named, "{} searches nothing of its own", template.id);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Templates as the API shows them.
+
+use serde_json::{Value as Json, json};
+
+use super::agent::{AGENT, PIPELINE};
+use super::time::http_date;
+use crate::templates::Template;
+
+/// When this set was made, in milliseconds since 1970: rows of the compatible API have a time.
+const MADE_MS: i64 = 1_764_028_800_000;
+
+/// A row of the list of templates.
+pub fn row(template: &Template) -> Json {
+    let Template { id, title, description, canvas_type, question, dsl, documents } = template;
+    let document: Json = serde_json::from_str(dsl).unwrap_or(Json::Null);
+    let category = if document["canvas_category"] == PIPELINE { PIPELINE } else { AGENT };
+    // A document may stand around the canvas.
+    let dsl = document.get("dsl").unwrap_or(&document);
+    let names: Vec<&str> = documents.iter().map(|(name, _)| *name).collect();
+    json!({
+        "id": id,
+        "avatar": "",
+        "title": {"en": title},
+        "description": {"en": description},
+        "canvas_type": canvas_type,
+        "canvas_types": [canvas_type],
+        "canvas_category": category,
+        "question": question,
+        "documents": names,
+        "dsl": dsl,
+        "create_time": MADE_MS,
+        "create_date": http_date(MADE_MS),
+        "update_time": MADE_MS,
+        "update_date": http_date(MADE_MS),
+    })
+}

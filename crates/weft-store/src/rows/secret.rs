@@ -1,0 +1,116 @@
+//! Secrets of tenants. What is here is ciphertext; see [`crate::Vault`].
+
+use std::sync::Arc;
+
+use sea_orm::IntoActiveModel;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
+use sea_orm::{Condition, QueryOrder};
+use weft_core::Result;
+use weft_core::id::TenantId;
+use weft_core::seam::secrets::SecretInfo;
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, text};
+use crate::open::repeated;
+use crate::rows::ROWS_AT_ONCE_MAX;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "secret")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub name: String,
+    /// Which key it was sealed with.
+    pub key_name: String,
+    pub sealed: Vec<u8>,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl Model {
+    /// What may be shown of it.
+    pub(crate) fn info(&self) -> SecretInfo {
+        SecretInfo {
+            name: Arc::from(self.name.as_str()),
+            created_ms: self.created_ms,
+            updated_ms: self.updated_ms,
+        }
+    }
+}
+
+fn of(tenant: &TenantId) -> Condition {
+    Condition::all().add(Column::TenantId.eq(text(tenant.as_str())))
+}
+
+impl Store {
+    /// Stores a row in the place of an earlier one, and says when that was made.
+    pub(crate) async fn put_secret(&self, row: &Model) -> Result<SecretInfo> {
+        const DOING: &str = "store the secret";
+        ids::check("tenant", &row.tenant_id)?;
+        match repeated(|| self.write_secret(row)).await {
+            // Somebody else has put it in this moment, so now there is a row to change.
+            Err(error) if is_duplicate(&error) => repeated(|| self.write_secret(row)).await,
+            outcome => outcome,
+        }
+        .map_err(|error| self.fail(DOING, error))?;
+        let found =
+            Entity::find_by_id((row.tenant_id.clone(), row.name.clone())).one(&self.inner.write).await;
+        let found = found.map_err(|error| self.fail(DOING, error))?;
+        Ok(found.as_ref().unwrap_or(row).info())
+    }
+
+    async fn write_secret(&self, row: &Model) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        let changed = Entity::update_many()
+            .col_expr(Column::KeyName, Expr::value(row.key_name.as_str()))
+            .col_expr(Column::Sealed, Expr::value(row.sealed.clone()))
+            .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
+            .filter(Column::TenantId.eq(&row.tenant_id))
+            .filter(Column::Name.eq(&row.name))
+            .exec(&*transaction)
+            .await?;
+        if changed.rows_affected == 0 {
+            Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        }
+        transaction.commit().await
+    }
+
+    /// The rows of a tenant by name.
+    pub(crate) async fn secrets_of(&self, tenant: &TenantId) -> Result<Vec<Model>> {
+        let found = Entity::find().filter(of(tenant)).order_by_asc(Column::Name).all(&self.inner.read).await;
+        found.map_err(|error| self.fail("list the secrets", error))
+    }
+
+    /// The rows of these names that there are.
+    pub(crate) async fn secrets_named(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Model>> {
+        let mut rows = Vec::new();
+        for some in names.chunks(ROWS_AT_ONCE_MAX) {
+            let named = Column::Name.is_in(some.iter().map(|name| text(name)));
+            let found = Entity::find().filter(of(tenant)).filter(named).all(&self.inner.read).await;
+            rows.extend(found.map_err(|error| self.fail("read the secrets", error))?);
+        }
+        Ok(rows)
+    }
+
+    /// Removes a row. Whether there was one.
+    pub(crate) async fn remove_secret(&self, tenant: &TenantId, name: &str) -> Result<bool> {
+        let _permit = self.inner.gate.permit().await;
+        let remove = async || {
+            Entity::delete_many()
+                .filter(of(tenant))
+                .filter(Column::Name.eq(text(name)))
+                .exec(&self.inner.write)
+                .await
+        };
+        let removed = repeated(remove).await.map_err(|error| self.fail("remove the secret", error))?;
+        Ok(removed.rows_affected > 0)
+    }
+}

@@ -1,0 +1,321 @@
+//! What is said about versions of canvases, in the tables of both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
+use sea_orm::{Condition, FromQueryResult, IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::id::{CanvasKey, TenantId};
+use weft_core::seam::VersionStore;
+use weft_core::seam::canvas_store::CHAT_TYPE;
+use weft_core::seam::version_store::{CanvasVersion, LABELS_MAX, VersionChange, check_label};
+use weft_core::{Error, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{bounded, fold, text};
+use crate::open::repeated;
+use crate::rows::canvas::{read_tags, tags_columns};
+use crate::rows::{canvas, canvas_label, canvas_version};
+
+/// A version without its drawing.
+#[derive(Debug, FromQueryResult)]
+struct Facts {
+    version: String,
+    title: Option<String>,
+    note: Option<String>,
+    created_ms: i64,
+    updated_ms: Option<i64>,
+}
+
+fn of_version(key: &CanvasKey) -> Condition {
+    Condition::all()
+        .add(canvas_version::Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(canvas_version::Column::CanvasId.eq(text(key.id.as_str())))
+}
+
+fn of_label(key: &CanvasKey) -> Condition {
+    Condition::all()
+        .add(canvas_label::Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(canvas_label::Column::CanvasId.eq(text(key.id.as_str())))
+}
+
+fn of_canvas(key: &CanvasKey) -> Condition {
+    Condition::all()
+        .add(canvas::Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(canvas::Column::Id.eq(text(key.id.as_str())))
+}
+
+fn facts(key: &CanvasKey) -> Select<canvas_version::Entity> {
+    use canvas_version::Column::{CreatedMs, Note, Title, UpdatedMs, Version};
+    canvas_version::Entity::find()
+        .select_only()
+        .columns([Version, Title, Note, CreatedMs, UpdatedMs])
+        .filter(of_version(key))
+}
+
+fn no_version(key: &CanvasKey, version: &str) -> Error {
+    Error::not_found(format!("the canvas `{}` has no version `{version}`", key.id))
+}
+
+fn no_canvas(key: &CanvasKey) -> Error {
+    Error::not_found(format!("there is no canvas `{}`", key.id))
+}
+
+impl Store {
+    /// The facts with what other tables say of them.
+    async fn with_labels(&self, key: &CanvasKey, found: Vec<Facts>) -> Result<Vec<CanvasVersion>, DbErr> {
+        let published: Option<(Option<String>, Option<i64>)> = canvas::Entity::find()
+            .select_only()
+            .columns([canvas::Column::Published, canvas::Column::PublishedMs])
+            .filter(of_canvas(key))
+            .into_tuple()
+            .one(&self.inner.read)
+            .await?;
+        let published = published.and_then(|(version, at_ms)| Some((version?, at_ms?)));
+        let labels = canvas_label::Entity::find()
+            .filter(of_label(key))
+            .order_by_asc(canvas_label::Column::Label)
+            .all(&self.inner.read)
+            .await?;
+        let mut by_version: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for label in labels {
+            by_version.entry(label.version).or_default().push(label.label);
+        }
+        let whole = |facts: Facts| {
+            let at_ms =
+                published.as_ref().filter(|(version, _)| *version == facts.version).map(|(_, at)| *at);
+            CanvasVersion {
+                labels: by_version.get(&facts.version).cloned().unwrap_or_default(),
+                version: facts.version.into(),
+                title: facts.title.unwrap_or_default(),
+                note: facts.note.unwrap_or_default(),
+                created_ms: facts.created_ms,
+                updated_ms: facts.updated_ms.unwrap_or(facts.created_ms),
+                published_ms: at_ms,
+            }
+        };
+        Ok(found.into_iter().map(whole).collect())
+    }
+
+    async fn write_label(&self, row: &canvas_label::Model) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        let changed = canvas_label::Entity::update_many()
+            .col_expr(canvas_label::Column::Version, Expr::value(row.version.as_str()))
+            .filter(canvas_label::Column::TenantId.eq(&row.tenant_id))
+            .filter(canvas_label::Column::CanvasId.eq(&row.canvas_id))
+            .filter(canvas_label::Column::Label.eq(&row.label))
+            .exec(&*transaction)
+            .await?;
+        if changed.rows_affected == 0 {
+            canvas_label::Entity::insert(row.clone().into_active_model())
+                .exec_without_returning(&*transaction)
+                .await?;
+        }
+        transaction.commit().await
+    }
+
+    async fn remove_label(&self, canvas: &CanvasKey, label: &str) -> Result<()> {
+        let _permit = self.inner.gate.permit().await;
+        let remove = async || {
+            canvas_label::Entity::delete_many()
+                .filter(of_label(canvas))
+                .filter(canvas_label::Column::Label.eq(text(label)))
+                .exec(&self.inner.write)
+                .await
+        };
+        let removed = repeated(remove).await.map_err(|error| self.fail("remove the label", error))?;
+        match removed.rows_affected {
+            0 => Err(no_label(canvas, label)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn no_label(canvas: &CanvasKey, label: &str) -> Error {
+    Error::not_found(format!("no version of the canvas `{}` has the label `{label}`", canvas.id))
+}
+
+#[async_trait]
+impl VersionStore for Store {
+    async fn versions(
+        &self,
+        key: &CanvasKey,
+        (offset, limit): (u64, u64),
+    ) -> Result<(Vec<CanvasVersion>, u64)> {
+        let fail = |error| self.fail("list the versions", error);
+        let total = canvas_version::Entity::find()
+            .filter(of_version(key))
+            .count(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        let found = facts(key)
+            .order_by_desc(canvas_version::Column::UpdatedMs)
+            .order_by_asc(canvas_version::Column::Version)
+            .offset(bounded(offset))
+            .limit(bounded(limit))
+            .into_model()
+            .all(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        Ok((self.with_labels(key, found).await.map_err(fail)?, total))
+    }
+
+    async fn get_version(&self, key: &CanvasKey, version: &str) -> Result<CanvasVersion> {
+        let fail = |error| self.fail("read the version", error);
+        let found = facts(key)
+            .filter(canvas_version::Column::Version.eq(text(version)))
+            .into_model()
+            .one(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        let found = found.ok_or_else(|| no_version(key, version))?;
+        let mut whole = self.with_labels(key, vec![found]).await.map_err(fail)?;
+        whole.pop().ok_or_else(|| no_version(key, version))
+    }
+
+    async fn describe(
+        &self,
+        key: &CanvasKey,
+        version: &str,
+        VersionChange { title, note }: &VersionChange,
+    ) -> Result<CanvasVersion> {
+        let (title, note) = (title.as_deref().map(text), note.as_deref().map(text));
+        if title.is_some() || note.is_some() {
+            let _permit = self.inner.gate.permit().await;
+            let write = async || {
+                let mut change = canvas_version::Entity::update_many()
+                    .filter(of_version(key))
+                    .filter(canvas_version::Column::Version.eq(text(version)));
+                if let Some(title) = &title {
+                    change = change.col_expr(canvas_version::Column::Title, Expr::value(title.as_str()));
+                }
+                if let Some(note) = &note {
+                    change = change.col_expr(canvas_version::Column::Note, Expr::value(note.as_str()));
+                }
+                change.exec(&self.inner.write).await
+            };
+            repeated(write).await.map_err(|error| self.fail("describe the version", error))?;
+        }
+        self.get_version(key, version).await
+    }
+
+    async fn publish(&self, key: &CanvasKey, version: Option<&str>) -> Result<()> {
+        if let Some(version) = version {
+            self.get_version(key, version).await?;
+        }
+        let now_ms = version.map(|_| self.inner.clock.now_ms());
+        let _permit = self.inner.gate.permit().await;
+        let write = async || {
+            canvas::Entity::update_many()
+                .col_expr(canvas::Column::Published, Expr::value(version))
+                .col_expr(canvas::Column::PublishedMs, Expr::value(now_ms))
+                .filter(of_canvas(key))
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(write).await.map_err(|error| self.fail("publish the version", error))?;
+        if changed.rows_affected == 0 { Err(no_canvas(key)) } else { Ok(()) }
+    }
+
+    async fn published(&self, key: &CanvasKey) -> Result<Option<Arc<str>>> {
+        let found: Option<Option<String>> = canvas::Entity::find()
+            .select_only()
+            .column(canvas::Column::Published)
+            .filter(of_canvas(key))
+            .into_tuple()
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the canvas", error))?;
+        Ok(found.ok_or_else(|| no_canvas(key))?.map(Arc::from))
+    }
+
+    async fn label(&self, key: &CanvasKey, label: &str, version: Option<&str>) -> Result<()> {
+        const DOING: &str = "store the label";
+        let Some(version) = version else { return self.remove_label(key, label).await };
+        check_label(label)?;
+        self.get_version(key, version).await?;
+        let others = canvas_label::Entity::find()
+            .filter(of_label(key))
+            .filter(canvas_label::Column::Label.ne(text(label)))
+            .count(&self.inner.read)
+            .await
+            .map_err(|error| self.fail(DOING, error))?;
+        if others >= LABELS_MAX as u64 {
+            return Err(Error::invalid(format!("the canvas `{}` has {LABELS_MAX} labels already", key.id)));
+        }
+        let row = canvas_label::Model {
+            tenant_id: text(key.tenant.as_str()),
+            canvas_id: text(key.id.as_str()),
+            label: text(label),
+            version: text(version),
+        };
+        match repeated(|| self.write_label(&row)).await {
+            // Somebody else has put it in this moment, so now there is a row to change.
+            Err(error) if is_duplicate(&error) => repeated(|| self.write_label(&row)).await,
+            outcome => outcome,
+        }
+        .map_err(|error| self.fail(DOING, error))
+    }
+
+    async fn labelled(&self, key: &CanvasKey, label: &str) -> Result<Arc<str>> {
+        let found = canvas_label::Entity::find()
+            .filter(of_label(key))
+            .filter(canvas_label::Column::Label.eq(text(label)))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the label", error))?;
+        found.map(|row| row.version.into()).ok_or_else(|| no_label(key, label))
+    }
+
+    async fn canvas_of(&self, tenant: &TenantId, version: &str) -> Result<CanvasKey> {
+        let found: Option<String> = canvas_version::Entity::find()
+            .select_only()
+            .column(canvas_version::Column::CanvasId)
+            .filter(canvas_version::Column::TenantId.eq(text(tenant.as_str())))
+            .filter(canvas_version::Column::Version.eq(text(version)))
+            .order_by_desc(canvas_version::Column::UpdatedMs)
+            .order_by_asc(canvas_version::Column::CanvasId)
+            .into_tuple()
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the version", error))?;
+        let id = found.ok_or_else(|| Error::not_found(format!("there is no version `{version}`")))?;
+        Ok(CanvasKey::new(tenant, id))
+    }
+
+    async fn set_tags(&self, key: &CanvasKey, tags: &[String]) -> Result<()> {
+        let (tags, folded) = tags_columns(tags)?;
+        let _permit = self.inner.gate.permit().await;
+        let write = async || {
+            canvas::Entity::update_many()
+                .col_expr(canvas::Column::Tags, Expr::value(tags.as_str()))
+                .col_expr(canvas::Column::TagsFolded, Expr::value(folded.as_str()))
+                .filter(of_canvas(key))
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(write).await.map_err(|error| self.fail("store the tags", error))?;
+        if changed.rows_affected == 0 { Err(no_canvas(key)) } else { Ok(()) }
+    }
+
+    async fn tags(&self, tenant: &TenantId) -> Result<Vec<String>> {
+        let found: Vec<Option<String>> = canvas::Entity::find()
+            .select_only()
+            .column(canvas::Column::Tags)
+            .filter(canvas::Column::TenantId.eq(text(tenant.as_str())))
+            .filter(canvas::Column::CanvasType.ne(CHAT_TYPE))
+            .filter(canvas::Column::Tags.is_not_null())
+            .into_tuple()
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the tags", error))?;
+        let mut tags = BTreeMap::new();
+        for tag in found.iter().flat_map(|tags| read_tags(tags.as_deref())) {
+            tags.entry(fold(&tag)).or_insert(tag);
+        }
+        Ok(tags.into_values().collect())
+    }
+}

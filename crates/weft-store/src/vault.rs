@@ -1,0 +1,367 @@
+//! Secrets of tenants in the store: encrypted with AES-256-GCM under a key that is not in it.
+//!
+//! What is sealed is bound to its tenant and its name, so a row that somebody moves is of no use. The key comes
+//! from the settings or lies in a file that its owner alone may read, made when the first secret is put.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::OnceCell;
+use weft_core::id::TenantId;
+use weft_core::seam::Secrets;
+use weft_core::seam::secrets::{Named, SECRETS_MAX, SecretInfo, check, missing};
+use weft_core::{Error, ErrorKind, Result, Secret, hex};
+
+use crate::Store;
+use crate::ids::text;
+use crate::private;
+use crate::rows::secret::Model;
+
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+/// Bytes of what names a key: it tells nothing of it.
+const KEY_NAME_BYTES: usize = 8;
+/// The form of what is sealed: nonce, ciphertext, tag.
+const FORM: u8 = 1;
+
+/// A key that secrets are encrypted with.
+#[derive(Clone)]
+pub struct VaultKey([u8; KEY_BYTES]);
+
+impl fmt::Debug for VaultKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl VaultKey {
+    /// A key from its 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// `Invalid` for anything else, without it.
+    pub fn from_hex(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid("the key of secrets has to be 64 hexadecimal digits")
+                .help("make one with `openssl rand -hex 32`")
+        };
+        let text = text.trim();
+        if text.len() != 2 * KEY_BYTES || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut key = [0; KEY_BYTES];
+        for (place, byte) in key.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(key))
+    }
+
+    fn random() -> Result<Self> {
+        let mut key = [0; KEY_BYTES];
+        fill(&mut key)?;
+        Ok(Self(key))
+    }
+
+    /// What tells it from other keys.
+    fn name(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(b"weft key of secrets\0");
+        hash.update(self.0);
+        hex(&hash.finalize()[..KEY_NAME_BYTES])
+    }
+
+    fn cipher(&self) -> Result<LessSafeKey> {
+        let key = UnboundKey::new(&AES_256_GCM, &self.0);
+        Ok(LessSafeKey::new(key.map_err(|_| Error::internal("cannot use the key of secrets"))?))
+    }
+}
+
+/// Where the key is.
+#[derive(Clone, Debug)]
+pub enum KeyPlace {
+    /// Here.
+    Given(VaultKey),
+    /// In this file, once there is a secret.
+    File(PathBuf),
+    /// Nowhere but in this process, as what it encrypts.
+    Process,
+}
+
+/// The secrets of a store.
+pub struct Vault {
+    store: Store,
+    place: KeyPlace,
+    key: OnceCell<VaultKey>,
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vault").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// What to do about a key that is not there yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    Make,
+    Refuse,
+}
+
+impl Vault {
+    /// The secrets of a store, under the key of this place.
+    pub fn new(store: Store, place: KeyPlace) -> Self {
+        Self { store, place, key: OnceCell::new() }
+    }
+
+    async fn key(&self, absent: Absent) -> Result<&VaultKey> {
+        self.key
+            .get_or_try_init(async || match self.place.clone() {
+                KeyPlace::Given(key) => Ok(key),
+                KeyPlace::Process => VaultKey::random(),
+                KeyPlace::File(path) => {
+                    let read = tokio::task::spawn_blocking(move || key_in(&path, absent)).await;
+                    read.map_err(|cause| Error::internal("cannot read the key of secrets").because(cause))?
+                }
+            })
+            .await
+    }
+
+    fn open(&self, key: &VaultKey, row: &Model) -> Result<Secret> {
+        if row.key_name != key.name() {
+            return Err(self.other_key(&row.name));
+        }
+        let damaged = || {
+            Error::new(ErrorKind::Garbled, format!("what is stored of the secret `{}` is damaged", row.name))
+                .help(format!("put it again with `weft secret set {}`", row.name))
+        };
+        let sealed = row.sealed.strip_prefix(&[FORM]).ok_or_else(damaged)?;
+        let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN).ok_or_else(damaged)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| damaged())?;
+        let mut sealed = sealed.to_vec();
+        let bound = Aad::from(bound_to(&row.tenant_id, &row.name));
+        let value = key.cipher()?.open_in_place(nonce, bound, &mut sealed).map_err(|_| damaged())?;
+        let value = std::str::from_utf8(value).map_err(|_| damaged())?;
+        Ok(Secret::new(value))
+    }
+
+    fn other_key(&self, name: &str) -> Error {
+        let help = match &self.place {
+            KeyPlace::File(_) => {
+                "put the file `secrets.key` of that time back into the data folder, or put the secret again"
+            }
+            KeyPlace::Given(_) | KeyPlace::Process => {
+                "give that key as `secrets.key`, or put the secret again"
+            }
+        };
+        Error::new(ErrorKind::Denied, format!("the secret `{name}` was stored under another key")).help(help)
+    }
+}
+
+fn fill(bytes: &mut [u8]) -> Result<()> {
+    let filled = SystemRandom::new().fill(bytes);
+    filled.map_err(|_| Error::internal("the operating system gives no random numbers"))
+}
+
+/// What a value is sealed with: it opens nowhere else.
+fn bound_to(tenant: &str, name: &str) -> Vec<u8> {
+    [tenant.as_bytes(), b"\0", name.as_bytes()].concat()
+}
+
+fn sealed(key: &VaultKey, (tenant, name): (&str, &str), value: &Secret) -> Result<Vec<u8>> {
+    let mut nonce = [0; NONCE_LEN];
+    fill(&mut nonce)?;
+    let mut bytes = value.reveal().as_bytes().to_vec();
+    let bound = Aad::from(bound_to(tenant, name));
+    key.cipher()?
+        .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), bound, &mut bytes)
+        .map_err(|_| Error::internal(format!("cannot encrypt the secret `{name}`")))?;
+    Ok([&[FORM][..], &nonce, &bytes].concat())
+}
+
+/// The key in a file, which is made if that is wished.
+fn key_in(path: &Path, absent: Absent) -> Result<VaultKey> {
+    private::tighten_file(path);
+    match std::fs::read_to_string(path) {
+        Ok(text) => VaultKey::from_hex(&text).map_err(|error| {
+            Error::new(ErrorKind::Denied, format!("the file {} holds no key of secrets", path.display()))
+                .because(error)
+                .help("put the file of that time back, or remove it together with all secrets")
+        }),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == Absent::Make => {
+            make_key(path).map_err(|cause| unusable(path, cause))?;
+            // Whoever came first has made it.
+            key_in(path, Absent::Refuse)
+        }
+        Err(cause) => Err(unusable(path, cause)),
+    }
+}
+
+fn unusable(path: &Path, cause: io::Error) -> Error {
+    Error::new(ErrorKind::Denied, format!("cannot use the key of secrets in {}", path.display()))
+        .because(cause)
+        .help("put the file back, or give the key as `secrets.key`")
+}
+
+/// Writes a new key beside its place first, so that there is never a part of one; when there is one by then, that
+/// stays.
+fn make_key(path: &Path) -> io::Result<()> {
+    let key = VaultKey::random().map_err(io::Error::other)?;
+    let beside = path.with_extension(format!("{}.new", weft_core::id::generate().as_str()));
+    let made = write_key(&beside, &key).and_then(|()| match std::fs::hard_link(&beside, path) {
+        Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
+        Ok(()) | Err(_) => Ok(()),
+    });
+    let removed = std::fs::remove_file(&beside);
+    made.and(removed)
+}
+
+fn write_key(path: &Path, key: &VaultKey) -> io::Result<()> {
+    private::make_file(path)?;
+    let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
+    writeln!(file, "{}", hex(&key.0))?;
+    file.sync_all()
+}
+
+#[async_trait]
+impl Secrets for Vault {
+    async fn put(&self, tenant: &TenantId, name: &str, value: &Secret) -> Result<SecretInfo> {
+        check(name, value)?;
+        let known = self.list(tenant).await?;
+        let is_new = known.iter().all(|known| *known.name != *name);
+        if is_new && known.len() as u64 >= SECRETS_MAX {
+            let message = format!("there are {SECRETS_MAX} secrets already");
+            return Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing reads"));
+        }
+        let key = self.key(Absent::Make).await?;
+        let tenant = text(tenant.as_str());
+        let now_ms = self.store.inner.clock.now_ms();
+        let row = Model {
+            sealed: sealed(key, (&tenant, name), value)?,
+            tenant_id: tenant,
+            name: name.to_owned(),
+            key_name: key.name(),
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        self.store.put_secret(&row).await
+    }
+
+    async fn list(&self, tenant: &TenantId) -> Result<Vec<SecretInfo>> {
+        Ok(self.store.secrets_of(tenant).await?.iter().map(Model::info).collect())
+    }
+
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>> {
+        let rows = self.store.secrets_named(tenant, names).await?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = self.key(Absent::Refuse).await?;
+        let opened = |row: &Model| {
+            let value = self.open(key, row)?;
+            Ok(Named { name: Arc::from(row.name.as_str()), value })
+        };
+        rows.iter().map(opened).collect()
+    }
+
+    async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
+        match self.store.remove_secret(tenant, name).await? {
+            true => Ok(()),
+            false => Err(missing(name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant() -> TenantId {
+        TenantId::from("t")
+    }
+
+    async fn value(vault: &Vault) -> Result<String> {
+        let found = vault.values(&tenant(), &["key".into()]).await?;
+        Ok(found.first().map(|named| named.value.reveal().to_owned()).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn a_key_file_is_made_once_and_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secrets.key");
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let vault = || Vault::new(store.clone(), KeyPlace::File(file.clone()));
+        // Nothing is made to look.
+        assert_eq!(value(&vault()).await.unwrap(), "");
+        assert!(!file.exists());
+        // Two processes at the same time have one key.
+        let (one, other) = (vault(), vault());
+        let (secret, tenant_of_both) = (Secret::new("rosebud-0815"), tenant());
+        let (a, b) = tokio::join!(
+            one.put(&tenant_of_both, "key", &secret),
+            other.put(&tenant_of_both, "more", &secret)
+        );
+        a.unwrap();
+        b.unwrap();
+        assert_eq!(value(&vault()).await.unwrap(), "rosebud-0815");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[tokio::test]
+    async fn another_key_opens_nothing_and_is_told_apart_from_damage() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let vault = |digit: &str| {
+            let key = VaultKey::from_hex(&digit.repeat(64)).unwrap();
+            Vault::new(store.clone(), KeyPlace::Given(key))
+        };
+        vault("1").put(&tenant(), "key", &Secret::new("rosebud-0815")).await.unwrap();
+        let error = value(&vault("2")).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Denied);
+        assert!(error.full().contains("another key"), "{}", error.full());
+        // A row of one tenant is of no use to another, and none under another name.
+        let rows = store.secrets_of(&tenant()).await.unwrap();
+        let [row] = &rows[..] else { panic!() };
+        for moved in [
+            Model { tenant_id: "u".to_owned(), ..row.clone() },
+            Model { name: "other".to_owned(), ..row.clone() },
+            Model { sealed: row.sealed[..row.sealed.len() - 1].to_vec(), ..row.clone() },
+            Model { sealed: Vec::new(), ..row.clone() },
+        ] {
+            let key = VaultKey::from_hex(&"1".repeat(64)).unwrap();
+            assert_eq!(vault("1").open(&key, &moved).unwrap_err().kind, ErrorKind::Garbled);
+        }
+        // Putting it again is the way out.
+        vault("2").put(&tenant(), "key", &Secret::new("rosebud-0816")).await.unwrap();
+        assert_eq!(value(&vault("2")).await.unwrap(), "rosebud-0816");
+    }
+
+    #[tokio::test]
+    async fn the_same_value_is_sealed_differently_each_time_and_nowhere_in_clear() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let vault = Vault::new(store.clone(), KeyPlace::Process);
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            vault.put(&tenant(), "key", &Secret::new("rosebud-0815")).await.unwrap();
+            seen.push(store.secrets_of(&tenant()).await.unwrap()[0].sealed.clone());
+        }
+        assert_ne!(seen[0], seen[1]);
+        assert!(!seen[0].windows(7).any(|window| window == b"rosebud"));
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_without_being_shown() {
+        for text in ["", "abc", &"g".repeat(64), &"ü".repeat(32)] {
+            let error = VaultKey::from_hex(text).unwrap_err();
+            assert!(error.kind == ErrorKind::Invalid && (text.is_empty() || !error.full().contains(text)));
+        }
+    }
+}
