@@ -107,13 +107,18 @@ impl Strip<'_> {
                 }
             }
             Json::Object(members) => self.members(pointer, members, deep),
+            Json::Number(_) if secrets::names_a_secret(key) => self.empty(pointer, value),
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }
     }
 
     fn members(&mut self, pointer: &str, members: &mut Map<String, Json>, deep: usize) {
+        // Headers and variables are also written as lists of names and values.
+        let pair = ["key", "name"].iter().find_map(|key| members.get(*key)?.as_str()).map(str::to_owned);
         for (key, value) in members {
-            self.value((key, &join(pointer, key)), value, deep);
+            let place = join(pointer, key);
+            let named = pair.as_deref().filter(|_| key == "value").unwrap_or(key);
+            self.value((named, &place), value, deep);
         }
     }
 
@@ -153,6 +158,8 @@ mod tests {
         let params = json!({
             "api_key": "rosebud-0815", "max_tokens": "4096", "smtp": {"password": "{secret.SMTP}"},
             "headers": format!("{{\"Authorization\": \"Basic cm9zZWJ1ZA==\", \"Accept\": \"text/plain\"}}"),
+            "list": [{"key": "Authorization", "value": "Basic cm9zZWJ1ZA=="}, {"key": "Accept", "value": "text/html"}],
+            "login": {"password": 47_110_815},
             "prompt": format!("use {key}, or {{secret.OTHER}}, not task-forces"),
         });
         let dsl = json!({
@@ -173,6 +180,10 @@ mod tests {
         assert_eq!(params["smtp"]["password"], "{secret.SMTP}");
         assert_eq!(params["max_tokens"], "4096");
         assert!(params["headers"].as_str().unwrap().contains("text/plain"));
+        assert_eq!(
+            (&params["list"][0]["value"], &params["list"][1]["value"]),
+            (&json!(""), &json!("text/html"))
+        );
         assert_eq!(export.dsl["globals"]["env.city"], "Ulm");
         assert_eq!(export.secrets, ["OTHER", "SMTP"]);
         assert!(

@@ -17,6 +17,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
+use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::{Budget, Spent};
@@ -275,8 +276,8 @@ impl<'a> Driver<'a> {
         // Looked at only when one of the two wakes this: otherwise each step would ask both.
         let mut ends: FuturesUnordered<BoxFuture<'_, Error>> = FuturesUnordered::new();
         let most = self.limits.run;
-        ends.push(stopped.map(|()| cancelled()).boxed());
-        ends.push(over.map(move |()| too_long(most)).boxed());
+        ends.push(unconstrained(stopped).map(|()| cancelled()).boxed());
+        ends.push(unconstrained(over).map(move |()| too_long(most)).boxed());
         let mut stretch = 0;
         loop {
             self.start_ready()?;
@@ -302,8 +303,10 @@ impl<'a> Driver<'a> {
                 self.check_size()?;
                 continue;
             }
-            stretch = 0;
-            tokio::task::consume_budget().await;
+            if std::mem::take(&mut stretch) >= STRETCH_MAX {
+                // What is waited for here may wait for others to have their turn.
+                tokio::task::yield_now().await;
+            }
             tokio::select! {
                 biased;
                 written = self.journal.written() => {
@@ -313,19 +316,20 @@ impl<'a> Driver<'a> {
                 Some((activation, signal)) = self.signals.recv(), if !self.journal.is_full() => {
                     self.signal(activation, signal);
                 }
+                Some(outcome) = self.tasks.next(), if !self.journal.is_full() => {
+                    self.outcome(outcome)?;
+                    self.check_size()?;
+                }
+                Some(end) = ends.next() => return Err(end),
+                // After the others: there may be more and more of it, and they wait for something.
                 () = std::future::ready(()), if !self.done.is_empty() && !self.journal.is_full() => {
                     if let Some(outcome) = self.done.pop_front() {
                         self.outcome(outcome)?;
                         self.check_size()?;
                     }
                 }
-                Some(outcome) = self.tasks.next(), if !self.journal.is_full() => {
-                    self.outcome(outcome)?;
-                    self.check_size()?;
-                }
                 // What can be done at once is written down together: each write wakes whoever reads.
                 () = std::future::ready(()), if self.journal.can_write() => self.journal.begin_write()?,
-                Some(end) = ends.next() => return Err(end),
             }
         }
     }

@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
+use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::Budget;
 use weft_core::component::{Finished, Role, Route};
@@ -130,10 +131,11 @@ async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Res
     let done = match first {
         Poll::Ready(done) => done,
         Poll::Pending => {
-            // Looked at only when one of the two wakes this, and not with every word of a text.
+            // Looked at only when one of the two wakes this, and not with every word of a text; and also when the
+            // work leaves nothing of what a task may do at a time.
             let mut ends: FuturesUnordered<BoxFuture<'_, Error>> = FuturesUnordered::new();
-            ends.push(tokio::time::sleep(limit).map(|()| too_slow(limit)).boxed());
-            ends.push(context.cancel.cancelled().map(|()| cancelled()).boxed());
+            ends.push(unconstrained(tokio::time::sleep(limit)).map(|()| too_slow(limit)).boxed());
+            ends.push(unconstrained(context.cancel.cancelled()).map(|()| cancelled()).boxed());
             tokio::select! {
                 biased;
                 done = work => done,

@@ -129,7 +129,12 @@ impl Store {
         let mut whole = kept.is_some();
         for KeptRow { first_seq, body } in kept.into_iter().flatten() {
             match unpack(first_seq, &body) {
-                Ok(entries) => group.add(entries),
+                Ok(entries) if group.takes(&entries) => group.add(entries),
+                Ok(_) => {
+                    // Unpacked they are more than one row: then they are read piece by piece.
+                    (group, whole) = (Group::default(), false);
+                    break;
+                }
                 Err(error) => return Ok(Err(error)),
             }
         }

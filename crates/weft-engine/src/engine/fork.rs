@@ -46,7 +46,8 @@ impl Engine {
         (session, point): (SessionKey, &ForkPoint),
     ) -> Result<(RunKey, PickedUp)> {
         let stores = self.stores()?;
-        let mut entries = self.whole_journal(&stores, (&run.key, Some(&plan))).await?;
+        let secrets = self.secrets_of(&plan, &run.key.tenant).await?;
+        let mut entries = self.whole_journal(&stores, (&run.key, &secrets)).await?;
         let at = place(&entries, point).ok_or_else(|| not_there(&run.key, point))?;
         let later = entries.split_off(at + 1);
         let edited = match entries.last_mut() {
@@ -60,7 +61,7 @@ impl Engine {
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         // Whether it can be set up again is known before anything is stored.
         let Prepared { mut state, context, .. } =
-            self.as_begun(&stores, (run, &original, Arc::clone(&plan)), (&entries, None)).await?;
+            self.as_begun(&stores, (run, &original, Arc::clone(&plan)), (&entries, None, secrets)).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
         let edited_before = match entries.first().map(|entry| &entry.record) {

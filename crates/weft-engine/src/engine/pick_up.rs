@@ -22,6 +22,7 @@ use crate::feed::Feed;
 use crate::journal::Journal;
 use crate::machine::Machine;
 use crate::recover::Reading;
+use crate::secrets::SecretValues;
 use crate::session::SessionState;
 
 /// What is to become of a run that was taken over, unless it was over but for its last word.
@@ -83,7 +84,11 @@ impl Engine {
             Next::GoOn(plan, ..) => Some(Arc::clone(plan)),
             Next::GiveUp(_) => None,
         };
-        let entries = self.whole_journal(stores, (&run.key, plan.as_deref())).await?;
+        let secrets = match &plan {
+            Some(plan) => self.secrets_of(plan, &run.key.tenant).await?,
+            None => SecretValues::default(),
+        };
+        let entries = self.whole_journal(stores, (&run.key, &secrets)).await?;
         if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
             // Its process has ended before it could note this.
             stores.runs.finish(lease, self.finished(*ending, *spent)).await?;
@@ -114,7 +119,7 @@ impl Engine {
                 return self.give_up_turn(stores, (lease, &entries), (stored, error)).await;
             }
         };
-        match self.recovered(stores, (run, stored.clone(), plan, lease), &entries).await {
+        match self.recovered(stores, (run, stored.clone(), plan, lease), (&entries, secrets)).await {
             Ok(prepared) => {
                 let handle = self.launch(stores.clone(), prepared, (place, lock, lease.clone()));
                 if run.cancel_ms.is_some() {
@@ -173,10 +178,10 @@ impl Engine {
         &self,
         stores: &Stores,
         (run, session, plan, lease): (&StoredRun, Session, Arc<Plan>, &RunLease),
-        entries: &[Entry],
+        (entries, secrets): (&[Entry], SecretValues),
     ) -> Result<super::Prepared> {
         let around = self.account(stores, &run.key.tenant, &run.canvas).await?;
-        let mut prepared = self.as_begun(stores, (run, &session, plan), (entries, around)).await?;
+        let mut prepared = self.as_begun(stores, (run, &session, plan), (entries, around, secrets)).await?;
         let (plan, limits) = (Arc::clone(&prepared.machine.plan), prepared.machine.limits);
         let spare = Machine::new(plan, serde_json::Map::new(), prepared.context.seed, limits);
         let machine = std::mem::replace(&mut prepared.machine, spare);

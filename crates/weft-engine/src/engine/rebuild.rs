@@ -14,6 +14,7 @@ use weft_dsl::Plan;
 use super::{Beginning, Engine, Prepared, StartRun, Stores};
 use crate::answers::Answers;
 use crate::machine::MachineLimits;
+use crate::secrets::SecretValues;
 use crate::session::{SessionState, turns_looked_back};
 
 impl Engine {
@@ -26,7 +27,7 @@ impl Engine {
         &self,
         stores: &Stores,
         (run, session, plan): (&StoredRun, &Session, Arc<Plan>),
-        (entries, around): (&[Entry], Option<Arc<Budget>>),
+        (entries, around, secrets): (&[Entry], Option<Arc<Budget>>, SecretValues),
     ) -> Result<Prepared> {
         let Some(Record::RunStarted {
             version,
@@ -54,7 +55,6 @@ impl Engine {
         if *canvas_version != plan.version {
             return Err(Error::new(ErrorKind::Conflict, "the run is on another version of its canvas"));
         }
-        let secrets = self.secrets_of(&plan, &run.key.tenant).await?;
         let state = match state {
             Some(state) => SessionState::from_json(state)?,
             None if session.revision == *revision => {

@@ -35,10 +35,11 @@ impl Engine {
     pub async fn replay(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<Replayed> {
         let stores = self.stores()?;
         let offline = self.offline();
-        let entries = offline.whole_journal(&stores, (&run.key, Some(&plan))).await?;
+        let secrets = offline.secrets_of(&plan, &run.key.tenant).await?;
+        let entries = offline.whole_journal(&stores, (&run.key, &secrets)).await?;
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let prepared =
-            offline.as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None)).await?;
+            offline.as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None, secrets)).await?;
         let Prepared { machine, context, .. } = prepared;
         let masks = context.masks.clone();
         for entry in &entries {

@@ -3,7 +3,6 @@
 use weft_core::masking;
 use weft_core::seam::secrets::PREFIX;
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey};
-use weft_dsl::Plan;
 
 use super::{Engine, Stores};
 use crate::secrets::SecretValues;
@@ -17,8 +16,9 @@ const PAGE: u64 = 512;
 #[derive(Clone, Copy)]
 pub(super) enum How<'a> {
     /// With their values, for a run that goes on. Of the tenant's secrets those that its plan names: whatever else
-    /// looks like the mark of one was written by somebody.
-    Opened(Option<&'a Plan>),
+    /// looks like the mark of one was written by somebody. They are looked up once, so that what is opened here is
+    /// masked from here on, whatever is put in the meantime.
+    Opened(&'a SecretValues),
     /// As anybody may see them.
     Masked,
 }
@@ -44,14 +44,10 @@ impl Engine {
     async fn values_of(
         &self,
         stores: &Stores,
-        (key, plan): (&RunKey, Option<&Plan>),
+        (key, secrets): (&RunKey, &SecretValues),
         (first, sealed): (Option<&Entry>, &str),
     ) -> Result<Values> {
-        let secrets = match plan {
-            Some(plan) => self.secrets_of(plan, &key.tenant).await?,
-            None => SecretValues::default(),
-        };
-        let mut found = Values { globals: serde_json::Map::new(), secrets };
+        let mut found = Values { globals: serde_json::Map::new(), secrets: secrets.clone() };
         let begun = first.map(|entry| entry.record.clone());
         let begun = begun.or_else(|| serde_json::from_str(&masking::shown(sealed)).ok());
         let Some(Record::RunStarted { session, .. }) = begun else { return Ok(found) };
@@ -69,9 +65,9 @@ impl Engine {
     pub(super) async fn whole_journal(
         &self,
         stores: &Stores,
-        (key, plan): (&RunKey, Option<&Plan>),
+        (key, secrets): (&RunKey, &SecretValues),
     ) -> Result<Vec<Entry>> {
-        self.read_journal(stores, key, How::Opened(plan)).await
+        self.read_journal(stores, key, How::Opened(secrets)).await
     }
 
     pub(super) async fn read_journal(
@@ -89,11 +85,11 @@ impl Engine {
                 return Ok(entries);
             }
             for stored in page {
-                if let (How::Opened(plan), None) = (how, &values)
+                if let (How::Opened(secrets), None) = (how, &values)
                     && masking::is_sealed(&stored.record)
                 {
                     let of = (entries.first(), &*stored.record);
-                    values = Some(self.values_of(stores, (key, plan), of).await?);
+                    values = Some(self.values_of(stores, (key, secrets), of).await?);
                 }
                 let value = |name: &str| values.as_ref()?.get(name);
                 let record =

@@ -1,9 +1,14 @@
 //! Cycles: each pass is a new activation, joins inside and after a loop run once per pass.
 
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use serde_json::json;
+use weft_core::effect::Delivery;
 use weft_core::journal::Ending;
 use weft_dsl::link::Finding;
 
-use crate::kit::{Does, choose, node, plan_and_findings, run};
+use crate::kit::{Does, Outside, choose, node, plan_and_findings, run};
 
 #[tokio::test]
 async fn a_cycle_comes_round_until_its_branch_leaves() {
@@ -17,6 +22,33 @@ async fn a_cycle_comes_round_until_its_branch_leaves() {
     assert_eq!(ran.started(), ["begin", "a", "s", "a", "s", "a", "s", "end"]);
     assert_eq!(ran.report.said, "3");
     assert_eq!(ran.report.ending, Ending::Succeeded);
+}
+
+/// What is waited for goes on while a cycle beside it has always something that can be done at once.
+#[tokio::test]
+async fn a_busy_cycle_keeps_nobody_waiting() {
+    let elsewhere: Outside = Arc::new(|_| {
+        async {
+            for _ in 0..3 {
+                tokio::spawn(async {}).await.unwrap();
+            }
+            Ok(json!("done"))
+        }
+        .boxed()
+    });
+    let ran = run(&[
+        node("begin", Does::Echo, &["a", "o"]),
+        node("o", Does::Outside(Delivery::Idempotent, elsewhere), &["after"]),
+        node("after", Does::Echo, &[]),
+        node("a", Does::Count("env.n"), &["s"]),
+        node("s", choose(&["a", "end"], |n, _| if n < 400 { vec!["a"] } else { vec!["end"] }), &[]),
+        node("end", Does::Say(false), &[]).text("{env.n}"),
+    ])
+    .await;
+    assert_eq!(ran.report.said, "401");
+    let began = ran.started();
+    let place = |id: &str| began.iter().position(|began| *began == id).unwrap();
+    assert!(place("after") < 700, "it began as number {} of {}", place("after"), place("end"));
 }
 
 /// Row 1 and 4 inside a cycle: a diamond in the loop joins once per pass, with this pass's values.

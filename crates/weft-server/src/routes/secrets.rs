@@ -1,12 +1,13 @@
 //! Secrets of the caller's own tenant. No answer has a value.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use weft_core::{Json, Secret};
 
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use crate::wire::secret::SecretRow;

@@ -268,6 +268,7 @@ impl RunStore for Store {
                     .await
             };
             repeated(change).await.map_err(|error| self.fail("hand over the run", error))?;
+            self.inner.journal.ended(&lease.run);
         }
         Ok(())
     }

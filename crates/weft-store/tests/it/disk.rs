@@ -276,6 +276,26 @@ async fn the_log_is_a_part_of_the_file() {
     store.close().await.unwrap();
 }
 
+/// What squeezes well is short while the run is under way, and still too long for one row when it has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_journal_that_squeezes_well_has_several_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let StoredRun { key: run, .. } = &begun();
+    RunStore::create(&store, &StoredRun { key: run.clone(), ..begun() }).await.unwrap();
+    for seq in 1..=40_u64 {
+        let entry = StoredEntry { seq, event: None, at_ms: AT, record: format!("{seq:0>20000}").into() };
+        store.append(&RunLease::first(run), vec![entry]).await.unwrap();
+    }
+    assert!(journal(folder.path()).await.0 < 64 * 1024, "all of it is kept in memory");
+    store.finish(&RunLease::first(run), Finished::new(Ending::Succeeded, AT + 99)).await.unwrap();
+    let (_, rows) = journal(folder.path()).await;
+    assert!((4..10).contains(&rows), "{rows} rows hold 800 kB");
+    let whole = store.entries(run, 0, u64::MAX).await.unwrap();
+    assert!(whole.iter().map(|entry| (entry.seq, entry.record.len())).eq((1..=40).map(|seq| (seq, 20_000))));
+    store.close().await.unwrap();
+}
+
 /// Bytes and rows of all journals.
 async fn journal(folder: &Path) -> (i64, i64) {
     let db = Database::connect(format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap();
