@@ -382,9 +382,10 @@ impl RunStore for Store {
                 break;
             }
             for row in rows {
-                after = row.last_seq.cast_unsigned();
+                // The run may have ended since the last look: then one row holds what has been read already, too.
+                let seen = std::mem::replace(&mut after, row.last_seq.cast_unsigned());
                 let unpacked = self.unpacked(key, &row).await.map_err(fail)??;
-                entries.extend(unpacked.into_iter().filter(|entry| entry.seq > after_seq));
+                entries.extend(unpacked.into_iter().filter(|entry| entry.seq > seen));
                 if entries.len() >= count_max {
                     break;
                 }
