@@ -99,21 +99,14 @@ impl KnownRuns {
             state.kept_bytes -= known.let_go();
             return;
         }
-        // What is dropped here is read again from the table.
-        if state.runs.len() >= RUNS_KNOWN_MAX {
-            state.runs.clear();
-            state.kept_bytes = 0;
-        }
-        let rows = home.is_some().then(KeptRows::default);
-        state.runs.insert(key.clone(), Known { last_seq, home, heard: None, rows });
+        state.add(key.clone(), last_seq, home);
     }
 
     /// Notes that a row is stored.
     pub(crate) fn appended(&self, Row { lease, first_seq, last_seq, body }: Row) {
         let state = &mut *self.lock();
         let Some(known) = state.runs.get_mut(&lease.run) else {
-            state.runs.insert(lease.run, Known { last_seq, home: None, heard: None, rows: None });
-            return;
+            return state.add(lease.run, last_seq, None);
         };
         known.last_seq = last_seq;
         let Some(kept) = &mut known.rows else { return };
@@ -166,9 +159,23 @@ impl KnownRuns {
     }
 
     pub(crate) fn forget_all(&self) {
-        let state = &mut *self.lock();
-        state.runs.clear();
-        state.kept_bytes = 0;
+        self.lock().clear();
+    }
+}
+
+impl KnownState {
+    fn add(&mut self, key: RunKey, last_seq: u64, home: Option<LocalRun>) {
+        // What is dropped here is read again from the table.
+        if self.runs.len() >= RUNS_KNOWN_MAX {
+            self.clear();
+        }
+        let rows = home.is_some().then(KeptRows::default);
+        self.runs.insert(key, Known { last_seq, home, heard: None, rows });
+    }
+
+    fn clear(&mut self) {
+        self.runs.clear();
+        self.kept_bytes = 0;
     }
 }
 
