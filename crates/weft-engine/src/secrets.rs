@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::masking::{self, MASK};
+use weft_core::masking::{self, MASK, Masks};
 use weft_core::reference::Inputs;
 use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{Named, PREFIX, SecretInfo};
@@ -38,6 +38,15 @@ impl SecretValues {
     /// Puts the values back into something that was stored with marks in their place.
     pub fn open(&self, stored: &mut Json) {
         masking::open(stored, |name| self.global(name).map(str::to_owned));
+    }
+}
+
+/// What a session keeps, with marks in the place of the secrets that its plan names and of nothing else.
+pub fn seal(state: &mut Json, (plan, masks): (&Plan, &Masks)) {
+    if plan.secret_names().next().is_some() {
+        masks.seal_named(state);
+    } else {
+        masking::strip_marks(state);
     }
 }
 

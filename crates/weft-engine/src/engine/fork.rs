@@ -14,6 +14,7 @@ use weft_dsl::Plan;
 
 use super::{Engine, PickedUp, Prepared, Stores};
 use crate::journal::written;
+use crate::secrets;
 
 /// Messages that a forked session begins with, at most: what canvases can look back on and more.
 const MESSAGES_MAX: u64 = 1_000;
@@ -83,9 +84,7 @@ impl Engine {
         (*of, *revision, *forks) = (session.id.clone(), 0, Some(shared));
         *begun = Some(Arc::new(state.clone()));
         let mut state = state;
-        if plan.secret_names().next().is_some() {
-            context.masks.seal_named(&mut state);
-        }
+        secrets::seal(&mut state, (&plan, &context.masks));
         let forked =
             Session { key: session, state, revision: 0, created_ms: now_ms, updated_ms: now_ms, ..original };
         stores.sessions.create(&forked, &messages).await?;

@@ -27,6 +27,7 @@ use crate::feed::{BrokenOff, Feed};
 use crate::journal::{Broken, Journal, writer};
 use crate::pause::Paused;
 use crate::retrying_store::may_pass;
+use crate::secrets;
 use crate::session::SessionState;
 
 /// How long it is looked whether a run is over whose store did not answer.
@@ -181,9 +182,7 @@ impl Engine {
         let tasks = tasks(before, &report, (&context, canvas, self.now_ms()));
         let committed = match (flushed, state.to_json()) {
             (Ok(()), Ok(mut state)) => {
-                if report.machine.plan.secret_names().next().is_some() {
-                    context.masks.seal_named(&mut state);
-                }
+                secrets::seal(&mut state, (&report.machine.plan, &context.masks));
                 let (messages, tasks) = (messages.as_slice(), tasks.as_ref());
                 let lease = Some(lease);
                 let commit = SessionCommit { revision, state: &state, messages, tasks, lease };

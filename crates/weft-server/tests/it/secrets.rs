@@ -243,6 +243,10 @@ async fn who_writes_what_looks_like_a_mark_learns_nothing() {
     let run = bench.app.runs.get(&RunKey::new(&default_tenant(), RunId::from(run.as_str()))).await.unwrap();
     let replayed = bench.app.replay(&run.key).await.unwrap();
     assert!(!holds_kept(&serde_json::to_string(&replayed.entries).unwrap()));
+    // Nor does the session keep it, for a time when the canvas names the secret.
+    let session = weft_core::SessionKey::new(&default_tenant(), run.session.clone());
+    let kept = weft_core::seam::SessionStore::load(&*bench.store, &session).await.unwrap().state.to_string();
+    assert!(kept.contains("secret.KEY") && !weft_core::masking::is_sealed(&kept), "{kept}");
     // One that names another secret opens no more than that.
     put(&bench, "OTHER", "another-value").await;
     let id = bench.store("Other", saying("{sys.query} {secret.OTHER}")).await;
