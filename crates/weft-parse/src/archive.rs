@@ -104,7 +104,7 @@ impl<'a> Archive<'a> {
             () if has("word/") => Container::Docx,
             () if has("ppt/") => Container::Pptx,
             () if has("xl/") => Container::Spreadsheet,
-            () if has("META-INF/container.xml") => Container::Epub,
+            () if self.names().any(|name| is_book(&name)) => Container::Epub,
             () => Container::Zip,
         }
     }
@@ -183,6 +183,11 @@ impl<'a> Archive<'a> {
             self.zip.index_for_name(&found)
         })
     }
+}
+
+/// Whether a file of this name makes an archive a book; it may be in one folder more.
+fn is_book(name: &str) -> bool {
+    name.strip_suffix("META-INF/container.xml").is_some_and(|folder| folder.matches('/').count() <= 1)
 }
 
 /// How many bytes there are, up to where it is broken. Whoever needs the rest will say so.

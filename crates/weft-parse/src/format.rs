@@ -1,5 +1,6 @@
 //! The kinds of files that are read: one file each, one line each in [`ALL`].
 
+mod chart;
 mod code;
 mod delimited;
 mod docx;
@@ -11,6 +12,8 @@ mod markdown;
 mod math;
 mod notebook;
 mod office;
+mod office97;
+mod opendocument;
 mod outlook;
 mod pdf;
 mod pptx;
@@ -38,6 +41,9 @@ static ALL: &[&Format] = &[
     &docx::FORMAT,
     &pptx::FORMAT,
     &spreadsheet::FORMAT,
+    &office97::WORD,
+    &office97::POWERPOINT,
+    &opendocument::FORMAT,
     &epub::FORMAT,
     &outlook::FORMAT,
     &html::FORMAT,
@@ -209,15 +215,6 @@ fn not_read(contents: &Contents<'_>) -> Option<&'static str> {
     const ARCHIVE: &str = "it is an archive; unpack it and add the files in it";
     const SOUND: &str = "it is a recording; its words have to be written down first";
     match contents.container {
-        Some(Container::Word97) => return Some("it is a file of Word 97 to 2003; save it as .docx"),
-        Some(Container::PowerPoint97) => {
-            return Some("it is a file of PowerPoint 97 to 2003; save it as .pptx");
-        }
-        Some(Container::OpenDocument) => {
-            return Some(
-                "it is an OpenDocument file that is not a spreadsheet; save it as .docx, .pptx or .pdf",
-            );
-        }
         Some(Container::Locked) => return Some("it is locked with a password; save it without one"),
         Some(Container::Zip) => return Some(ARCHIVE),
         Some(Container::Broken) => {

@@ -133,9 +133,22 @@ pub fn once_more(text: &str, repeated: &mut usize) -> String {
 pub fn header_rows(rows: &[Vec<String>]) -> usize {
     let [first, rest @ ..] = rows else { return 0 };
     let is_name = |cell: &String| !cell.trim().is_empty() && cell.trim().parse::<f64>().is_err();
+    // A year names a column of numbers, but not one of years.
+    let is_year =
+        |cell: &String| cell.trim().parse::<u16>().is_ok_and(|year| (1_900..=2_100).contains(&year));
+    let below = |column: usize| rest.first().and_then(|row| row.get(column));
+    let names_years = |(column, cell): (usize, &String)| {
+        is_name(cell) || is_year(cell) && below(column).is_some_and(|below| !is_year(below))
+    };
     let columns = rest.iter().take(100).map(|row| row.iter().rposition(|cell| !cell.trim().is_empty()));
     let columns = columns.max().flatten().map_or(0, |last| last + 1);
-    usize::from(columns > 0 && first.len() >= columns && first.iter().take(columns).all(is_name))
+    let first = || first.iter().take(columns).enumerate();
+    usize::from(
+        columns > 0
+            && first().count() == columns
+            && first().all(names_years)
+            && first().any(|(_, cell)| is_name(cell)),
+    )
 }
 
 /// Whether a cell names the column below it.
@@ -177,7 +190,10 @@ mod tests {
             assert_eq!(header_rows(&rows), expected, "{rows:?}");
         };
         check(&[&["name", "age"], &["Ada", "36"]], 1);
-        check(&[&["name", "2023"], &["Ada", "36"]], 0);
+        check(&[&["name", "7"], &["Ada", "36"]], 0);
+        check(&[&["name", "2023"], &["Ada", "36"]], 1);
+        check(&[&["name", "2023"], &["Ada", "2024"]], 0);
+        check(&[&["2022", "2023"], &["35", "36"]], 0);
         check(&[&["A title"], &["name", "age"], &["Ada", "36"]], 0);
         check(&[&["only"]], 0);
         check(&[], 0);

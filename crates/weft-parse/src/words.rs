@@ -9,6 +9,9 @@ const GUESSED_BYTES_MAX: usize = 1 << 20;
 /// Text from bytes whose encoding is not known: by the mark at their beginning, as UTF-8 if they are,
 /// by the zeros of UTF-16, or else by a guess.
 pub fn decode(bytes: &[u8]) -> String {
+    if let Some(text) = utf32(bytes) {
+        return text;
+    }
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
         return encoding.decode_without_bom_handling(&bytes[mark..]).0.into_owned();
     }
@@ -34,6 +37,25 @@ pub fn decode_as(bytes: &[u8], label: Option<&str>) -> String {
         }
         _ => decode(bytes),
     }
+}
+
+/// The text of UTF-32, which begins with a mark: without one nobody writes it.
+fn utf32(bytes: &[u8]) -> Option<String> {
+    let number: fn([u8; 4]) -> u32 = match bytes {
+        [0xff, 0xfe, 0, 0, ..] => u32::from_le_bytes,
+        [0, 0, 0xfe, 0xff, ..] => u32::from_be_bytes,
+        _ => return None,
+    };
+    // UTF-16 that begins with a zero would have numbers beyond all letters.
+    let (letters, rest) = bytes[4..].as_chunks::<4>();
+    let text: Option<String> = letters.iter().map(|four| char::from_u32(number(*four))).collect();
+    text.filter(|_| rest.is_empty())
+}
+
+/// Whether each letter of a text takes two bytes or four.
+pub fn is_wide(bytes: &[u8]) -> bool {
+    let marked = Encoding::for_bom(bytes).is_some_and(|(encoding, _)| encoding != UTF_8);
+    marked || wide(bytes).is_some() || utf32(bytes).is_some()
 }
 
 fn guess(bytes: &[u8]) -> &'static Encoding {
@@ -85,7 +107,7 @@ fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
 /// Whether bytes are text of some kind and not a picture, a program or an archive.
 pub fn is_text(bytes: &[u8]) -> bool {
     let shown = &bytes[..bytes.len().min(64 << 10)];
-    if Encoding::for_bom(bytes).is_some() || wide(bytes).is_some() {
+    if Encoding::for_bom(bytes).is_some() || is_wide(bytes) {
         return true;
     }
     let strange = shown.iter().filter(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127)).count();

@@ -62,6 +62,9 @@ fn lines(source: &Source<'_>) -> Cutting {
         let Body::Table(table) = &placed.element.body else { continue };
         let (names, count) = header(table);
         let sheet = placed.sheet.filter(|name| !is_default_name(name));
+        if let Some(caption) = table.caption.as_deref().filter(|caption| !caption.trim().is_empty()) {
+            flow.push(at, caption, "\n", Role::Text);
+        }
         let mut rows = table.rows[count..].iter().filter_map(|row| line(&names, row)).peekable();
         if rows.peek().is_none() {
             flow.push(at, &names.join("; "), "\n", Role::Text);

@@ -1,4 +1,4 @@
-//! DOCX: the text of a document with its headings, lists, tables, notes and comments.
+//! DOCX: the text of a document with its headings, lists, tables, notes and comments, and after it its charts.
 
 mod body;
 mod styles;
@@ -6,7 +6,7 @@ mod styles;
 use std::collections::HashMap;
 
 use super::office::{self, main_part, relations};
-use super::{Contents, File, Format, Read, Unreadable};
+use super::{Contents, File, Format, Read, Unreadable, chart};
 use crate::archive::{Archive, Container};
 use crate::markup::{Node, Xml};
 use crate::parts::Parts;
@@ -43,6 +43,19 @@ fn read(file: &File<'_>) -> Read {
     office::properties(&mut archive, &mut parts)?;
     let mut body = Body::new(&styles, lists, &relations, &notes, &mut parts);
     body.read(&text)?;
+    let mut charts: Vec<&str> = relations
+        .values()
+        .filter(|relation| relation.kind == "chart")
+        .map(|relation| relation.target.as_str())
+        .collect();
+    // One file for each, numbered in their order.
+    charts.sort_unstable_by_key(|target| (target.len(), *target));
+    charts.dedup();
+    for target in charts {
+        if let Some(text) = office::xml(&mut archive, target)? {
+            chart::read(&text, &mut parts)?;
+        }
+    }
     Ok(parts.finish())
 }
 

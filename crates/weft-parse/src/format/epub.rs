@@ -22,7 +22,9 @@ const CHAPTERS_MAX: usize = 10_000;
 fn read(file: &File<'_>) -> Read {
     let mut archive = Archive::open(file.bytes)?;
     let mut parts = Parts::default();
-    let package = package_path(&written(&archive.need("META-INF/container.xml")?))?;
+    let root = root(&archive);
+    let package = package_path(&written(&archive.need(&format!("{root}META-INF/container.xml"))?))?;
+    let package = format!("{root}{package}");
     let chapters = chapters(&written(&archive.need(&package)?), &mut parts)?;
     let mut seen = HashSet::new();
     for chapter in chapters {
@@ -44,6 +46,13 @@ fn read(file: &File<'_>) -> Read {
         }
     }
     Ok(parts.finish())
+}
+
+/// The folder that everything is in: some programs pack the book with the folder that they made it in.
+fn root(archive: &Archive<'_>) -> String {
+    let found =
+        archive.names().find_map(|name| name.strip_suffix("META-INF/container.xml").map(str::to_owned));
+    found.unwrap_or_default()
 }
 
 fn package_path(text: &str) -> Result<String, Unreadable> {

@@ -1,9 +1,12 @@
 //! EML: headers, text and attachments of a mail.
 
+use std::borrow::Cow;
+
 use mail_parser::{Address, MessageParser, MimeHeaders as _, PartType};
 
 use super::{Contents, File, Format, Read, Unreadable, html, text};
 use crate::parts::Parts;
+use crate::words;
 
 /// Mails as they are sent.
 pub const FORMAT: Format = Format {
@@ -88,9 +91,13 @@ impl Mail {
 }
 
 fn read(file: &File<'_>) -> Read {
-    let message = MessageParser::default()
-        .parse(file.bytes)
-        .ok_or_else(|| Unreadable::new("it is not a mail message"))?;
+    // A mail that was saved as text by an editor may have letters of two or four bytes.
+    let bytes = match words::is_wide(file.bytes) {
+        true => Cow::Owned(words::decode(file.bytes).into_bytes()),
+        false => Cow::Borrowed(file.bytes),
+    };
+    let message =
+        MessageParser::default().parse(&*bytes).ok_or_else(|| Unreadable::new("it is not a mail message"))?;
     let mut mail = Mail { subject: message.subject().unwrap_or_default().to_owned(), ..Mail::default() };
     mail.header("From", addresses(message.from()));
     mail.header("To", addresses(message.to()));

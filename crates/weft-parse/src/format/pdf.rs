@@ -5,10 +5,16 @@
 //! stands at the same place of most pages is no part of the text.
 
 mod layout;
+mod leftward;
 mod order;
 mod outline;
 mod page;
+mod paged_table;
+mod pieces;
+mod placed;
 mod repeated;
+mod spaced_table;
+mod tex_fonts;
 
 use pdf_oxide::PdfDocument;
 use pdf_oxide::object::Object;

@@ -1,12 +1,11 @@
-//! PPTX: slide by slide, with tables, charts and the speaker's notes.
+//! PPTX: slide by slide, with tables, charts, the speaker's notes and comments.
 
-mod chart;
 mod slide;
 
 use std::collections::HashSet;
 
 use super::office::{self, main_part, relations};
-use super::{Contents, File, Format, Read, Unreadable};
+use super::{Contents, File, Format, Read, Unreadable, chart};
 use crate::archive::{Archive, Container};
 use crate::markup::{Node, Xml};
 use crate::parts::Parts;
@@ -78,6 +77,35 @@ fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut Parts) -> Resul
         && let Some(text) = office::xml(archive, &notes.target)?
     {
         slide::read_notes(&text, parts)?;
+    }
+    for comments in known.values().filter(|relation| relation.kind == "comments") {
+        if let Some(text) = office::xml(archive, &comments.target)? {
+            read_comments(&text, parts)?;
+        }
+    }
+    Ok(())
+}
+
+/// What people have remarked on a slide; older and newer programs write it differently.
+fn read_comments(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+    let mut xml = Xml::new(text);
+    let (mut said, mut is_text) = (String::new(), false);
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => is_text = matches!(tag.name(), "text" | "t"),
+            Node::Text(text) if is_text => said.push_str(&text),
+            Node::Text(_) => {}
+            Node::Close(name) => {
+                is_text = false;
+                if name == "p" {
+                    said.push(' ');
+                }
+                if matches!(name.as_str(), "cm" | "reply") && !said.trim().is_empty() {
+                    parts.paragraph(&format!("Comment: {}", said.trim()));
+                    said.clear();
+                }
+            }
+        }
     }
     Ok(())
 }

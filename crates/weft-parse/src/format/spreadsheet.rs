@@ -8,6 +8,7 @@ use super::{Contents, File, Format, Read, Unreadable, office};
 use crate::archive::{Archive, Container};
 use crate::element::Table;
 use crate::grid::{header_rows, once_more};
+use crate::markup::{Node, Xml};
 use crate::parts::Parts;
 
 /// Spreadsheets of Excel, old and new, and of OpenDocument.
@@ -25,6 +26,10 @@ const CELLS_MAX: usize = 5_000_000;
 const TEXT_BYTES_MAX: usize = 128 << 20;
 /// Columns of one sheet, at most.
 const COLUMNS_MAX: u32 = 2_000;
+/// Comments of one sheet, at most.
+const COMMENTS_MAX: usize = 10_000;
+/// Lines of the title of a table, at most.
+const TITLE_LINES_MAX: usize = 5;
 /// Empty cells in front of those that hold something, at most, as a multiple of those.
 const EMPTY_MAX: usize = 20_000_000;
 
@@ -52,10 +57,65 @@ fn read(file: &File<'_>) -> Read {
             parts.warn(format!("the sheet `{}` is too large: its rest was left out", sheet.name));
         }
         (cells_left, bytes_left) = (cells.left, cells.bytes_left);
-        let rows = trimmed(cells.rows);
-        parts.table(Table { caption: None, header_rows: header_rows(&rows), rows });
+        let (caption, rows) = titled(trimmed(cells.rows));
+        parts.table(Table { caption, header_rows: header_rows(&rows), rows });
+    }
+    if file.bytes.starts_with(b"PK") {
+        comments(&mut Archive::open(file.bytes)?, &mut parts)?;
     }
     Ok(parts.finish())
+}
+
+/// What people have remarked on cells: at the end, as one table of cells and remarks for each sheet.
+fn comments(archive: &mut Archive<'_>, parts: &mut Parts) -> Result<(), Unreadable> {
+    let is_remarks = |name: &str, folder: &str| name.starts_with(folder) && name.ends_with(".xml");
+    let mut names: Vec<String> = archive.names().map(String::from).collect();
+    names.sort();
+    let threaded: Vec<String> =
+        names.iter().filter(|name| is_remarks(name, "xl/threadedComments/")).cloned().collect();
+    // Where there are threads the older form repeats them, with a note for older programs.
+    let files = match threaded.is_empty() {
+        true => names.into_iter().filter(|name| is_remarks(name, "xl/comments")).collect(),
+        false => threaded,
+    };
+    for name in files {
+        let Some(text) = office::xml(archive, &name)? else { continue };
+        let rows = remarks(&text)?;
+        if !rows.is_empty() {
+            let header = vec!["Cell".to_owned(), "Comment".to_owned()];
+            let rows = std::iter::once(header).chain(rows).collect();
+            parts.table(Table { caption: Some("Comments".to_owned()), header_rows: 1, rows });
+        }
+    }
+    Ok(())
+}
+
+/// Cells and what is remarked on them.
+fn remarks(text: &str) -> Result<Vec<Vec<String>>, Unreadable> {
+    let mut xml = Xml::new(text);
+    let (mut rows, mut cell, mut said, mut is_text) = (Vec::new(), String::new(), String::new(), false);
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => match tag.name() {
+                "comment" | "threadedComment" => cell = tag.attribute("ref").unwrap_or_default(),
+                "t" | "text" => is_text = true,
+                _ => {}
+            },
+            Node::Text(text) if is_text => said.push_str(&text),
+            Node::Text(_) => {}
+            Node::Close(name) => match name.as_str() {
+                "comment" | "threadedComment" => {
+                    rows.push(vec![std::mem::take(&mut cell), std::mem::take(&mut said)]);
+                }
+                "t" | "text" => is_text = false,
+                _ => {}
+            },
+        }
+        if rows.len() >= COMMENTS_MAX {
+            break;
+        }
+    }
+    Ok(rows)
 }
 
 /// Opens it as what its content says it is.
@@ -135,6 +195,18 @@ fn trimmed(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
         row.drain(..left.min(row.len()));
     }
     rows
+}
+
+/// Lines above a table that fill one cell each are its title and not its header.
+fn titled(mut rows: Vec<Vec<String>>) -> (Option<String>, Vec<Vec<String>>) {
+    let filled = |row: &&Vec<String>| row.iter().filter(|cell| !cell.is_empty()).count();
+    let lines = rows.iter().take(TITLE_LINES_MAX).take_while(|row| filled(row) == 1).count();
+    // What has one column only is a list.
+    if lines == 0 || rows.get(lines).is_none_or(|row| filled(&row) < 2) {
+        return (None, rows);
+    }
+    let title: Vec<String> = rows.drain(..lines).flatten().filter(|cell| !cell.is_empty()).collect();
+    (Some(title.join("\n")), rows)
 }
 
 type Book<'a> = Sheets<Cursor<&'a [u8]>>;

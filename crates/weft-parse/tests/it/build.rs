@@ -178,24 +178,32 @@ pub const MAIL: &str = "From: Ada <ada@example.com>\r\nTo: grace@example.com\r\n
 
 /// A PDF whose pages have these lines: size of the type, left edge, height from the bottom, text.
 pub fn pdf(pages: &[Vec<(u32, u32, u32, String)>]) -> Vec<u8> {
+    let content = |lines: &Vec<(u32, u32, u32, String)>| {
+        lines
+            .iter()
+            .map(|(size, left, height, text)| format!("BT /F1 {size} Tf {left} {height} Td ({text}) Tj ET\n"))
+            .collect()
+    };
+    pdf_of(&pages.iter().map(content).collect::<Vec<String>>())
+}
+
+/// A PDF whose pages are drawn by these commands. The font `F1` is upright, `F2` is bold.
+pub fn pdf_of(pages: &[String]) -> Vec<u8> {
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
         String::new(),
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned(),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >>".to_owned(),
     ];
     let mut kids = Vec::new();
-    for lines in pages {
-        let text: String = lines
-            .iter()
-            .map(|(size, left, height, text)| format!("BT /F1 {size} Tf {left} {height} Td ({text}) Tj ET\n"))
-            .collect();
+    for content in pages {
         let page = objects.len() + 1;
         kids.push(format!("{page} 0 R"));
         objects.push(format!(
-            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents {} 0 R /Resources << /Font << /F1 3 0 R >> >> >>",
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents {} 0 R /Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>",
             page + 1
         ));
-        objects.push(format!("<< /Length {} >>\nstream\n{text}endstream", text.len()));
+        objects.push(format!("<< /Length {} >>\nstream\n{content}endstream", content.len()));
     }
     objects[1] = format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), kids.len());
     let mut bytes = b"%PDF-1.4\n".to_vec();
@@ -221,6 +229,8 @@ pub fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let lines = vec![(20, 50, 700, "A title".to_owned()), (10, 50, 600, "Some text of a page.".to_owned())];
     vec![
         ("a.pdf", pdf(&[lines])),
+        ("a.doc", crate::office::unpacked(include_bytes!("files/report.doc.zip"))),
+        ("a.odt", crate::office::opendocument("<office:text><text:h text:outline-level='1'>A</text:h><text:p>b</text:p><table:table><table:table-row><table:table-cell><text:p>c</text:p></table:table-cell></table:table-row></table:table></office:text>")),
         ("a.docx", docx("<w:p><w:pPr><w:pStyle w:val='H1'/></w:pPr><w:r><w:t>A</w:t></w:r></w:p><w:tbl><w:tr><w:tc><w:p><w:r><w:t>c</w:t></w:r></w:p></w:tc></w:tr></w:tbl>")),
         ("a.pptx", pptx("<p:sld><p:sp><p:ph type='title'/><a:p><a:r><a:t>A</a:t></a:r></a:p></p:sp></p:sld>")),
         ("a.xlsx", xlsx("<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>name</t></is></c><c r='B1'><v>1</v></c></row></sheetData>")),

@@ -7,4 +7,6 @@ mod documents;
 mod formats;
 mod hostile;
 mod multiplied;
+mod office;
+mod pages;
 mod process;

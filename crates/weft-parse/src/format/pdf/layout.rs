@@ -6,8 +6,8 @@ use weft_core::seam::document_reader::Position;
 
 use super::outline::{self, Outline};
 use super::page::{Block, Line, Page};
-use crate::element::{Body, Table};
-use crate::grid::header_rows;
+use super::paged_table::PagedTable;
+use crate::element::Body;
 use crate::parts::Parts;
 use crate::words::{is_unspaced, join};
 
@@ -15,6 +15,8 @@ use crate::words::{is_unspaced, join};
 const HEADING_LINES_MAX: usize = 4;
 /// Characters of one heading, at most.
 const HEADING_CHARS_MAX: usize = 200;
+/// Characters of a heading that only its weight shows, at most.
+const TITLE_CHARS_MAX: usize = 100;
 /// Type that is larger than that of the text by this factor is that of headings.
 const LARGER: f32 = 1.15;
 /// Lines of one paragraph, at most: a page without any order must not become one huge paragraph.
@@ -30,43 +32,83 @@ struct Measures {
     gap: f32,
     /// Whether type of one width stands for programs here, and not for everything.
     has_code: bool,
+    /// Whether most of the text is not bold.
+    is_plain: bool,
 }
 
 /// Lines that belong together.
 #[derive(Clone, Debug)]
 struct Paragraph {
     lines: Vec<Line>,
+    /// How far the text above it on its page is, in sizes of the type.
+    above: Option<f32>,
 }
 
 /// Adds what the pages say.
 pub fn add(pages: &[Page], outline: &Outline, parts: &mut Parts) {
     let measures = measure(pages);
-    let mut open: Option<Paragraph> = None;
-    // Pages whose break has to wait until the paragraph that goes on in them has ended.
+    let mut open: Option<Open> = None;
+    let mut above: Option<Position> = None;
+    // Pages whose break has to wait until the paragraph or table that goes on in them has ended.
     for page in pages {
         let mut is_announced = false;
         for block in &page.blocks {
-            if let (Some(paragraph), Block::Line(line)) = (&mut open, block)
-                && paragraph.takes(line, &measures)
-            {
-                paragraph.lines.push(line.clone());
+            let before = above.replace(block.place());
+            if open.as_mut().is_some_and(|open| open.goes_on(block, &measures)) {
                 continue;
             }
-            if let Some(paragraph) = open.take() {
-                paragraph.add(outline, &measures, parts);
+            if let Some(open) = open.take() {
+                open.add(outline, &measures, parts);
             }
             announce(page, &mut is_announced, parts);
-            match block {
-                Block::Line(line) => open = Some(Paragraph { lines: vec![line.clone()] }),
-                Block::Table(rows, place) => add_table(rows, *place, parts),
-            }
+            open = Some(match block {
+                Block::Line(line) => {
+                    let above = before.filter(|before| before.page == line.place.page);
+                    let above = above.map(|above| (line.place.top - above.bottom) / line.size.max(1.0));
+                    // What is above in the file and not on the page is in another column.
+                    Open::Paragraph(Paragraph {
+                        lines: vec![line.clone()],
+                        above: above.filter(|gap| *gap > -0.6),
+                    })
+                }
+                Block::Table(rows, place) => {
+                    Open::Table(PagedTable { rows: rows.clone(), places: vec![*place] })
+                }
+            });
         }
         if !is_announced && open.is_none() {
             announce(page, &mut is_announced, parts);
         }
     }
-    if let Some(paragraph) = open {
-        paragraph.add(outline, &measures, parts);
+    if let Some(open) = open {
+        open.add(outline, &measures, parts);
+    }
+}
+
+/// What may go on in the next block.
+enum Open {
+    Paragraph(Paragraph),
+    Table(PagedTable),
+}
+
+impl Open {
+    /// Whether a block goes on with it; then it has it.
+    fn goes_on(&mut self, block: &Block, measures: &Measures) -> bool {
+        match (self, block) {
+            (Self::Paragraph(paragraph), Block::Line(line)) if paragraph.takes(line, measures) => {
+                paragraph.lines.push(line.clone());
+                true
+            }
+            (Self::Table(table), Block::Table(rows, place)) => table.takes(rows, *place),
+            _ => false,
+        }
+    }
+
+    fn add(self, outline: &Outline, measures: &Measures, parts: &mut Parts) {
+        match self {
+            Self::Paragraph(paragraph) => paragraph.add(outline, measures, parts),
+            Self::Table(table) => table.add(parts),
+        }
     }
 }
 
@@ -74,15 +116,6 @@ fn announce(page: &Page, is_announced: &mut bool, parts: &mut Parts) {
     if !std::mem::replace(is_announced, true) {
         let number = u32::try_from(page.number).unwrap_or(u32::MAX);
         parts.push_at(Body::Break { number, name: None }, Vec::new());
-    }
-}
-
-fn add_table(rows: &[Vec<String>], place: Position, parts: &mut Parts) {
-    let rows: Vec<Vec<String>> =
-        rows.iter().filter(|row| row.iter().any(|cell| !cell.is_empty())).cloned().collect();
-    if !rows.is_empty() {
-        let table = Table { caption: None, header_rows: header_rows(&rows), rows };
-        parts.push_at(Body::Table(table), vec![place]);
     }
 }
 
@@ -103,11 +136,12 @@ fn tenths(size: f32) -> i32 {
 
 fn measure(pages: &[Page]) -> Measures {
     let mut sizes: BTreeMap<i32, usize> = BTreeMap::new();
-    let (mut mono, mut all) = (0, 0);
+    let (mut mono, mut bold, mut all) = (0, 0, 0);
     for line in lines(pages) {
         let count = line.text.chars().count();
         *sizes.entry(tenths(line.size)).or_default() += count;
         mono += if line.is_mono { count } else { 0 };
+        bold += if line.is_bold { count } else { 0 };
         all += count;
     }
     let body = sizes.iter().max_by_key(|(_, count)| **count).map_or(100, |(size, _)| *size);
@@ -129,7 +163,13 @@ fn measure(pages: &[Page]) -> Measures {
     let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(0.3);
     #[expect(clippy::cast_precision_loss, reason = "sizes of type are small numbers")]
     let body = body as f32 / 10.0;
-    Measures { body, headings, gap: (usual + 0.35).clamp(0.3, 1.2), has_code: mono * 2 < all }
+    Measures {
+        body,
+        headings,
+        gap: (usual + 0.35).clamp(0.3, 1.2),
+        has_code: mono * 2 < all,
+        is_plain: bold * 3 < all,
+    }
 }
 
 impl Paragraph {
@@ -229,6 +269,9 @@ impl Paragraph {
             return None;
         }
         let line = &self.lines[0];
+        if self.lines.iter().any(|line| line.has_cells) {
+            return None;
+        }
         if let Some(level) = outline.get(&outline::key(text)) {
             // A word of the text that happens to be a title is as small as the text.
             let stands_out = line.is_bold || line.size > measures.body * 1.05;
@@ -237,10 +280,26 @@ impl Paragraph {
         let size = tenths(line.size);
         let by_size = measures.headings.iter().position(|one| (*one - size).abs() <= 1);
         if let Some(rank) = by_size {
-            return u8::try_from(rank + 1).ok();
+            return is_title(text).then(|| u8::try_from(rank + 1).ok())?;
         }
-        let is_numbered = line.is_bold && self.lines.len() == 1 && length < 100 && numbered_depth(text) > 0;
-        is_numbered.then(|| u8::try_from(measures.headings.len() + numbered_depth(text)).unwrap_or(6).min(6))
+        let depth = match numbered_depth(text) {
+            depth if depth > 0 && line.is_bold && self.lines.len() == 1 && length < 100 => depth,
+            _ if self.is_bold_title(text, measures) => 1,
+            _ => return None,
+        };
+        Some(u8::try_from(measures.headings.len() + depth).unwrap_or(6).min(6))
+    }
+
+    /// Whether it is a bold line or two by themselves, in a text that is not bold.
+    fn is_bold_title(&self, text: &str, measures: &Measures) -> bool {
+        let stands_apart = self.above.is_none_or(|above| above > measures.gap);
+        measures.is_plain
+            && stands_apart
+            && self.lines.len() <= 2
+            && self.lines.iter().all(|line| line.is_bold && !line.is_mono)
+            && text.chars().count() <= TITLE_CHARS_MAX
+            && is_title(text)
+            && text.chars().next().is_some_and(|first| first.is_alphanumeric() && !first.is_lowercase())
     }
 
     /// One rectangle for each column or page that it is on.
@@ -260,6 +319,12 @@ impl Paragraph {
         }
         positions
     }
+}
+
+/// Whether a text may be a title: it has words, and does not end as a sentence or a label does.
+fn is_title(text: &str) -> bool {
+    text.chars().filter(|c| c.is_alphabetic()).count() >= 2
+        && !text.ends_with(['.', ',', ';', ':', '。', '，', '；', '：'])
 }
 
 /// A single line of program text stands alone when it looks like one.

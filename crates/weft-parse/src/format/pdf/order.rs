@@ -1,6 +1,10 @@
 //! The order in which a page is read: row by row, but column by column where there are columns of prose.
 
-use super::page::Line;
+use weft_core::seam::document_reader::Position;
+
+use super::leftward::direction;
+use super::page::{Block, Line};
+use super::spaced_table;
 
 /// Pieces of a row that are farther apart, in sizes of the type, may belong to different columns.
 const GUTTER: f32 = 0.9;
@@ -17,22 +21,23 @@ const PLACES: usize = 120;
 
 /// Pieces of text on the same height, from left to right.
 #[derive(Clone, Debug)]
-struct Row {
-    pieces: Vec<Line>,
+pub struct Row {
+    /// There is one at least.
+    pub pieces: Vec<Line>,
 }
 
 impl Row {
     fn left(&self) -> f32 {
-        self.pieces.first().map_or(0.0, |piece| piece.place.left)
+        self.pieces.iter().map(|piece| piece.place.left).fold(f32::MAX, f32::min)
     }
 
     fn right(&self) -> f32 {
-        self.pieces.last().map_or(0.0, |piece| piece.place.right)
+        self.pieces.iter().map(|piece| piece.place.right).fold(f32::MIN, f32::max)
     }
 }
 
-/// The lines of a page in reading order, from pieces in any order.
-pub fn lines(mut pieces: Vec<Line>) -> Vec<Line> {
+/// The lines and tables of a page in reading order, from pieces in any order.
+pub fn blocks(mut pieces: Vec<Line>) -> Vec<Block> {
     pieces.sort_by(|one, other| {
         one.place.top.total_cmp(&other.place.top).then(one.place.left.total_cmp(&other.place.left))
     });
@@ -58,29 +63,57 @@ fn rows(pieces: Vec<Line>) -> Vec<Row> {
     }
     let sorted = rows.into_iter().map(|(.., mut row)| {
         row.pieces.sort_by(|one, other| one.place.left.total_cmp(&other.place.left));
-        Row { pieces: joined(row.pieces, GUTTER) }
+        Row { pieces: joined(as_read(row.pieces), GUTTER) }
     });
     sorted.collect()
 }
 
+/// Pieces from left to right in the order in which they are read.
+fn as_read(mut pieces: Vec<Line>) -> Vec<Line> {
+    if !is_leftward(&pieces) {
+        return pieces;
+    }
+    pieces.reverse();
+    // Numbers and words of other scripts are read to the right in between.
+    let mut at = 0;
+    while at < pieces.len() {
+        let run = pieces[at..].iter().take_while(|piece| direction(&piece.text) > 0).count();
+        pieces[at..at + run].reverse();
+        at += run.max(1);
+    }
+    pieces
+}
+
+/// Whether most letters of some text are of a script that is written from right to left.
+fn is_leftward(pieces: &[Line]) -> bool {
+    pieces.iter().map(|piece| direction(&piece.text)).sum::<i32>() < 0
+}
+
 /// Pieces that are not farther apart than `gap` sizes of the type become one.
-fn joined(pieces: Vec<Line>, gap: f32) -> Vec<Line> {
+fn joined(pieces: Vec<Line>, gap_max: f32) -> Vec<Line> {
     let mut joined: Vec<Line> = Vec::new();
+    // Where the last piece is by itself: what is read in another direction may lie in the middle of a line.
+    let mut last_place = None;
     for piece in pieces {
-        match joined.last_mut() {
-            Some(last) if piece.place.left - last.place.right < gap * last.size.max(piece.size) => {
-                last.add(&piece);
-            }
+        let gap = last_place.map(|last| gap(last, piece.place));
+        last_place = Some(piece.place);
+        match (joined.last_mut(), gap) {
+            (Some(last), Some(gap)) if gap < gap_max * last.size.max(piece.size) => last.add(&piece, gap),
             _ => joined.push(piece),
         }
     }
     joined
 }
 
-fn read(rows: Vec<Row>, depth: u8, found: &mut Vec<Line>) {
+/// How much is between two pieces, whichever of them is on the left; below zero when they overlap.
+fn gap(one: Position, other: Position) -> f32 {
+    (other.left - one.right).max(one.left - other.right)
+}
+
+fn read(rows: Vec<Row>, depth: u8, found: &mut Vec<Block>) {
     let gutter = if depth == 0 { None } else { gutter(&rows) };
     let Some(gutter) = gutter else {
-        found.extend(rows.into_iter().filter_map(whole));
+        read_rows(&rows, found);
         return;
     };
     // What reaches over the gutter is read on its own and ends the columns above it.
@@ -88,7 +121,7 @@ fn read(rows: Vec<Row>, depth: u8, found: &mut Vec<Line>) {
     for row in rows {
         if row.pieces.iter().any(|piece| crosses(piece, gutter)) {
             read_band(std::mem::take(&mut band), gutter, depth, found);
-            found.extend(whole(row));
+            found.extend(whole(row).map(Block::Line));
         } else {
             band.push(row);
         }
@@ -96,9 +129,9 @@ fn read(rows: Vec<Row>, depth: u8, found: &mut Vec<Line>) {
     read_band(band, gutter, depth, found);
 }
 
-fn read_band(band: Vec<Row>, gutter: f32, depth: u8, found: &mut Vec<Line>) {
+fn read_band(band: Vec<Row>, gutter: f32, depth: u8, found: &mut Vec<Block>) {
     if band.iter().filter(|row| is_prose_beside(row, gutter)).count() * 2 < band.len().min(ROWS_MIN) {
-        found.extend(band.into_iter().filter_map(whole));
+        read_rows(&band, found);
         return;
     }
     let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -107,6 +140,10 @@ fn read_band(band: Vec<Row>, gutter: f32, depth: u8, found: &mut Vec<Line>) {
             row.pieces.into_iter().partition(|piece| piece.place.right <= gutter);
         left.extend(Some(Row { pieces: before }).filter(|row| !row.pieces.is_empty()));
         right.extend(Some(Row { pieces: after }).filter(|row| !row.pieces.is_empty()));
+    }
+    let pieces = |rows: &[Row]| rows.iter().flat_map(|row| row.pieces.iter().cloned()).collect::<Vec<_>>();
+    if is_leftward(&pieces(&left)) && is_leftward(&pieces(&right)) {
+        std::mem::swap(&mut left, &mut right);
     }
     read(left, depth - 1, found);
     read(right, depth - 1, found);
@@ -146,21 +183,36 @@ fn gutter(rows: &[Row]) -> Option<f32> {
     (beside >= ROWS_MIN && beside > across).then_some(place)
 }
 
+/// Row by row, with what is a table.
+fn read_rows(rows: &[Row], found: &mut Vec<Block>) {
+    let mut at = 0;
+    while let Some(row) = rows.get(at) {
+        if let Some(((cells, place), length)) = spaced_table::at_start(&rows[at..]) {
+            found.push(Block::Table(cells, place));
+            at += length;
+        } else {
+            found.extend(whole(row.clone()).map(Block::Line));
+            at += 1;
+        }
+    }
+}
+
 /// A row as one line.
 fn whole(row: Row) -> Option<Line> {
     let mut pieces = row.pieces.into_iter();
     let mut line = pieces.next()?;
+    let mut last_place = line.place;
     for piece in pieces {
-        line.has_cells |= piece.place.left - line.place.right > CELL_GAP * line.size.max(piece.size);
-        line.add(&piece);
+        let gap = gap(last_place, piece.place);
+        last_place = piece.place;
+        line.has_cells |= gap > CELL_GAP * line.size.max(piece.size);
+        line.add(&piece, gap);
     }
     Some(line)
 }
 
 #[cfg(test)]
 mod tests {
-    use weft_core::seam::document_reader::Position;
-
     use super::*;
 
     fn piece(text: &str, left: f32, row: usize) -> Line {
@@ -171,7 +223,11 @@ mod tests {
     }
 
     fn read(pieces: Vec<Line>) -> Vec<String> {
-        lines(pieces).into_iter().map(|line| line.text).collect()
+        let told = |block: Block| match block {
+            Block::Line(line) => line.text,
+            Block::Table(rows, _) => rows.iter().map(|row| row.join("|")).collect::<Vec<_>>().join("/"),
+        };
+        blocks(pieces).into_iter().map(told).collect()
     }
 
     #[test]
@@ -187,6 +243,14 @@ mod tests {
         assert_eq!(read[1], "this is line 1 of the left column");
         assert_eq!(read[6], "this is line 6 of the left column");
         assert_eq!(read[7], "this is line 1 of the right column");
+    }
+
+    #[test]
+    fn words_from_right_to_left_are_read_so_and_numbers_among_them_are_not() {
+        let words = ["ثالث", "12", "345", "ثان", "أول"];
+        let pieces = words.iter().zip([0.0, 60.0, 90.0, 130.0, 180.0]);
+        let read = read(pieces.map(|(word, left)| piece(word, left, 0)).collect());
+        assert_eq!(read, ["أول ثان 12 345 ثالث"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One page: its lines in reading order, and its ruled tables.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pdf_oxide::extractors::text::ArtifactType;
@@ -9,7 +10,8 @@ use pdf_oxide::structure::spatial_table_detector::{TableDetectionConfig, TableSt
 use pdf_oxide::{PdfDocument, ReadingOrder};
 use weft_core::seam::document_reader::Position;
 
-use super::order;
+use super::pieces::{Glyphs, Turn, pieces};
+use super::{order, placed, tex_fonts};
 use crate::words::{is_unspaced, line};
 
 /// Pieces of text on one page, at most.
@@ -56,18 +58,29 @@ pub struct Page {
     pub blocks: Vec<Block>,
 }
 
-/// The part of the page that is shown: left edge, upper edge, height.
-#[derive(Clone, Copy)]
-struct Frame {
+/// The part of the page that is shown: left edge, upper edge, and how large it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
     page: u32,
     left: f32,
     top: f32,
+    width: f32,
     height: f32,
 }
 
 impl Frame {
+    /// Where a piece of text is. The library has turned some of them with their page, and others not.
+    pub fn place(&self, span: &TextSpan) -> Position {
+        match span.page_rotation_applied {
+            90 | 270 => {
+                Self { top: self.top - self.height + self.width, ..*self }.rectangle(span.page_bbox())
+            }
+            _ => self.rectangle(span.page_bbox()),
+        }
+    }
+
     /// A rectangle as people measure it: from the upper left corner.
-    fn place(&self, rect: Rect) -> Position {
+    fn rectangle(&self, rect: Rect) -> Position {
         let finite = |number: f32| if number.is_finite() { number } else { 0.0 };
         Position {
             page: self.page,
@@ -97,17 +110,24 @@ impl Page {
 
     fn read_unguarded(document: &PdfDocument, number: usize) -> Result<Self, String> {
         let index = number - 1;
-        let (left, bottom, _, top) = document.get_page_visible_box(index).unwrap_or((0.0, 0.0, 612.0, 792.0));
+        let (left, bottom, right, top) =
+            document.get_page_visible_box(index).unwrap_or((0.0, 0.0, 612.0, 792.0));
         let page = u32::try_from(number).unwrap_or(u32::MAX);
-        let frame = Frame { page, left, top, height: top - bottom };
-        let mut spans = document
-            .extract_spans_with_reading_order(index, ReadingOrder::TopToBottom)
-            .map_err(|cause| cause.to_string().chars().take(200).collect::<String>())?;
+        let frame = Frame { page, left, top, width: right - left, height: top - bottom };
+        let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
+        let mut spans = match placed::spans(document, index) {
+            Some(spans) => spans,
+            None => {
+                document.extract_spans_with_reading_order(index, ReadingOrder::TopToBottom).map_err(reason)?
+            }
+        };
         spans.truncate(SPANS_MAX);
+        tex_fonts::complete(document, index, &mut spans);
         let has_pictures =
             spans.is_empty() && document.page_image_handles(index).is_ok_and(|all| !all.is_empty());
         let tables = if spans.is_empty() { Vec::new() } else { tables(document, index, frame) };
-        Ok(Self { number, height: frame.height, has_pictures, blocks: blocks(&spans, tables, frame) })
+        let blocks = blocks(&spans, tables, (frame, &mut Glyphs::of(document, index)));
+        Ok(Self { number, height: frame.height, has_pictures, blocks })
     }
 }
 
@@ -130,7 +150,7 @@ fn tables(document: &PdfDocument, index: usize, frame: Frame) -> Vec<RuledTable>
     };
     let found = document.extract_tables_with_config(index, config).unwrap_or_default();
     let tables = found.into_iter().filter_map(|table| {
-        let place = frame.place(table.bbox?);
+        let place = frame.rectangle(table.bbox?);
         let rows: Vec<Vec<String>> =
             table.rows.iter().map(|row| row.cells.iter().map(|cell| line(&cell.text)).collect()).collect();
         let columns = rows.iter().map(|row| row.iter().filter(|cell| !cell.is_empty()).count()).max();
@@ -139,33 +159,59 @@ fn tables(document: &PdfDocument, index: usize, frame: Frame) -> Vec<RuledTable>
     tables.collect()
 }
 
-/// The blocks of a page. A table stands in front of the first line that begins below its upper edge.
-fn blocks(spans: &[TextSpan], tables: Vec<RuledTable>, frame: Frame) -> Vec<Block> {
-    let (mut upright, mut turned) = (Vec::new(), Vec::new());
+/// The blocks of a page, text of each turn by itself: first what most of the page is. A table stands in front of the
+/// first line that begins below its upper edge.
+fn blocks(
+    spans: &[TextSpan],
+    tables: Vec<RuledTable>,
+    (frame, glyphs): (Frame, &mut Glyphs<'_>),
+) -> Vec<Block> {
+    let mut turns: BTreeMap<Turn, Vec<Line>> = BTreeMap::new();
     for span in spans.iter().filter(|span| !span.text.trim().is_empty() && !is_artifact(span)) {
-        let line = Line::of(span, frame.place(span.bbox));
-        if tables.iter().any(|(_, table)| is_within(line.place, *table)) {
-            continue;
+        for (turn, piece) in pieces(span, frame, glyphs) {
+            if !tables.iter().any(|(_, table)| is_within(piece.place, *table)) {
+                turns.entry(turn).or_default().push(piece);
+            }
         }
-        let list = if span.rotation_degrees == 0.0 { &mut upright } else { &mut turned };
-        list.push(line);
     }
-    let mut lines = order::lines(upright);
-    // Text that stands on its side is rare, and comes last.
-    lines.append(&mut turned);
+    let mut turns: Vec<_> = turns.into_iter().collect();
+    let letters = |pieces: &[Line]| pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
+    turns.sort_by_key(|(_, pieces)| std::cmp::Reverse(letters(pieces)));
     let mut tables = tables.into_iter().peekable();
     let mut blocks = Vec::new();
-    for mut line in lines {
-        line.text = plain(&line.text);
-        while let Some((rows, place)) = tables.next_if(|(_, place)| place.top < line.place.top) {
+    for block in turns.into_iter().flat_map(|(turn, pieces)| in_order(turn, pieces)) {
+        while let Some((rows, place)) = tables.next_if(|(_, place)| place.top < block.place().top) {
             blocks.push(Block::Table(rows, place));
         }
-        if !line.text.is_empty() {
-            blocks.push(Block::Line(line));
-        }
+        blocks.push(block);
     }
     blocks.extend(tables.map(|(rows, place)| Block::Table(rows, place)));
     blocks
+}
+
+/// The lines and tables of text that is turned one way, in the order in which they are read.
+fn in_order(turn: Turn, mut pieces: Vec<Line>) -> Vec<Block> {
+    if turn == Turn::Slanted {
+        return pieces.into_iter().filter_map(told).map(Block::Line).collect();
+    }
+    pieces.iter_mut().for_each(|piece| piece.place = turn.upright(piece.place));
+    let back = |block: Block| match block {
+        Block::Line(mut line) => {
+            line.place = turn.back(line.place);
+            told(line).map(Block::Line)
+        }
+        Block::Table(rows, place) => {
+            let rows = rows.into_iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
+            Some(Block::Table(rows, turn.back(place)))
+        }
+    };
+    order::blocks(pieces).into_iter().filter_map(back).collect()
+}
+
+/// A line whose text is as it is told, unless that is none.
+fn told(mut line: Line) -> Option<Line> {
+    line.text = plain(&line.text);
+    (!line.text.is_empty()).then_some(line)
 }
 
 /// Heads, feet and numbers of pages, where the file marks them.
@@ -178,8 +224,17 @@ fn is_within(place: Position, table: Position) -> bool {
     (table.left..=table.right).contains(&x) && (table.top..=table.bottom).contains(&y)
 }
 
+impl Block {
+    /// Where it is.
+    pub fn place(&self) -> Position {
+        let (Self::Line(Line { place, .. }) | Self::Table(_, place)) = self;
+        *place
+    }
+}
+
 impl Line {
-    fn of(span: &TextSpan, place: Position) -> Self {
+    /// A string as the library gives it, and where it is.
+    pub fn of(span: &TextSpan, place: Position) -> Self {
         Self {
             text: span.text.clone(),
             place,
@@ -190,9 +245,8 @@ impl Line {
         }
     }
 
-    /// Puts a piece of text behind it, with a blank where there is one between them.
-    pub fn add(&mut self, piece: &Self) {
-        let gap = piece.place.left - self.place.right;
+    /// Puts a piece of text behind it, with a blank where the gap between them is as wide as one.
+    pub fn add(&mut self, piece: &Self, gap: f32) {
         let size = self.size.max(piece.size).max(1.0);
         let is_tight = matches!(
             (self.text.chars().next_back(), piece.text.chars().next()),
@@ -230,7 +284,16 @@ impl Line {
 
 fn is_bold(span: &TextSpan) -> bool {
     span.font_weight != FontWeight::Normal && span.font_weight != FontWeight::Light
-        || span.font_name.contains("Bold")
+        || is_bold_name(&span.font_name)
+}
+
+/// Whether the name of a font says that it is bold. Those of TeX say it in two letters, and tell no weight.
+fn is_bold_name(name: &str) -> bool {
+    const WORDS: [&str; 6] = ["bold", "black", "heavy", "demi", "-medi", "extrabd"];
+    // Computer Modern and those that follow it, each with its sizes behind the name.
+    const OF_TEX: [&str; 9] = ["cmbx", "cmssbx", "cmb1", "sfbx", "sfsx", "ecbx", "ecsx", "tcbx", "cmcscb"];
+    let name = name.split_once('+').map_or(name, |(_, name)| name).to_ascii_lowercase();
+    WORDS.iter().any(|word| name.contains(word)) || OF_TEX.iter().any(|start| name.starts_with(start))
 }
 
 fn is_mono(span: &TextSpan) -> bool {
@@ -273,7 +336,24 @@ fn without_leaders(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{is_bold_name, plain};
+
+    #[test]
+    fn bold_fonts_are_known_by_their_names() {
+        for name in [
+            "ABCDEF+CMBX12",
+            "Helvetica-Bold",
+            "NimbusRomNo9L-Medi",
+            "SFBX1000",
+            "Arial,Bold",
+            "Inter-ExtraBold",
+        ] {
+            assert!(is_bold_name(name), "{name}");
+        }
+        for name in ["ABCDEF+CMR10", "NimbusRomNo9L-Regu", "Helvetica", "CMBSY10"] {
+            assert!(!is_bold_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn text_is_made_plain() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Unreadable;
+use super::Unreadable;
 use crate::element::Table;
 use crate::markup::{Node, Xml};
 use crate::parts::Parts;

@@ -1,0 +1,101 @@
+//! Documents of Word and presentations of PowerPoint from before 2007.
+//!
+//! The library gives them as Markdown, which is read as any other.
+
+use std::io::Cursor;
+
+use office_oxide::cfb::oleps::SummaryProperties;
+use office_oxide::doc::DocDocument;
+use office_oxide::ppt::PptDocument;
+
+use super::{Contents, File, Format, Read, Unreadable, markdown};
+use crate::archive::Container;
+use crate::parts::Parts;
+
+/// Documents of Word 97 to 2003.
+pub const WORD: Format = Format {
+    name: "DOC",
+    endings: &["doc", "dot"],
+    is_binary: true,
+    looks: |contents: &Contents<'_>| contents.container == Some(Container::Word97),
+    read: read_word,
+};
+
+/// Presentations of PowerPoint 97 to 2003.
+pub const POWERPOINT: Format = Format {
+    name: "PPT",
+    endings: &["ppt", "pps", "pot"],
+    is_binary: true,
+    looks: |contents: &Contents<'_>| contents.container == Some(Container::PowerPoint97),
+    read: read_powerpoint,
+};
+
+fn read_word(file: &File<'_>) -> Read {
+    let document = DocDocument::from_reader(Cursor::new(file.bytes))
+        .map_err(|cause| Unreadable::because("the document cannot be opened", cause))?;
+    let mut parts = Parts::default();
+    properties(document.summary_properties(), &mut parts);
+    markdown::add(&document.to_markdown(), &mut parts);
+    warn(document.warnings(), &mut parts);
+    Ok(parts.finish())
+}
+
+fn read_powerpoint(file: &File<'_>) -> Read {
+    let deck = PptDocument::from_reader(Cursor::new(file.bytes))
+        .map_err(|cause| Unreadable::because("the presentation cannot be opened", cause))?;
+    let mut parts = Parts::default();
+    properties(deck.summary_properties(), &mut parts);
+    for slide in slides(&deck.to_markdown()) {
+        parts.page(None);
+        markdown::add(slide, &mut parts);
+    }
+    warn(deck.warnings(), &mut parts);
+    Ok(parts.finish())
+}
+
+/// The slides of a deck as the library writes them: each below a line with its number.
+fn slides(text: &str) -> Vec<&str> {
+    let mut slides = Vec::new();
+    let mut rest = text;
+    loop {
+        let next = format!("## Slide {}\n", slides.len() + 1);
+        let Some(at) = rest.find(&next) else { break };
+        if let Some(last) = slides.last_mut() {
+            *last = &rest[..at];
+        }
+        rest = &rest[at + next.len()..];
+        slides.push(rest);
+    }
+    if slides.is_empty() { vec![text] } else { slides }
+}
+
+fn properties(properties: Option<&SummaryProperties>, parts: &mut Parts) {
+    let Some(properties) = properties else { return };
+    let said = [
+        ("title", &properties.title),
+        ("author", &properties.author),
+        ("date", &properties.modified),
+        ("date", &properties.created),
+    ];
+    for (key, value) in said {
+        parts.say(key, value.as_deref().unwrap_or_default());
+    }
+}
+
+fn warn(warnings: &[String], parts: &mut Parts) {
+    for warning in warnings {
+        parts.warn(warning.chars().take(300).collect::<String>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slides;
+
+    #[test]
+    fn slides_are_told_apart() {
+        let text = "## Slide 1\n\na\n\n## Slide 2\n\n## Slide 1\n\nb\n";
+        assert_eq!(slides(text), ["\na\n\n", "\n## Slide 1\n\nb\n"]);
+        assert_eq!(slides("text"), ["text"]);
+    }
+}

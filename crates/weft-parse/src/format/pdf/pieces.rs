@@ -1,0 +1,199 @@
+//! From what the library found to pieces of text that stand together.
+
+use pdf_oxide::PdfDocument;
+use pdf_oxide::layout::{TextChar, TextSpan};
+use weft_core::seam::document_reader::Position;
+
+use super::leftward;
+use super::page::{Frame, Line};
+
+/// Glyphs of one string that are farther apart, in sizes of the type, are pieces of their own: the cells of a table
+/// may have been drawn as one string, and a number that is glued to its neighbour is another number.
+const APART: f32 = 1.0;
+/// Glyphs that are farther apart have a blank between them, whatever the library made of it.
+const BLANK: f32 = 0.5;
+
+/// No glyph is wider, in sizes of the type.
+const WIDE_MAX: f32 = 2.0;
+
+/// Which way text runs on the page as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Turn {
+    /// As people read it.
+    Upright,
+    /// From the bottom to the top.
+    Up,
+    /// Upside down.
+    Over,
+    /// From the top to the bottom.
+    Down,
+    /// At an angle.
+    Slanted,
+}
+
+impl Turn {
+    /// How a piece of text is turned, once the page is turned as its file says.
+    fn of(span: &TextSpan) -> Self {
+        let page = f32::from(i16::try_from(span.page_rotation_applied).unwrap_or_default());
+        let degrees = (span.rotation_degrees - page).rem_euclid(360.0);
+        let is = |right: f32| (degrees - right).abs() < 1.0;
+        match () {
+            () if is(0.0) || is(360.0) => Self::Upright,
+            () if is(90.0) => Self::Up,
+            () if is(180.0) => Self::Over,
+            () if is(270.0) => Self::Down,
+            () => Self::Slanted,
+        }
+    }
+
+    /// Where something is when the page is turned so that this text is upright. What is measured is its distance to
+    /// other text of the same turn, so nothing depends on the size of the page.
+    pub fn upright(self, place: Position) -> Position {
+        let Position { page, left, right, top, bottom } = place;
+        match self {
+            Self::Upright | Self::Slanted => place,
+            Self::Up => Position { page, left: -bottom, right: -top, top: left, bottom: right },
+            Self::Over => Position { page, left: -right, right: -left, top: -bottom, bottom: -top },
+            Self::Down => Position { page, left: top, right: bottom, top: -right, bottom: -left },
+        }
+    }
+
+    /// The other way round.
+    pub fn back(self, place: Position) -> Position {
+        match self {
+            Self::Up => Self::Down.upright(place),
+            Self::Down => Self::Up.upright(place),
+            Self::Upright | Self::Over | Self::Slanted => self.upright(place),
+        }
+    }
+}
+
+/// The pieces of a string with their turn.
+pub fn pieces(span: &TextSpan, frame: Frame, page: &mut Glyphs<'_>) -> Vec<(Turn, Line)> {
+    let turn = Turn::of(span);
+    let mut whole = Line::of(span, frame.place(span));
+    if turn == Turn::Upright && leftward::direction(&span.text) < 0 {
+        whole.text = match page.leftward(span) {
+            Some(text) => text,
+            None if span.rtl_draw_logical => whole.text,
+            None => leftward::words_reversed(&whole.text),
+        };
+        return vec![(turn, whole)];
+    }
+    if turn != Turn::Upright || !has_hidden_gaps(span) {
+        return vec![(turn, whole)];
+    }
+    let Some(places) = page.places(span) else { return vec![(turn, whole)] };
+    let x = |offset: f32| offset - span.bbox.x + whole.place.left;
+    let size = span.font_size.abs().max(1.0);
+    let mut pieces: Vec<Line> = Vec::new();
+    let mut end = f32::MIN;
+    for (glyph, place) in span.text.chars().zip(places) {
+        let Some(Place { left, right }) = place else {
+            pieces.last_mut().into_iter().for_each(|piece| piece.text.push(glyph));
+            continue;
+        };
+        match pieces.last_mut() {
+            Some(piece) if left - end <= size * APART => {
+                if left - end > size * BLANK && !piece.text.ends_with(char::is_whitespace) {
+                    piece.text.push(' ');
+                }
+                piece.text.push(glyph);
+                piece.place.right = x(right);
+            }
+            _ => {
+                let place = Position { left: x(left), right: x(right), ..whole.place };
+                pieces.push(Line { text: glyph.to_string(), place, ..whole.clone() });
+            }
+        }
+        end = right;
+    }
+    pieces.into_iter().map(|piece| (turn, piece)).collect()
+}
+
+/// Whether a string is so much wider than its glyphs that its blanks do not account for it.
+fn has_hidden_gaps(span: &TextSpan) -> bool {
+    let glyphs = span.text.chars().count();
+    if span.char_widths.len() != glyphs || glyphs < 2 {
+        return false;
+    }
+    // A blank that was made by spacing out the glyph before it.
+    if span.char_widths.iter().any(|width| *width > WIDE_MAX * span.font_size.abs().max(1.0)) {
+        return true;
+    }
+    let blanks = span.text.chars().filter(|glyph| glyph.is_whitespace()).count();
+    let hidden = span.bbox.width - span.char_widths.iter().sum::<f32>();
+    #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
+    let usual = (blanks as f32).mul_add(APART, 0.8) * span.font_size.abs().max(1.0);
+    // Letters that stand apart one and all are how a title is set.
+    #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
+    let is_spaced = hidden > 0.4 * span.font_size.abs() * (glyphs - 1) as f32 && blanks == 0 && glyphs > 4;
+    hidden > usual && !is_spaced
+}
+
+/// Where a glyph is, from left to right.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    left: f32,
+    right: f32,
+}
+
+/// The glyphs of a page one by one, which are looked for when a string may hide a gap.
+pub struct Glyphs<'a> {
+    document: &'a PdfDocument,
+    index: usize,
+    all: Option<Vec<TextChar>>,
+}
+
+impl<'a> Glyphs<'a> {
+    /// Of a page.
+    pub fn of(document: &'a PdfDocument, index: usize) -> Self {
+        Self { document, index, all: None }
+    }
+
+    /// The glyphs in the place of a string.
+    fn near(&mut self, span: &TextSpan) -> Vec<&TextChar> {
+        let (document, index) = (self.document, self.index);
+        let all = self.all.get_or_insert_with(|| document.extract_chars(index).unwrap_or_default());
+        let size = span.font_size.abs().max(1.0);
+        let is_near = |glyph: &&TextChar| {
+            (glyph.origin_y - span.bbox.y).abs() < size * 0.3
+                && glyph.origin_x > span.bbox.x - 1.0
+                && glyph.origin_x < span.bbox.x + span.bbox.width + 1.0
+        };
+        all.iter().filter(is_near).collect()
+    }
+
+    /// What a string says when it is read from right to left; `None` when its glyphs cannot be told for sure.
+    fn leftward(&mut self, span: &TextSpan) -> Option<String> {
+        let near = self.near(span);
+        let mut there: Vec<char> = near.iter().map(|glyph| glyph.char).collect();
+        let mut said: Vec<char> = span.text.chars().collect();
+        for letters in [&mut there, &mut said] {
+            letters.retain(|letter| !letter.is_whitespace());
+            letters.sort_unstable();
+        }
+        (there == said).then(|| leftward::text(&near, span.font_size.abs().max(1.0)))
+    }
+
+    /// Where each glyph of a string is, and nothing for its blanks; `None` when they cannot be told for sure.
+    fn places(&mut self, span: &TextSpan) -> Option<Vec<Option<Place>>> {
+        let mut near = self.near(span);
+        near.retain(|glyph| !glyph.char.is_whitespace());
+        near.sort_by(|one, other| one.origin_x.total_cmp(&other.origin_x));
+        let mut near = near.into_iter();
+        let places: Option<Vec<Option<Place>>> = span
+            .text
+            .chars()
+            .map(|glyph| match glyph.is_whitespace() {
+                true => Some(None),
+                false => {
+                    let next = near.next().filter(|next| next.char == glyph)?;
+                    Some(Some(Place { left: next.origin_x, right: next.origin_x + next.advance_width }))
+                }
+            })
+            .collect();
+        // What is left over belongs to something else that stands on top of it.
+        places.filter(|_| near.next().is_none())
+    }
+}

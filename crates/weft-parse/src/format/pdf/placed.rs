@@ -1,0 +1,53 @@
+//! Text that the library leaves out on purpose.
+//!
+//! Programs for page layout mark a PDF that was put onto a page as `/PlacedPDF`. The library takes that for a picture
+//! of text that stands beside it, too; but whole pages are made in this way.
+
+use pdf_oxide::PdfDocument;
+use pdf_oxide::extractors::TextExtractor;
+use pdf_oxide::layout::TextSpan;
+
+/// The mark, and one that means nothing to anybody.
+const MARK: &[u8] = b"/PlacedPDF";
+const OTHER: &[u8] = b"/PlacedText";
+
+/// The pieces of text of a page with what was placed on it; `None` when nothing was.
+pub fn spans(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
+    let content = document.get_page_content_data(index).ok()?;
+    if !content.windows(MARK.len()).any(|bytes| bytes == MARK) {
+        return None;
+    }
+    let page = document.get_page(index).ok()?;
+    let resources = page.as_dict()?.get("Resources")?;
+    let mut extractor = TextExtractor::new();
+    extractor.set_page_index(u32::try_from(index).ok()?);
+    extractor.set_resources(resources.clone());
+    extractor.set_document(document);
+    document.load_fonts_public(resources, &mut extractor).ok()?;
+    let spans = extractor.extract_text_spans(&renamed(&content)).ok()?;
+    (!spans.is_empty()).then_some(spans)
+}
+
+/// The content of a page without the mark.
+fn renamed(content: &[u8]) -> Vec<u8> {
+    let mut renamed = Vec::with_capacity(content.len());
+    let mut rest = content;
+    while let Some(at) = rest.windows(MARK.len()).position(|bytes| bytes == MARK) {
+        renamed.extend_from_slice(&rest[..at]);
+        renamed.extend_from_slice(OTHER);
+        rest = &rest[at + MARK.len()..];
+    }
+    renamed.extend_from_slice(rest);
+    renamed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::renamed;
+
+    #[test]
+    fn the_mark_is_renamed_wherever_it_stands() {
+        assert_eq!(renamed(b"/PlacedPDF BMC EMC/PlacedPDF"), b"/PlacedText BMC EMC/PlacedText");
+        assert_eq!(renamed(b"BT ET"), b"BT ET");
+    }
+}

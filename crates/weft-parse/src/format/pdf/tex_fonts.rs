@@ -1,0 +1,154 @@
+//! Letters that the fonts of TeX hold as one: `fi`, `ff`, `ffl` …
+//!
+//! Fonts of the Computer Modern family may come without a word on which code is which letter. The library leaves out
+//! what is not at its place in ASCII then, so that `file` becomes `le`. Where these letters are is known
+//! (the encoding OT1 of TeX), so such a page is read a second time with fonts that say it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use pdf_oxide::PdfDocument;
+use pdf_oxide::extractors::TextExtractor;
+use pdf_oxide::fonts::{Encoding, FontInfo};
+use pdf_oxide::layout::TextSpan;
+
+/// How the fonts are called whose text is in OT1, without their sizes.
+const OF_TEXT: [&str; 8] = ["cmr", "cmbx", "cmb1", "cmti", "cmsl", "cmss", "cmssbx", "cmu1"];
+/// Codes of letters that are drawn as one. They stay one here, which shows where something was missing.
+const AS_ONE: [(u8, char); 5] = [(11, 'ﬀ'), (12, 'ﬁ'), (13, 'ﬂ'), (14, 'ﬃ'), (15, 'ﬄ')];
+/// Further codes that are not those of ASCII.
+const OTHERS: [(u8, char); 21] = [
+    (16, 'ı'),
+    (18, '`'),
+    (19, '´'),
+    (20, 'ˇ'),
+    (21, '˘'),
+    (22, '¯'),
+    (23, '˚'),
+    (24, '¸'),
+    (25, 'ß'),
+    (26, 'æ'),
+    (27, 'œ'),
+    (28, 'ø'),
+    (29, 'Æ'),
+    (30, 'Œ'),
+    (31, 'Ø'),
+    (34, '”'),
+    (39, '’'),
+    (92, '“'),
+    (96, '‘'),
+    (123, '–'),
+    (124, '—'),
+];
+/// How far two readings of one piece of text may be apart, in points.
+const APART: f32 = 0.5;
+
+/// Puts back the letters that the library has left out of the pieces of a page.
+pub fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSpan]) {
+    if !spans.iter().any(|span| is_of_text(&span.font_name)) {
+        return;
+    }
+    let Some(again) = read_again(document, index) else { return };
+    let mut places: HashMap<(i32, i32), Vec<&TextSpan>> = HashMap::new();
+    for span in &again {
+        if span.text.contains(|letter| AS_ONE.iter().any(|(_, one)| *one == letter)) {
+            places.entry(cell(span)).or_default().push(span);
+        }
+    }
+    for span in spans {
+        let (x, y) = cell(span);
+        let around = (-1..=1).flat_map(|dx| (-1..=1).map(move |dy| (x + dx, y + dy)));
+        let mut near = around.filter_map(|cell| places.get(&cell)).flatten();
+        let same = near.find(|other| {
+            (other.bbox.x - span.bbox.x).abs() < APART
+                && (other.bbox.y - span.bbox.y).abs() < APART
+                && without(&other.text) == span.text
+        });
+        if let Some(same) = same {
+            span.text.clone_from(&same.text);
+            // They count one letter less each.
+            span.char_x_offsets.clear();
+            span.char_widths.clear();
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "places on a page; beyond it the cast stops at the limits"
+)]
+fn cell(span: &TextSpan) -> (i32, i32) {
+    (span.bbox.x as i32, span.bbox.y as i32)
+}
+
+fn without(text: &str) -> String {
+    text.chars().filter(|letter| !AS_ONE.iter().any(|(_, one)| one == letter)).collect()
+}
+
+/// The pieces of a page with fonts that say what their codes are; `None` when all of them do anyway.
+fn read_again(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
+    let page = document.get_page(index).ok()?;
+    let resources = page.as_dict()?.get("Resources")?.clone();
+    let mut extractor = TextExtractor::new();
+    extractor.set_page_index(u32::try_from(index).ok()?);
+    extractor.set_resources(resources.clone());
+    extractor.set_document(document);
+    document.load_fonts_public(&resources, &mut extractor).ok()?;
+    let silent: Vec<(String, FontInfo)> = extractor
+        .get_font_set()
+        .into_iter()
+        .filter(|(_, font)| is_silent(font))
+        .map(|(name, font)| (name, speaking(&font)))
+        .collect();
+    if silent.is_empty() {
+        return None;
+    }
+    silent.into_iter().for_each(|(name, font)| extractor.add_font(name, font));
+    extractor.extract_text_spans(&document.get_page_content_data(index).ok()?).ok()
+}
+
+fn is_silent(font: &FontInfo) -> bool {
+    let has_encoding = !matches!(&font.encoding, Encoding::Standard(name) if name == "SymbolicBuiltIn");
+    font.subtype == "Type1" && font.to_unicode.is_none() && !has_encoding && is_of_text(&font.base_font)
+}
+
+fn speaking(font: &FontInfo) -> FontInfo {
+    let mut codes: HashMap<u8, char> = (33..=126).map(|code| (code, char::from(code))).collect();
+    codes.extend(OTHERS);
+    let as_one = AS_ONE.iter().map(|(code, letter)| (*code, letter.to_string()));
+    let mut font = font.clone();
+    font.encoding = Encoding::Custom(codes);
+    font.multi_char_map.extend(as_one);
+    // What was worked out from the encoding before.
+    font.byte_to_char_table = OnceLock::new();
+    font.type0_unicode_memo = Arc::default();
+    font
+}
+
+fn is_of_text(name: &str) -> bool {
+    let name = name.split_once('+').map_or(name, |(_, name)| name).to_ascii_lowercase();
+    // Some programs number the parts of a font: `CMBX12~38`.
+    let name = name.split_once('~').map_or(name.as_str(), |(name, _)| name);
+    let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    family.len() < name.len() && OF_TEXT.iter().any(|one| family == one.trim_end_matches('1'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fonts_of_text_are_known_by_their_names() {
+        for name in ["LQJZEQ+CMR10", "CMBX12~38", "ABCDEF+CMSS9", "CMTI8"] {
+            assert!(is_of_text(name), "{name}");
+        }
+        for name in ["CMMI10", "CMSY8", "CMTT10", "CMCSC10", "CMEX10", "Helvetica", "cmr"] {
+            assert!(!is_of_text(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn letters_that_are_drawn_as_one_can_be_taken_out() {
+        assert_eq!(without("a ﬁle of diﬃculty"), "a le of diculty");
+    }
+}

@@ -1,0 +1,217 @@
+//! Office files of other programs and other times.
+
+use std::io::{Cursor, Read as _};
+
+use crate::build::{archive, read, relations, shown};
+
+/// A file that was packed to be small in this repository.
+pub fn unpacked(packed: &[u8]) -> Vec<u8> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
+    let mut bytes = Vec::new();
+    archive.by_index(0).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn documents_of_word_97() {
+    let parsed = read("a.doc", &unpacked(include_bytes!("files/report.doc.zip")));
+    let shown = shown(&parsed);
+    let expected = [
+        "# Results of the year",
+        "The first paragraph says what happened, and that it was good.",
+        "## Sales",
+        "An umlaut: Grüße, and 数据.",
+    ];
+    for line in expected {
+        assert!(shown.iter().any(|one| one == line), "{line}: {shown:?}");
+    }
+    assert!(
+        ["pens", "ink"]
+            .iter()
+            .all(|item| shown.iter().any(|line| line.starts_with("* ") && line.ends_with(item)))
+    );
+    assert!(shown.iter().any(|line| line.ends_with("Product|Sold / Pen|2,248 / Ink|1,135")), "{shown:?}");
+    assert_eq!((&parsed.metadata["title"], &parsed.metadata["author"]), (&"A report".into(), &"Ada".into()));
+}
+
+#[test]
+fn presentations_of_powerpoint_97() {
+    let parsed = read("a.ppt", &unpacked(include_bytes!("files/deck.ppt.zip")));
+    let shown = shown(&parsed);
+    let place = |text: &str| shown.iter().position(|line| line.contains(text));
+    let in_order = ["--- 1", "First slide", "one point", "--- 2", "Second slide", "the last point 数据"];
+    let places: Vec<_> = in_order.iter().map(|text| place(text)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {shown:?}");
+    assert_eq!(parsed.pages, 2);
+}
+
+/// A file of OpenDocument with this content.
+pub fn opendocument(content: &str) -> Vec<u8> {
+    archive(&[
+        ("mimetype", "application/vnd.oasis.opendocument.text"),
+        (
+            "meta.xml",
+            "<office:document-meta><office:meta><dc:title>A text</dc:title><meta:initial-creator>Ada</meta:initial-creator></office:meta></office:document-meta>",
+        ),
+        (
+            "content.xml",
+            &format!(
+                "<office:document-content><office:automatic-styles><text:p>no text</text:p></office:automatic-styles><office:body>{content}</office:body></office:document-content>"
+            ),
+        ),
+    ])
+}
+
+#[test]
+fn texts_of_opendocument() {
+    let bytes = opendocument(
+        "<office:text><text:tracked-changes><text:p>deleted</text:p></text:tracked-changes>
+         <text:h text:outline-level='2'>Title</text:h>
+         <text:p>One<text:s text:c='2'/>two<text:note><text:note-citation>1</text:note-citation><text:note-body>
+         <text:p>A note.</text:p></text:note-body></text:note><office:annotation><dc:creator>Grace</dc:creator>
+         <text:p>Why?</text:p></office:annotation> three <text:a xlink:href='https://example.com/x'>here</text:a></text:p>
+         <text:list><text:list-item><text:p>first</text:p><text:list><text:list-item><text:p>inner</text:p>
+         </text:list-item></text:list></text:list-item></text:list>
+         <table:table><table:table-header-rows><table:table-row><table:table-cell><text:p>name</text:p></table:table-cell>
+         <table:table-cell><text:p>age</text:p></table:table-cell></table:table-row></table:table-header-rows>
+         <table:table-row><table:table-cell><text:p>Ada</text:p></table:table-cell><table:table-cell><text:p>36</text:p>
+         </table:table-cell></table:table-row></table:table>
+         <draw:frame><svg:title>A ship</svg:title></draw:frame></office:text>",
+    );
+    let parsed = read("a.odt", &bytes);
+    let expected = [
+        "## Title",
+        "One two three here (https://example.com/x)",
+        "A note.",
+        "Comment (Grace): Why?",
+        "* first",
+        "  * inner",
+        "table(1) name|age / Ada|36",
+        "image A ship",
+    ];
+    assert_eq!(shown(&parsed), expected);
+    assert_eq!((&parsed.metadata["title"], &parsed.metadata["author"]), (&"A text".into(), &"Ada".into()));
+}
+
+#[test]
+fn presentations_of_opendocument() {
+    let bytes = opendocument(
+        "<office:presentation><draw:page><draw:frame presentation:class='title'><draw:text-box><text:p>One</text:p>
+         </draw:text-box></draw:frame><draw:frame><draw:text-box><text:list><text:list-item><text:p>a point</text:p>
+         </text:list-item></text:list></draw:text-box></draw:frame><presentation:notes><draw:frame><draw:text-box>
+         <text:p>Say hello</text:p></draw:text-box></draw:frame></presentation:notes></draw:page>
+         <draw:page><draw:frame><draw:text-box><text:p>The end</text:p></draw:text-box></draw:frame></draw:page>
+         </office:presentation>",
+    );
+    let parsed = read("a.odp", &bytes);
+    assert_eq!(shown(&parsed), ["--- 1 ", "# One", "* a point", "Notes: Say hello", "--- 2 ", "The end"]);
+}
+
+#[test]
+fn charts_of_a_document_are_tables_after_it() {
+    let chart = "<c:chart><c:title><a:t>Sales</a:t></c:title><c:ser><c:tx><c:v>2024</c:v></c:tx><c:cat><c:pt idx='0'><c:v>Pen</c:v></c:pt></c:cat>
+        <c:val><c:pt idx='0'><c:v>5</c:v></c:pt></c:val></c:ser></c:chart>";
+    let bytes = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "word/document.xml")])),
+        ("word/document.xml", "<w:document><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:document>"),
+        ("word/_rels/document.xml.rels", &relations(&[("r2", "chart", "charts/chart1.xml")])),
+        ("word/charts/chart1.xml", chart),
+    ]);
+    assert_eq!(shown(&read("a.docx", &bytes)), ["Text", "table(1) Sales: |2024 / Pen|5"]);
+}
+
+#[test]
+fn remarks_on_slides_and_cells_are_told() {
+    let bytes = archive(&[
+        ("_rels/.rels", &relations(&[("r1", "officeDocument", "ppt/presentation.xml")])),
+        (
+            "ppt/presentation.xml",
+            "<p:presentation><p:sldIdLst><p:sldId r:id='r1'/></p:sldIdLst></p:presentation>",
+        ),
+        ("ppt/_rels/presentation.xml.rels", &relations(&[("r1", "slide", "slides/s1.xml")])),
+        ("ppt/slides/s1.xml", "<p:sld><p:sp><a:p><a:r><a:t>A slide</a:t></a:r></a:p></p:sp></p:sld>"),
+        ("ppt/slides/_rels/s1.xml.rels", &relations(&[("r1", "comments", "../comments/c1.xml")])),
+        ("ppt/comments/c1.xml", "<p:cmLst><p:cm><p:text>Too short</p:text></p:cm></p:cmLst>"),
+    ]);
+    assert_eq!(shown(&read("a.pptx", &bytes)), ["--- 1 ", "A slide", "Comment: Too short"]);
+
+    let sheet = |comments: &[(&str, &str)]| {
+        let workbook = "<workbook xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main' xmlns:r='http://schemas.openxmlformats.org/officeDocument/2006/relationships'><sheets><sheet name='S' sheetId='1' r:id='rId1'/></sheets></workbook>";
+        let links = "<Relationships xmlns='http://schemas.openxmlformats.org/package/2006/relationships'><Relationship Id='rId1' Type='http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet' Target='worksheets/sheet1.xml'/></Relationships>";
+        let main = relations(&[("r1", "officeDocument", "xl/workbook.xml")]);
+        let data = "<worksheet xmlns='http://schemas.openxmlformats.org/spreadsheetml/2006/main'><sheetData><row r='1'><c r='A1'><v>5</v></c></row></sheetData></worksheet>";
+        let mut files = vec![
+            ("[Content_Types].xml", "<Types/>"),
+            ("_rels/.rels", main.as_str()),
+            ("xl/workbook.xml", workbook),
+            ("xl/_rels/workbook.xml.rels", links),
+            ("xl/worksheets/sheet1.xml", data),
+        ];
+        files.extend(comments);
+        shown(&read("a.xlsx", &archive(&files)))
+    };
+    let old = (
+        "xl/comments1.xml",
+        "<comments><commentList><comment ref='A1'><text><r><t>Not </t></r><r><t>sure</t></r></text></comment></commentList></comments>",
+    );
+    assert_eq!(sheet(&[old])[2], "table(1) Comments: Cell|Comment / A1|Not sure");
+    let new = (
+        "xl/threadedComments/threadedComment1.xml",
+        "<ThreadedComments><threadedComment ref='A1'><text>Sure</text></threadedComment></ThreadedComments>",
+    );
+    assert_eq!(sheet(&[old, new])[2], "table(1) Comments: Cell|Comment / A1|Sure");
+    assert_eq!(sheet(&[old, new]).len(), 3);
+}
+
+#[test]
+fn the_title_above_a_table_is_no_header() {
+    let cell = |place: &str, text: &str| format!("<c r='{place}' t='inlineStr'><is><t>{text}</t></is></c>");
+    let sheet = format!(
+        "<sheetData><row r='1'>{}</row><row r='2'>{}{}</row><row r='3'>{}{}</row></sheetData>",
+        cell("A1", "Sales of 2024"),
+        cell("A2", "product"),
+        cell("B2", "sold"),
+        cell("A3", "pen"),
+        cell("B3", "five"),
+    );
+    let parsed = read("a.xlsx", &crate::build::xlsx(&sheet));
+    assert_eq!(shown(&parsed)[1], "table(1) Sales of 2024: product|sold / pen|five");
+}
+
+#[test]
+fn a_book_may_be_in_a_folder_of_its_own() {
+    let bytes = archive(&[
+        ("book/mimetype", "application/epub+zip"),
+        (
+            "book/META-INF/container.xml",
+            "<container><rootfiles><rootfile full-path='OEBPS/book.opf'/></rootfiles></container>",
+        ),
+        (
+            "book/OEBPS/book.opf",
+            "<package><manifest><item id='a' href='one.xhtml'/></manifest><spine><itemref idref='a'/></spine></package>",
+        ),
+        ("book/OEBPS/one.xhtml", "<html><body><p>First text</p></body></html>"),
+    ]);
+    assert_eq!(shown(&read("a.epub", &bytes)), ["--- 1 ", "First text"]);
+}
+
+#[test]
+fn wide_letters_are_read() {
+    let text = "From: a@example.com\nTo: b@example.com\nSubject: Grüße\n\nText 数据.";
+    let utf16: Vec<u8> =
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    assert_eq!(shown(&read("a.eml", &utf16))[0], "# Grüße");
+    let number = |letter: char| u32::from(letter).to_le_bytes();
+    let utf32: Vec<u8> =
+        std::iter::once('\u{feff}').chain("数据 and text".chars()).flat_map(number).collect();
+    assert_eq!(shown(&read("a.txt", &utf32)), ["数据 and text"]);
+    // A text that ends in the middle of a letter is not one.
+    assert!(!shown_or_reason(&utf32[..utf32.len() - 1]).contains("text"));
+}
+
+fn shown_or_reason(bytes: &[u8]) -> String {
+    match weft_parse::parse("a.txt", bytes, &weft_parse::Settings::new()) {
+        Ok(parsed) => shown(&parsed).join(" "),
+        Err(error) => error.full(),
+    }
+}

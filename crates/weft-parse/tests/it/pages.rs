@@ -1,0 +1,92 @@
+//! Pages of PDFs whose text is hard to put together.
+
+use crate::build::{pdf_of, read, shown, text};
+
+/// Text at a place of a page; the fonts are `F1` and the bold `F2`.
+fn at(font: &str, (left, height): (u32, u32), text: &str) -> String {
+    format!("BT /{font} 10 Tf {left} {height} Td ({text}) Tj ET\n")
+}
+
+#[test]
+fn numbers_of_neighbouring_cells_stay_apart() {
+    // One string for the library, since all of it is within one text object.
+    let row = "BT /F1 10 Tf 1 0 0 1 60 560 Tm (0) Tj 1 0 0 1 84 560 Tm (2,248) Tj 1 0 0 1 130 560 Tm (1,135) Tj ET\n";
+    let spaced = "BT /F1 10 Tf 1 0 0 1 60 500 Tm 24 Tc (7) Tj 0 Tc (9,002) Tj ET\n";
+    let shown = text(&read("a.pdf", &pdf_of(&[format!("{row}{spaced}")])));
+    assert!(shown.contains("0 2,248 1,135") && shown.contains("7 9,002"), "{shown}");
+}
+
+#[test]
+fn text_that_was_placed_on_a_page_is_read() {
+    let placed: String =
+        (0..3).map(|line| at("F1", (50, 700 - line * 12), &format!("placed line {line}"))).collect();
+    let own: String =
+        (0..20).map(|line| at("F1", (50, 600 - line * 12), &format!("a line of its own {line}"))).collect();
+    let shown = text(&read("a.pdf", &pdf_of(&[format!("/PlacedPDF BMC\n{placed}EMC\n{own}")])));
+    assert!(shown.contains("placed line 2") && shown.contains("a line of its own 19"), "{shown}");
+}
+
+#[test]
+fn turned_text_is_read_in_its_own_order() {
+    let words = ["the", "first", "line", "and", "its", "words"];
+    let check = |matrix: &str, place: fn(usize, usize) -> (usize, usize)| {
+        let word = |line: usize, at: usize| {
+            let (x, y) = place(line, at);
+            format!("BT /F1 10 Tf {matrix} {x} {y} Tm ({}{line}) Tj ET\n", words[at])
+        };
+        let drawn: String = (0..4)
+            .rev()
+            .flat_map(|line| (0..words.len()).map(move |at| (line, at)))
+            .map(|(line, at)| word(line, at))
+            .collect();
+        let shown = text(&read("a.pdf", &pdf_of(&[drawn])));
+        let line = |line: usize| words.map(|word| format!("{word}{line}")).join(" ");
+        let whole = (0..4).map(line).collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            shown.split_whitespace().collect::<Vec<_>>().join(" ").replace("--- 1 ", ""),
+            whole,
+            "{matrix}"
+        );
+    };
+    // Upwards, downwards and upside down.
+    check("0 1 -1 0", |line, at| (100 + line * 14, 100 + at * 40 + line * 9));
+    check("0 -1 1 0", |line, at| (300 - line * 14, 700 - at * 40 - line * 9));
+    check("-1 0 0 -1", |line, at| (500 - at * 40 - line * 9, 100 + line * 14));
+}
+
+#[test]
+fn a_table_without_lines_goes_on_on_the_next_page_with_its_header() {
+    let row = |height: u32, cells: [&str; 4]| -> String {
+        let places = [50, 250, 330, 410];
+        places.iter().zip(cells).map(|(left, cell)| at("F1", (*left, height), cell)).collect()
+    };
+    let rows = |page: u32| -> String {
+        (0..5)
+            .map(|line| row(680 - line * 16, [&format!("article {page}{line}"), "12", "1,300", "7 %"]))
+            .collect()
+    };
+    let header = row(696, ["product", "2023", "2024", "change"]);
+    let end = at("F1", (50, 100), "After the table there is a sentence.");
+    let pages = [format!("{header}{}", rows(1)), format!("{header}{}", rows(2)), format!("{}{end}", rows(3))];
+    let shown = shown(&read("a.pdf", &pdf_of(&pages)));
+    let table = shown.iter().find(|one| one.starts_with("table")).unwrap();
+    assert!(table.starts_with("table(1) product|2023|2024|change / article 10|12|1,300|7 % / "), "{table}");
+    assert_eq!((table.matches("product").count(), table.matches("article").count()), (1, 15), "{table}");
+    assert!(shown.iter().any(|line| line == "After the table there is a sentence."), "{shown:?}");
+}
+
+#[test]
+fn bold_lines_by_themselves_are_titles_and_other_bold_text_is_not() {
+    let page = [
+        at("F2", (50, 700), "Results of the year"),
+        at("F1", (50, 670), "The text below it says what happened in the year that has just passed."),
+        at("F1", (50, 658), "It goes on in a second line of the same paragraph, as texts do."),
+        at("F2", (50, 620), "Note:"),
+        at("F1", (50, 608), "Text under a label is not under a title, and this is quite long."),
+        at("F2", (50, 570), "A whole sentence in bold type is no title."),
+        at("F1", (50, 540), "More text that makes bold type rare in here, so that it stands out."),
+    ];
+    let shown = shown(&read("a.pdf", &pdf_of(&[page.concat()])));
+    let titles: Vec<&String> = shown.iter().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(titles, ["# Results of the year"], "{shown:?}");
+}
