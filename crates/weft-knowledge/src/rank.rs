@@ -5,7 +5,11 @@
 //!
 //! - *text*: `1 − e^(−sum/once)`, where `once` is what a chunk of average length gets that holds every word
 //!   of the question once. Every word once gives 0.63, the half of them (by rarity) 0.39.
-//! - *cosine*: as it is, and 0 where it is negative.
+//! - *vector*: `((cosine − usual) / (1 − usual))^0.7`, and 0 where that is negative. `usual` is the mean cosine of the
+//!   question with everything that is searched, which is what an unrelated passage has: models differ in it more
+//!   than in anything else (near 0 with some, 0.8 with others), and taken as they come the cosines of the latter
+//!   are a constant, so that words alone decide and a threshold does nothing. The exponent keeps passages that answer
+//!   in other words above a threshold that those about something else do not reach.
 //!
 //! A chunk that the other part found is never kept from the list: the parts look independently of each
 //! other, and what a part does not see counts 0 there.
@@ -16,7 +20,7 @@ use std::collections::HashMap;
 use weft_core::id::{DatasetId, DocumentId};
 use weft_core::seam::index::{Hit, IndexAnswer};
 
-/// The share of the cosine when nobody says otherwise; set in docs/quality.md.
+/// The share of the vectors when nobody says otherwise; set in docs/quality.md.
 pub const VECTOR_WEIGHT: f32 = 0.5;
 /// How slowly the worth of a place falls in rank fusion.
 pub const RRF_DEPTH: f32 = 60.0;
@@ -24,13 +28,20 @@ pub const RRF_DEPTH: f32 = 60.0;
 pub const PAGERANK_MAX: u32 = 100;
 /// How much of what lies between a score and its distance to both ends the largest pagerank adds.
 const PRIOR_MAX: f32 = 0.5;
+/// Of how many chunks the usual cosine has to be the mean before half of it is believed: among a few chunks those
+/// that answer the question are no small part of the mean.
+const USUAL_DOUBT: f32 = 8.0;
+/// How much more the first steps away from the usual cosine count than the last ones; set in docs/quality.md.
+const VECTOR_EXPONENT: f32 = 0.7;
+/// The largest usual cosine. Above, what is left to 1 would be made of rounding.
+const USUAL_MAX: f32 = 0.98;
 
 /// How the two parts become one score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fusion {
     /// A weighted mean of the normalised scores.
     Weighted {
-        /// The share of the cosine, 0 to 1. With 0 the text part answers alone, with 1 the vectors do.
+        /// The share of the vectors, 0 to 1. With 0 the text part answers alone, with 1 the vectors do.
         vector_weight: f32,
     },
     /// Reciprocal rank fusion: places count, scores do not. 1 is a chunk that is first in both parts.
@@ -75,8 +86,8 @@ pub struct Ranked {
     pub similarity: f32,
     /// The text score, 0 to 1.
     pub text: f32,
-    /// The cosine, 0 to 1; absent without vectors.
-    pub cosine: Option<f32>,
+    /// The vector score, 0 to 1; absent without vectors.
+    pub vector: Option<f32>,
 }
 
 /// The whole ranked list, best first; its length is the honest total. Equal scores are in the order of
@@ -85,14 +96,12 @@ pub fn rank(answer: &IndexAnswer, settings: &RankSettings) -> Vec<Ranked> {
     let has_vectors = answer.hits.iter().any(|hit| hit.cosine.is_some() || hit.vector_rank.is_some());
     // Without an embedder there is only one part, and it says all there is to say.
     let weight = if has_vectors { settings.fusion.vector_weight() } else { 0.0 };
+    let scales = Scales { once: answer.bm25_scale, usual: usual_cosine(answer) };
     let mut ranked: Vec<Ranked> = answer
         .hits
         .iter()
-        .filter(|hit| {
-            (weight > 0.0 || hit.text_rank.is_some()) && (weight < 1.0 || hit.vector_rank.is_some())
-        })
-        .map(|hit| scored(hit, answer.bm25_scale, settings.fusion, weight))
-        .filter(|ranked| ranked.similarity >= settings.threshold)
+        .map(|hit| scored(hit, scales, settings.fusion, weight))
+        .filter(|ranked| is_found(ranked, weight) && ranked.similarity >= settings.threshold)
         .collect();
     for one in &mut ranked {
         let pagerank = settings.pageranks.get(&one.hit.dataset).copied().unwrap_or_default();
@@ -107,17 +116,32 @@ fn in_order(one: &Ranked, other: &Ranked) -> Ordering {
     by_score.then(other.text.total_cmp(&one.text)).then_with(|| one.hit.chunk.cmp(&other.hit.chunk))
 }
 
-fn scored(hit: &Hit, once: f32, fusion: Fusion, weight: f32) -> Ranked {
-    let text = text_score(hit.text, once);
-    let cosine = hit.cosine.map(|cosine| if cosine.is_nan() { 0.0 } else { cosine.clamp(0.0, 1.0) });
+/// Whether a part that counts has found a chunk. The vectors of a question are near everything to some degree: what is no
+/// nearer than an unrelated chunk is not found by them.
+fn is_found(ranked: &Ranked, weight: f32) -> bool {
+    let by_words = weight < 1.0 && ranked.hit.text_rank.is_some();
+    let is_near = ranked.vector.is_some_and(|vector| vector > 0.0);
+    by_words || (weight > 0.0 && ranked.hit.vector_rank.is_some() && is_near)
+}
+
+/// What the sums and cosines of an answer are compared with.
+#[derive(Clone, Copy)]
+struct Scales {
+    once: f32,
+    usual: f32,
+}
+
+fn scored(hit: &Hit, scales: Scales, fusion: Fusion, weight: f32) -> Ranked {
+    let text = text_score(hit.text, scales.once);
+    let vector = hit.cosine.map(|cosine| vector_score(cosine, scales.usual));
     let similarity = match fusion {
-        Fusion::Weighted { .. } => weight * cosine.unwrap_or_default() + (1.0 - weight) * text,
+        Fusion::Weighted { .. } => weight * vector.unwrap_or_default() + (1.0 - weight) * text,
         Fusion::Rrf { depth, .. } => {
             let worth = |rank: Option<usize>| rank.map_or(0.0, |rank| worth(rank, depth));
             weight * worth(hit.vector_rank) + (1.0 - weight) * worth(hit.text_rank)
         }
     };
-    Ranked { hit: hit.clone(), similarity, text, cosine }
+    Ranked { hit: hit.clone(), similarity, text, vector }
 }
 
 /// What a place counts, 1 for the first.
@@ -131,6 +155,20 @@ fn worth(rank: usize, depth: f32) -> f32 {
 pub fn text_score(sum: f32, once: f32) -> f32 {
     let score = 1.0 - (-sum / once).exp();
     if sum > 0.0 && once > 0.0 { score.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// What an unrelated chunk has: the mean over everything, the less believed the fewer chunks that is.
+#[expect(clippy::cast_precision_loss, reason = "a count beside 8")]
+fn usual_cosine(answer: &IndexAnswer) -> f32 {
+    let count = answer.cosine_count as f32;
+    let usual = answer.cosine_mean * count / (count + USUAL_DOUBT);
+    if usual.is_nan() { 0.0 } else { usual.clamp(-1.0, USUAL_MAX) }
+}
+
+/// A cosine as a number between 0 (no nearer than an unrelated chunk) and 1 (the same).
+pub fn vector_score(cosine: f32, usual: f32) -> f32 {
+    let share = (cosine - usual) / (1.0 - usual);
+    if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0).powf(VECTOR_EXPONENT) }
 }
 
 /// A score with the prior of its dataset: it keeps the order within a dataset, stays below 1, and adds
@@ -180,7 +218,7 @@ mod tests {
     }
 
     fn answer(hits: Vec<Hit>) -> IndexAnswer {
-        IndexAnswer { text_total: hits.len(), hits, bm25_scale: 10.0, fitting: 0 }
+        IndexAnswer { text_total: hits.len(), hits, bm25_scale: 10.0, ..IndexAnswer::default() }
     }
 
     fn order(answer: &IndexAnswer, settings: &RankSettings) -> Vec<(String, f32)> {
@@ -208,10 +246,85 @@ mod tests {
             assert_eq!(found, expected, "{weight}");
         };
         check(0.0, &[("a2y", 0.632), ("b1z", 0.393)]);
-        check(0.5, &[("b1z", 0.497), ("a1x", 0.4), ("a2y", 0.366)]);
-        check(1.0, &[("a1x", 0.8), ("b1z", 0.6)]);
-        check(7.0, &[("a1x", 0.8), ("b1z", 0.6)]);
-        check(f32::NAN, &[("b1z", 0.497), ("a1x", 0.4), ("a2y", 0.366)]);
+        check(0.5, &[("b1z", 0.546), ("a1x", 0.428), ("a2y", 0.416)]);
+        check(1.0, &[("a1x", 0.855), ("b1z", 0.699)]);
+        check(7.0, &[("a1x", 0.855), ("b1z", 0.699)]);
+        check(f32::NAN, &[("b1z", 0.546), ("a1x", 0.428), ("a2y", 0.416)]);
+    }
+
+    /// The cosines of one model between 0 and 1, and those of another one that gives everything 0.75 and more, of which nothing
+    /// is left but their order when they are taken as they come.
+    fn wide_and_narrow() -> [IndexAnswer; 2] {
+        let cosines = [("a1x", 0.0, 0.7), ("a2y", 6.0, 0.15), ("a3z", 3.0, 0.4), ("a4q", 0.0, 0.05)];
+        let usual = |mean: f32, narrow: fn(f32) -> f32| IndexAnswer {
+            cosine_mean: narrow(mean),
+            cosine_count: usize::MAX,
+            ..answer(
+                cosines
+                    .iter()
+                    .enumerate()
+                    .map(|(place, (id, text, cosine))| {
+                        hit(id, (*text, (*text > 0.0).then_some(place)), (Some(narrow(*cosine)), Some(place)))
+                    })
+                    .collect(),
+            )
+        };
+        [usual(0.1, |cosine| cosine), usual(0.1, |cosine| 0.75 + cosine / 4.0)]
+    }
+
+    #[test]
+    fn models_whose_cosines_lie_close_together_rank_like_others() {
+        let [wide, narrow] = wide_and_narrow();
+        for threshold in [0.0, 0.2, 0.4] {
+            for weight in [0.3, 0.5, 1.0] {
+                let fusion = Fusion::Weighted { vector_weight: weight };
+                let settings = RankSettings { fusion, threshold, ..RankSettings::default() };
+                assert_eq!(order(&wide, &settings), order(&narrow, &settings), "{threshold} {weight}");
+            }
+        }
+        let found = order(&narrow, &RankSettings { threshold: 0.2, ..RankSettings::default() });
+        assert_eq!(found, [("a1x".to_owned(), 0.376), ("a3z".to_owned(), 0.361), ("a2y".to_owned(), 0.292)]);
+        // What is no nearer than usual is not found by its vector, whatever the threshold.
+        assert_eq!(order(&narrow, &RankSettings::default()).len(), 3);
+    }
+
+    #[test]
+    fn a_score_does_not_depend_on_what_else_is_found() {
+        let whole = wide_and_narrow()[1].clone();
+        for chosen in 0..whole.hits.len() {
+            let alone = IndexAnswer { hits: vec![whole.hits[chosen].clone()], ..whole.clone() };
+            let settings = RankSettings::default();
+            for one in order(&alone, &settings) {
+                assert!(order(&whole, &settings).contains(&one), "{one:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_usual_cosine_of_few_chunks_is_hardly_believed() {
+        let score = |cosine: f32, mean: f32, count: usize| {
+            let found = answer(vec![hit("a1x", (0.0, None), (Some(cosine), Some(0)))]);
+            let found = IndexAnswer { cosine_mean: mean, cosine_count: count, ..found };
+            let only = Fusion::Weighted { vector_weight: 1.0 };
+            let settings = RankSettings { fusion: only, ..RankSettings::default() };
+            order(&found, &settings).first().map_or(0.0, |(_, score)| *score)
+        };
+        // One chunk, and a dataset of copies of one.
+        assert!(score(0.5, 0.5, 1) > 0.45 && score(0.9, 0.9, 1) > 0.85);
+        assert!(score(0.5, 0.5, 100) > 0.0 && score(1.0, 1.0, usize::MAX) > 0.99);
+        // Each chunk that is added changes little.
+        let mut before = score(0.9, 0.8, 0);
+        for count in 1..1_000 {
+            let next = score(0.9, 0.8, count);
+            assert!(next <= before && before - next < 0.04, "{count}: {before} {next}");
+            before = next;
+        }
+        assert!((score(0.9, 0.8, 1_000_000) - 0.616).abs() < 0.01);
+        // Cosines below zero are compared like others.
+        assert!(score(0.0, -0.2, 1_000_000) > 0.28 && score(-0.3, -0.2, 1_000_000) == 0.0);
+        for (cosine, mean) in [(f32::NAN, 0.0), (0.5, f32::NAN), (2.0, 1.0), (1.0, -9.0)] {
+            assert!((0.0..=1.0).contains(&score(cosine, mean, 9)), "{cosine} {mean}");
+        }
     }
 
     #[test]
@@ -236,7 +349,7 @@ mod tests {
         let found = answer(vec![
             hit("a1x", (10.0, Some(0)), (Some(0.5), Some(0))),
             hit("b1y", (9.0, Some(1)), (Some(0.5), Some(1))),
-            hit("b2z", (1.0, Some(2)), (Some(0.2), Some(2))),
+            hit("b2z", (1.0, Some(2)), (Some(0.02), Some(2))),
         ]);
         let pageranks = HashMap::from([(DatasetId::new("b"), 100)]);
         let with = RankSettings { threshold: 0.2, pageranks, ..RankSettings::default() };

@@ -2,10 +2,10 @@
 //!
 //! `cargo run --release -p weft-search --example quality -- --data ../shared/data [--vectors FOLDER]`
 //!
-//! A collection is a folder with `corpus.jsonl` (or `.jsonl.gz`), `queries.jsonl` and `qrels.tsv`. Vectors are
-//! read from `FOLDER/NAME.docs.f32` and `FOLDER/NAME.queries.f32`: 384 little-endian numbers for each line of
-//! the two files. Half of the questions, chosen by a hash of their ids, are for setting weights; figures are of
-//! the other half and of all. How they came out is in docs/quality.md.
+//! A collection is a folder with `corpus.jsonl` (or `.jsonl.gz`), `queries.jsonl` and `qrels.tsv`. Each folder below
+//! FOLDER is a model, whose vectors are read from `NAME.docs.f32` and `NAME.queries.f32`: for each line of the two files
+//! as many little-endian numbers as the model gives. Half of the questions, chosen by a hash of their ids, are for
+//! setting weights; figures are of the other half and of all. How they came out is in docs/quality.md.
 #![expect(clippy::print_stdout, reason = "a program for people at a terminal")]
 
 use std::collections::HashMap;
@@ -19,15 +19,15 @@ use serde_json::Value as Json;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{
-    IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
+    IndexAnswer, IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
 };
-use weft_knowledge::rank::{Fusion, RRF_DEPTH, RankSettings, VECTOR_WEIGHT, rank};
+use weft_knowledge::rank::{Fusion, RRF_DEPTH, RankSettings, Ranked, VECTOR_WEIGHT, rank, text_score};
 use weft_search::TantivyIndex;
 
-const DIMENSION: usize = 384;
-const COLLECTIONS: [&str; 3] = ["scifact", "cranfield", "cmrc2018-dev"];
 /// Chunks that each part finds.
 const DEPTH: usize = 1_024;
+/// The threshold that searches have when nobody says otherwise.
+const THRESHOLD: f32 = 0.2;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -36,7 +36,7 @@ struct Collection {
     documents: Vec<(String, IndexedChunk)>,
     questions: Vec<(String, String)>,
     grades: HashMap<String, HashMap<String, f64>>,
-    question_vectors: Option<Vec<Vec<f32>>>,
+    question_vectors: Vec<Vec<f32>>,
 }
 
 /// The lines of a file, which may be packed.
@@ -50,25 +50,32 @@ fn lines(path: &Path) -> Result<Vec<Json>, Failure> {
     BufReader::new(reader).lines().map(|line| Ok(serde_json::from_str(&line?)?)).collect()
 }
 
-fn vectors(path: &Path) -> Option<Vec<Vec<f32>>> {
-    let bytes = fs::read(path).ok()?;
+/// The vectors of so many lines; none without a file.
+fn vectors(path: &Path, lines: usize) -> Vec<Vec<f32>> {
+    let bytes = fs::read(path).unwrap_or_default();
     let numbers: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-    Some(numbers.chunks_exact(DIMENSION).map(<[f32]>::to_vec).collect())
+    let dimension = (numbers.len() / lines.max(1)).max(1);
+    numbers.chunks_exact(dimension).map(<[f32]>::to_vec).collect()
 }
 
 fn string(line: &Json, key: &str) -> String {
     line.get(key).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
 
-fn read(data: &Path, vectors_in: &Path, name: &str) -> Result<Collection, Failure> {
-    let folder = data.join(name);
-    let document_vectors = vectors(&vectors_in.join(format!("{name}.docs.f32")));
-    let documents = lines(&folder.join("corpus.jsonl"))?.into_iter().enumerate().map(|(at, line)| {
-        let vector = document_vectors.as_ref().and_then(|vectors| vectors.get(at).cloned());
+/// A collection with the vectors of a model, or without any.
+fn read(folder: &Path, name: &str, model: Option<&Path>) -> Result<Collection, Failure> {
+    let documents = lines(&folder.join("corpus.jsonl"))?;
+    let questions = lines(&folder.join("queries.jsonl"))?;
+    let read = |kind: &str, lines: usize| {
+        model.map(|model| vectors(&model.join(format!("{name}.{kind}.f32")), lines)).unwrap_or_default()
+    };
+    let question_vectors = read("queries", questions.len());
+    let mut document_vectors = read("docs", documents.len()).into_iter();
+    let documents = documents.into_iter().map(|line| {
+        let vector = document_vectors.next();
         let (title, content) = (string(&line, "title"), string(&line, "text"));
         (string(&line, "_id"), IndexedChunk { title, content, vector, ..IndexedChunk::default() })
     });
-    let questions = lines(&folder.join("queries.jsonl"))?;
     let mut grades: HashMap<String, HashMap<String, f64>> = HashMap::new();
     for line in fs::read_to_string(folder.join("qrels.tsv"))?.lines().skip(1) {
         if let [question, document, grade] = line.split('\t').collect::<Vec<_>>()[..] {
@@ -79,7 +86,7 @@ fn read(data: &Path, vectors_in: &Path, name: &str) -> Result<Collection, Failur
         documents: documents.collect(),
         questions: questions.iter().map(|line| (string(line, "_id"), string(line, "text"))).collect(),
         grades,
-        question_vectors: vectors(&vectors_in.join(format!("{name}.queries.f32"))),
+        question_vectors,
     })
 }
 
@@ -115,14 +122,18 @@ fn is_for_setting(id: &str) -> bool {
 struct Sums {
     ndcg: [f64; 3],
     recall: [f64; 3],
+    passing: [f64; 3],
     count: [f64; 3],
 }
 
 impl Sums {
-    fn add(&mut self, id: &str, found: &[String], grades: &HashMap<String, f64>) {
+    fn add(&mut self, id: &str, found: &[(String, f32)], grades: &HashMap<String, f64>) {
+        let ids: Vec<String> = found.iter().take(100).map(|(id, _)| id.clone()).collect();
+        let passing = found.iter().filter(|(_, score)| *score >= THRESHOLD).count();
         for group in [usize::from(!is_for_setting(id)), 2] {
-            self.ndcg[group] += ndcg(found, grades);
-            self.recall[group] += recall(found, grades);
+            self.ndcg[group] += ndcg(&ids, grades);
+            self.recall[group] += recall(&ids, grades);
+            self.passing[group] += f64::from(u32::try_from(passing).unwrap_or(u32::MAX));
             self.count[group] += 1.0;
         }
     }
@@ -130,11 +141,12 @@ impl Sums {
     fn line(&self, name: &str) -> String {
         let mean = |sums: &[f64; 3], group: usize| sums[group] / self.count[group].max(1.0);
         format!(
-            "| {name} | {:.4} | {:.4} | {:.4} | {:.4} |",
+            "| {name} | {:.4} | {:.4} | {:.4} | {:.4} | {:.0} |",
             mean(&self.ndcg, 0),
             mean(&self.ndcg, 1),
             mean(&self.ndcg, 2),
-            mean(&self.recall, 2)
+            mean(&self.recall, 2),
+            mean(&self.passing, 2),
         )
     }
 }
@@ -157,37 +169,82 @@ async fn build(collection: &Collection, dataset: &DatasetKey) -> Result<TantivyI
     Ok(index)
 }
 
-/// The ways of ranking that need no vectors.
-fn by_words() -> Vec<(String, Fusion)> {
-    vec![("text".to_owned(), Fusion::Weighted { vector_weight: 0.0 })]
+/// A way of ranking.
+#[derive(Clone, Copy)]
+enum Way {
+    /// One of Weft's.
+    Own(Fusion),
+    /// Cosines as they come.
+    AsTheyCome(f32),
+    /// Both scores from 0 for the worst find to 1 for the best one, which means something else for every question.
+    MinMax(f32),
 }
 
-/// The ways of ranking that are compared.
-fn ways() -> Vec<(String, Fusion)> {
-    let weighted = |weight: f32| Fusion::Weighted { vector_weight: weight };
-    let mut ways = by_words();
-    ways.push(("vectors".to_owned(), weighted(1.0)));
-    for tenths in [3_u8, 4, 5, 6, 7, 8] {
-        let weight = f32::from(tenths) / 10.0;
-        ways.push((format!("weighted {weight}"), weighted(weight)));
+impl Way {
+    fn list(self, answer: &IndexAnswer) -> Vec<(String, f32)> {
+        let ranked = |answer: &IndexAnswer, fusion: Fusion| -> Vec<(String, f32)> {
+            let settings = RankSettings { fusion, ..RankSettings::default() };
+            let pair = |one: Ranked| (one.hit.chunk.to_string(), one.similarity);
+            rank(answer, &settings).into_iter().map(pair).collect()
+        };
+        match self {
+            Self::Own(fusion) => ranked(answer, fusion),
+            Self::AsTheyCome(vector_weight) => {
+                let unknown = IndexAnswer { cosine_count: 0, ..answer.clone() };
+                ranked(&unknown, Fusion::Weighted { vector_weight })
+            }
+            Self::MinMax(weight) => {
+                let texts = answer.hits.iter().map(|hit| text_score(hit.text, answer.bm25_scale));
+                let cosines = answer.hits.iter().map(|hit| hit.cosine.unwrap_or_default());
+                let scores = stretched(texts.collect()).into_iter().zip(stretched(cosines.collect()));
+                let scores = scores.map(|(text, cosine)| weight * cosine + (1.0 - weight) * text);
+                let ids = answer.hits.iter().map(|hit| hit.chunk.to_string());
+                let mut list: Vec<(String, f32)> = ids.zip(scores).collect();
+                list.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+                list
+            }
+        }
     }
-    ways.push((format!("weighted {VECTOR_WEIGHT} (the default)"), weighted(VECTOR_WEIGHT)));
-    ways.push((
-        format!("reciprocal rank ({RRF_DEPTH}), equal parts"),
-        Fusion::Rrf { vector_weight: 0.5, depth: RRF_DEPTH },
-    ));
+}
+
+fn stretched(scores: Vec<f32>) -> Vec<f32> {
+    let least = scores.iter().copied().fold(f32::INFINITY, f32::min);
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    scores.into_iter().map(|score| (score - least) / (most - least).max(f32::MIN_POSITIVE)).collect()
+}
+
+/// The ways of ranking that are compared; without vectors there is one.
+fn ways(collection: &Collection) -> Vec<(String, Way)> {
+    let weighted = |weight: f32| Way::Own(Fusion::Weighted { vector_weight: weight });
+    let mut ways = vec![("text".to_owned(), weighted(0.0))];
+    if collection.question_vectors.is_empty() {
+        return ways;
+    }
+    ways.push(("vectors".to_owned(), weighted(1.0)));
+    for tenths in [3_u8, 4, 5, 6, 7] {
+        let weight = f32::from(tenths) / 10.0;
+        let is_default = (weight - VECTOR_WEIGHT).abs() < f32::EPSILON;
+        let name = if is_default { "(the default)" } else { "" };
+        ways.push((format!("weighted {weight} {name}").trim_end().to_owned(), weighted(weight)));
+    }
+    let rrf = Fusion::Rrf { vector_weight: 0.5, depth: RRF_DEPTH };
+    ways.push((format!("reciprocal rank ({RRF_DEPTH}), equal parts"), Way::Own(rrf)));
+    for weight in [0.3, 0.5] {
+        ways.push((format!("weighted {weight}, cosines as they come"), Way::AsTheyCome(weight)));
+    }
+    ways.push(("weighted 0.5, minimum to maximum of the finds".to_owned(), Way::MinMax(0.5)));
     ways
 }
 
-async fn measure(data: &Path, vectors_in: &Path, name: &str) -> Result<(), Failure> {
-    let collection = read(data, vectors_in, name)?;
+async fn measure(data: &Path, name: &str, model: Option<&Path>) -> Result<(), Failure> {
+    let collection = read(&data.join(name), name, model)?;
     let dataset = DatasetKey::new(&TenantId::new("quality"), name);
     let index = Arc::new(build(&collection, &dataset).await?);
-    let ways = if collection.question_vectors.is_some() { ways() } else { by_words() };
+    let ways = ways(&collection);
     let mut sums = vec![Sums::default(); ways.len()];
-    let none = HashMap::new();
+    let (none, mut usual) = (HashMap::new(), 0.0);
     for (at, (id, text)) in collection.questions.iter().enumerate() {
-        let vector = collection.question_vectors.as_ref().and_then(|vectors| vectors.get(at).cloned());
+        let vector = collection.question_vectors.get(at).cloned();
         let query = IndexQuery {
             datasets: vec![dataset.id.clone()],
             text: Some(TextQuery { text: text.clone(), keywords: Vec::new() }),
@@ -196,24 +253,40 @@ async fn measure(data: &Path, vectors_in: &Path, name: &str) -> Result<(), Failu
             ..IndexQuery::default()
         };
         let answer = index.search(&dataset.tenant, &query).await?;
-        for ((_, fusion), sums) in ways.iter().zip(&mut sums) {
-            let settings = RankSettings { fusion: *fusion, ..RankSettings::default() };
-            let found: Vec<String> =
-                rank(&answer, &settings).into_iter().take(100).map(|one| one.hit.chunk.to_string()).collect();
-            sums.add(id, &found, collection.grades.get(id).unwrap_or(&none));
+        usual += f64::from(answer.cosine_mean);
+        for ((_, way), sums) in ways.iter().zip(&mut sums) {
+            sums.add(id, &way.list(&answer), collection.grades.get(id).unwrap_or(&none));
         }
     }
+    let model = model.and_then(Path::file_name).map_or("no vectors".into(), |name| name.to_string_lossy());
+    let (documents, questions) = (collection.documents.len(), collection.questions.len());
+    println!("\n### {name}, {model}: {documents} documents, {questions} questions\n");
+    let questions = f64::from(u32::try_from(questions.max(1)).unwrap_or(u32::MAX));
+    println!("The mean of the usual cosines is {:.3}.\n", usual / questions);
     println!(
-        "\n### {name}: {} documents, {} questions\n",
-        collection.documents.len(),
-        collection.questions.len()
+        "| ranking | nDCG@10, for setting | nDCG@10, held out | nDCG@10, all | Recall@100, all | score {THRESHOLD} or more |"
     );
-    println!("| ranking | nDCG@10, for setting | nDCG@10, held out | nDCG@10, all | Recall@100, all |");
-    println!("|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|");
     for ((way, _), sums) in ways.iter().zip(&sums) {
         println!("{}", sums.line(way));
     }
     Ok(())
+}
+
+/// The folders in a folder that hold such a file, by name.
+fn folders(folder: &Path, file: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let holds = |folder: &PathBuf| {
+        let mut names =
+            entries(folder).into_iter().filter_map(|path| path.file_name().map(ToOwned::to_owned));
+        names.any(|name| name.to_str().is_some_and(&file))
+    };
+    let mut found: Vec<PathBuf> = entries(folder).into_iter().filter(holds).collect();
+    found.sort();
+    found
 }
 
 #[tokio::main]
@@ -226,12 +299,17 @@ async fn main() -> Result<(), Failure> {
     let data = option("--data").unwrap_or_else(|| PathBuf::from("../shared/data"));
     let vectors = option("--vectors").unwrap_or_else(|| PathBuf::from("vectors"));
     let only = option("--only");
-    for name in
-        COLLECTIONS.into_iter().filter(|name| only.as_ref().is_none_or(|only| only == Path::new(name)))
-    {
-        match data.join(name).exists() {
-            true => measure(&data, &vectors, name).await?,
-            false => println!("{name} is not in {}: left out", data.display()),
+    for folder in folders(&data, |name| name == "queries.jsonl") {
+        let Some(name) = folder.file_name().and_then(|name| name.to_str()) else { continue };
+        if only.as_ref().is_some_and(|only| only != Path::new(name)) {
+            continue;
+        }
+        let models = folders(&vectors, |file| file == format!("{name}.docs.f32"));
+        if models.is_empty() {
+            measure(&data, name, None).await?;
+        }
+        for model in models {
+            measure(&data, name, Some(&model)).await?;
         }
     }
     Ok(())

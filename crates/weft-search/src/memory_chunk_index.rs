@@ -187,6 +187,9 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
         let (own, wanted) = (searched.chunks[at].2.vector.as_ref()?, &wanted?.vector);
         Some(own.iter().zip(wanted).map(|(a, b)| a * b).sum::<f32>() / size(wanted))
     };
+    let cosines: Vec<f32> = (0..searched.chunks.len()).filter_map(cosine).collect();
+    let cosine_count = cosines.len();
+    let cosine_mean = cosines.iter().sum::<f32>() / bm25::real(cosine_count.max(1));
     let floor = query.vector.as_ref().map_or(0.0, |vector| vector.cosine_min);
     let found = |at: usize| (scores[at] > 0.0).then(|| scores[at]);
     let by_text = searched.best(count_max, found);
@@ -211,7 +214,8 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
         hits.entry(at).or_insert_with(|| hit(at)).vector_rank = Some(rank);
     }
     let text_total = (0..scores.len()).filter(|at| searched.passing[*at] && scores[*at] > 0.0).count();
-    Ok(IndexAnswer { hits: hits.into_values().collect(), bm25_scale, text_total, fitting: searched.fitting })
+    let (hits, fitting) = (hits.into_values().collect(), searched.fitting);
+    Ok(IndexAnswer { hits, bm25_scale, cosine_mean, cosine_count, text_total, fitting })
 }
 
 #[async_trait]

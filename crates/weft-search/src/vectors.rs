@@ -54,6 +54,8 @@ pub struct Rows {
     factors: Vec<f32>,
     /// The number of the chunk that a row belongs to, ascending.
     chunks: Vec<u32>,
+    /// The sum of all vectors.
+    sum: Vec<f64>,
 }
 
 impl Rows {
@@ -61,10 +63,13 @@ impl Rows {
     pub fn push(&mut self, chunk: u32, factor: f32, values: impl ExactSizeIterator<Item = i8>) {
         if self.chunks.is_empty() {
             self.dimension = values.len();
+            self.sum = vec![0.0; values.len()];
         }
         // Vectors of another length come from a chunk that is gone.
         if values.len() == self.dimension {
+            let from = self.values.len();
             self.values.extend(values);
+            add(&mut self.sum, &self.values[from..], f64::from(factor));
             self.factors.push(factor);
             self.chunks.push(chunk);
         }
@@ -80,9 +85,22 @@ impl Rows {
         &self.chunks
     }
 
+    /// The sum of the vectors of chunks that are there. Rows do not change, so only those that are gone are looked at.
+    pub fn sum(&self, is_there: impl Fn(u32) -> bool) -> Vec<f64> {
+        let mut sum = self.sum.clone();
+        for (place, _) in self.chunks.iter().enumerate().filter(|(_, chunk)| !is_there(**chunk)) {
+            let from = place * self.dimension;
+            add(&mut sum, &self.values[from..from + self.dimension], -f64::from(self.factors[place]));
+        }
+        sum
+    }
+
     /// What it takes in memory.
     pub fn bytes(&self) -> usize {
-        self.values.capacity() + self.factors.capacity() * 4 + self.chunks.capacity() * 4
+        self.values.capacity()
+            + self.factors.capacity() * 4
+            + self.chunks.capacity() * 4
+            + self.sum.capacity() * 8
     }
 
     /// The cosine of a chunk's vector; absent when it has none.
@@ -117,13 +135,27 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
 
     #[inline(always)]
     fn call(self) {
-        let Rows { dimension, values, factors, chunks } = self.rows;
+        let Rows { dimension, values, factors, chunks, .. } = self.rows;
         for ((values, factor), chunk) in values.chunks_exact(*dimension).zip(factors).zip(chunks) {
             if (self.allowed)(*chunk) {
                 (self.found)(cosine(dot(values, self.wanted), *factor), *chunk);
             }
         }
     }
+}
+
+fn add(sum: &mut [f64], row: &[i8], factor: f64) {
+    for (sum, value) in sum.iter_mut().zip(row) {
+        *sum += f64::from(*value) * factor;
+    }
+}
+
+/// The mean cosine of a vector with some others, whose sum is known.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean of cosines")]
+pub fn mean_cosine(vector: &[f32], sum: &[f64], count: usize) -> f32 {
+    let Some(length) = length(vector).filter(|_| count > 0) else { return 0.0 };
+    let dot: f64 = vector.iter().zip(sum).map(|(value, sum)| f64::from(*value) * sum).sum();
+    (dot / f64::from(length) / count as f64) as f32
 }
 
 #[inline(always)]
@@ -178,6 +210,28 @@ mod tests {
             assert_eq!(seen, 29);
             assert_eq!(rows.cosine(1, &wanted), None);
         }
+    }
+
+    #[test]
+    fn the_sum_is_of_what_is_there() {
+        let mut rows = Rows::default();
+        for seed in 0..40 {
+            let Row { factor, values } = row(&vector(seed, 16)).unwrap();
+            rows.push(seed, factor, values.into_iter());
+        }
+        let question = vector(99, 16);
+        let wanted = Wanted::new(&question).unwrap();
+        for is_there in [|_| true, |chunk| chunk % 3 == 0, |chunk| chunk == 7, |_| false] {
+            let there: Vec<f32> = (0..40)
+                .filter(|chunk| is_there(*chunk))
+                .filter_map(|chunk| rows.cosine(chunk, &wanted))
+                .collect();
+            let count = f32::from(u8::try_from(there.len()).unwrap());
+            let expected = there.iter().sum::<f32>() / count.max(1.0);
+            let found = mean_cosine(&question, &rows.sum(is_there), there.len());
+            assert!((found - expected).abs() < 1e-3, "{found} {expected}");
+        }
+        assert_eq!(mean_cosine(&[0.0; 16], &rows.sum(|_| true), 40), 0.0);
     }
 
     #[test]

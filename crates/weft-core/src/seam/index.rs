@@ -113,6 +113,11 @@ pub struct IndexAnswer {
     /// The BM25 sum of a chunk of average length that holds every word of the question once, in the
     /// chosen datasets together: what a sum has to be compared with.
     pub bm25_scale: f32,
+    /// The mean cosine of the question with all chunks of the chosen datasets together, whether they pass
+    /// the conditions or not: what an unrelated chunk usually has, and what a cosine has to be compared with. 0 without any.
+    pub cosine_mean: f32,
+    /// How many chunks that is the mean of: those that have a vector.
+    pub cosine_count: usize,
     /// How many chunks hold a word of the question and pass the conditions.
     pub text_total: usize,
     /// How many documents pass the conditions, whether anything in them was found or not.
@@ -135,8 +140,8 @@ pub struct IndexSize {
 /// Chunks by word and by vector.
 ///
 /// An implementation answers a query from one state: between two writes, never in the middle of one. The
-/// rarity of words is counted over all chosen datasets together, so a score means the same whichever
-/// dataset a chunk is in. Queries of a dataset that is not there find nothing in it.
+/// rarity of words and the usual cosine are counted over all chosen datasets together, so a score means the
+/// same whichever dataset a chunk is in. Queries of a dataset that is not there find nothing in it.
 #[async_trait]
 pub trait Index: Send + Sync {
     /// Makes changes, all or none. When it returns they are kept and are found by every later query.

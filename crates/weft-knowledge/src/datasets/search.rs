@@ -218,8 +218,9 @@ fn query(
         documents: request.documents.clone(),
         filter: request.filter.clone(),
         text: Some(TextQuery { text: question.to_owned(), keywords }),
-        // How near a vector is counts in the score, and the score has the one threshold.
-        vector: vector.map(|vector| VectorQuery { vector: vector.clone(), cosine_min: 0.0 }),
+        // How near a vector is counts in the score, and the score has the one threshold. What is near differs from model
+        // to model, so no cosine is too small.
+        vector: vector.map(|vector| VectorQuery { vector: vector.clone(), cosine_min: -1.0 }),
         count_max: request.candidates_max.clamp(1, CANDIDATES_MAX),
     }
 }
@@ -236,7 +237,7 @@ fn scored(ranked: Ranked) -> Scored {
         parent: None,
         similarity: rounded(ranked.similarity),
         term: rounded(ranked.text),
-        vector: ranked.cosine.map(rounded),
+        vector: ranked.vector.map(rounded),
     }
 }
 

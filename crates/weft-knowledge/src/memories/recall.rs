@@ -145,7 +145,7 @@ impl ConversationMemories {
         let asked = IndexQuery {
             datasets: parts,
             text: Some(TextQuery { text: query.question.clone(), keywords: Vec::new() }),
-            vector: vector.map(|vector| VectorQuery { vector: vector.to_vec(), cosine_min: 0.0 }),
+            vector: vector.map(|vector| VectorQuery { vector: vector.to_vec(), cosine_min: -1.0 }),
             count_max: contents.len().max(1),
             ..IndexQuery::default()
         };

@@ -2,6 +2,8 @@
 //!
 //! Inside there is the vector weight and nothing else. It is translated here, at the edge.
 
+use crate::rank::VECTOR_WEIGHT;
+
 /// Where a weight comes from, or goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interface {
@@ -47,12 +49,14 @@ impl Interface {
         }
     }
 
-    /// The vector weight when nothing is given.
+    /// The vector weight when nothing is given. A search that says nothing leaves the choice to Weft and gets the
+    /// equal parts that docs/quality.md measures. The settings of datasets and chats keep the number of RAGFlow's API,
+    /// since their clients read it back and compare.
     pub fn default_vector_weight(self) -> f64 {
         match self {
-            Self::Component => 0.5,
+            Self::Component | Self::Http | Self::Dify => f64::from(VECTOR_WEIGHT),
             Self::Memory => 0.7,
-            Self::Http | Self::Dataset | Self::Chat | Self::Dify => 0.3,
+            Self::Dataset | Self::Chat => 0.3,
         }
     }
 
@@ -97,15 +101,15 @@ mod tests {
         check(Interface::Component, words, None, 0.5);
         check(Interface::Component, words, Some(0.7), 0.3);
         check(Interface::Component, words, Some(1.0), 0.0);
-        check(Interface::Http, vectors, None, 0.3);
+        check(Interface::Http, vectors, None, 0.5);
         check(Interface::Http, vectors, Some(0.7), 0.7);
         check(Interface::Dataset, vectors, None, 0.3);
         check(Interface::Dataset, vectors, Some(1.0), 1.0);
         check(Interface::Chat, words, None, 0.3);
         check(Interface::Chat, words, Some(0.7), 0.3);
-        check(Interface::Dify, None, None, 0.3);
+        check(Interface::Dify, None, None, 0.5);
         check(Interface::Http, vectors, Some(7.0), 1.0);
-        check(Interface::Http, vectors, Some(f64::NAN), 0.3);
+        check(Interface::Http, vectors, Some(f64::NAN), 0.5);
     }
 
     #[test]

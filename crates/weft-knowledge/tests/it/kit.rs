@@ -363,7 +363,7 @@ impl Index for Library {
                 && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
         };
         let fitting = shelves.documents.iter().filter(fits).count();
-        Ok(IndexAnswer { hits, bm25_scale, text_total, fitting })
+        Ok(IndexAnswer { hits, bm25_scale, text_total, fitting, ..IndexAnswer::default() })
     }
 
     async fn size(&self, _: &DatasetKey) -> Result<IndexSize> {

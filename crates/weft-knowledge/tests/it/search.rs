@@ -60,7 +60,7 @@ async fn the_number_of_candidates_is_handed_down_and_the_threshold_is_not_a_cosi
         Retrieval { candidates_max: 7, similarity_min: 0.35, ..question("tiger kitty", &["animals"]) };
     library.ask(&asked).await;
     let query = library.0.queries.lock().unwrap().remove(0);
-    assert_eq!((query.count_max, query.vector.unwrap().cosine_min), (7, 0.0));
+    assert_eq!((query.count_max, query.vector.unwrap().cosine_min), (7, -1.0));
 }
 
 /// Row 56: a model that ranks reorders; its score takes the place of the vectors' share. Part 14.8: it reads
@@ -185,18 +185,24 @@ async fn the_same_weight_under_each_name_gives_the_same_scores() {
         let found = library.ask(&asked).await;
         found.passages.iter().map(|p| p.chunk.similarity.unwrap()).collect::<Vec<_>>()
     };
-    let expected = scores(Interface::Http, Some(0.3)).await;
-    for (interface, given) in [
+    let same = async |expected: (Interface, Option<f64>), others: &[(Interface, Option<f64>)]| {
+        let expected = scores(expected.0, expected.1).await;
+        for (interface, given) in others {
+            let found = scores(*interface, *given).await;
+            let near = found.iter().zip(&expected).all(|(one, other)| (one - other).abs() < 1e-5);
+            assert!(near && found.len() == expected.len(), "{interface:?}");
+        }
+    };
+    let one = [
         (Interface::Component, Some(0.7)),
         (Interface::Chat, Some(0.7)),
         (Interface::Dataset, Some(0.3)),
-        (Interface::Dify, None),
-        (Interface::Http, None),
-    ] {
-        let found = scores(interface, given).await;
-        let near = found.iter().zip(&expected).all(|(one, other)| (one - other).abs() < 1e-5);
-        assert!(near && found.len() == expected.len(), "{interface:?}");
-    }
+        (Interface::Chat, None),
+        (Interface::Dataset, None),
+    ];
+    same((Interface::Http, Some(0.3)), &one).await;
+    let other = [(Interface::Component, None), (Interface::Dify, None), (Interface::Http, None)];
+    same((Interface::Http, Some(0.5)), &other).await;
 }
 
 /// Part 14.7: a preferred dataset goes first among equals, and lifts nothing over the threshold.

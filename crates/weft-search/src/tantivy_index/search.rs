@@ -19,7 +19,7 @@ use super::snapshot::{Part, Snapshot, is_set};
 use crate::best::Best;
 use crate::bm25;
 use crate::question::{self, Word};
-use crate::vectors::Wanted;
+use crate::vectors::{Wanted, mean_cosine};
 use crate::wrong_dimension;
 
 /// Frequencies up to this are looked up instead of computed.
@@ -71,7 +71,13 @@ pub fn search(
     let mut text = TextPart::new(datasets, &parts, &words, words_field)?;
     let vector_places: Vec<Place> = by_vector.iter().map(|(_, place)| *place).collect();
     let by_text = text.run(&parts, query.count_max, &vector_places, scores);
-    let mut answer = IndexAnswer { hits: Vec::new(), bm25_scale: text.once, text_total: text.total, fitting };
+    let (cosine_mean, cosine_count) = match (&wanted, &query.vector) {
+        (Some(_), Some(vector)) => usual_cosine(datasets, &vector.vector),
+        _ => (0.0, 0),
+    };
+    let (bm25_scale, text_total) = (text.once, text.total);
+    let mut answer =
+        IndexAnswer { hits: Vec::new(), bm25_scale, cosine_mean, cosine_count, text_total, fitting };
     let mut hits: HashMap<Place, usize> = HashMap::new();
     for (rank, (cosine, place)) in by_vector.into_iter().enumerate() {
         hits.insert(place, answer.hits.len());
@@ -88,6 +94,17 @@ pub fn search(
         answer.hits.push(Hit { cosine, text_rank: Some(rank), ..hit(&parts, place, score) });
     }
     Ok(answer)
+}
+
+/// The mean cosine of all chunks, and how many that is of. Follows from the sums of vectors: no chunk is looked at.
+fn usual_cosine(datasets: &[(DatasetId, Arc<Snapshot>)], vector: &[f32]) -> (f32, usize) {
+    let mut sum = vec![0.0; vector.len()];
+    let mut count = 0;
+    for (_, snapshot) in datasets {
+        count += snapshot.size.vectors;
+        sum.iter_mut().zip(&snapshot.vector_sum).for_each(|(all, own)| *all += own);
+    }
+    (mean_cosine(vector, &sum, count), count)
 }
 
 fn hit(parts: &[Searched<'_>], (part, chunk): Place, text: f32) -> Hit {

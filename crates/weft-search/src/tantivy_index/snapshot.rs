@@ -149,6 +149,8 @@ pub struct Snapshot {
     pub size: IndexSize,
     /// How many words its chunks have together.
     pub length: u64,
+    /// The sum of its vectors, each of length 1.
+    pub vector_sum: Vec<f64>,
     /// What it takes in memory.
     pub bytes: usize,
 }
@@ -191,7 +193,7 @@ impl Snapshot {
 
     fn of(parts: Vec<Part>, documents: Arc<Documents>) -> Self {
         let mut size = IndexSize { documents: documents.count, ..IndexSize::default() };
-        let (mut length, mut bytes) = (0, 0);
+        let (mut length, mut bytes, mut vector_sum) = (0, 0, Vec::new());
         let lengths: Vec<u64> =
             (0..=255).map(|code| u64::from(FieldNormReader::id_to_fieldnorm(code))).collect();
         for part in &parts {
@@ -204,11 +206,14 @@ impl Snapshot {
             let vectors = contents.rows.chunks().iter().filter(|chunk| is_set(&part.alive, **chunk)).count();
             if vectors > 0 {
                 size.dimension = contents.rows.dimension();
+                let sum = contents.rows.sum(|chunk| is_set(&part.alive, chunk));
+                vector_sum.resize(sum.len(), 0.0);
+                vector_sum.iter_mut().zip(sum).for_each(|(all, own)| *all += own);
             }
             size.vectors += vectors;
             bytes += contents.bytes() + part.alive.len() * 8;
         }
-        Self { parts, documents, size, length, bytes }
+        Self { parts, documents, size, length, vector_sum, bytes }
     }
 
     /// Whether a chunk with an id of this hash may be there.

@@ -264,6 +264,8 @@ fn agree(mut one: IndexAnswer, mut other: IndexAnswer, seed: u64) {
     let close = |one: f32, other: f32, by: f32| (one - other).abs() <= by;
     assert_eq!(one.text_total, other.text_total, "{seed}");
     assert!(close(one.bm25_scale, other.bm25_scale, 1e-3), "{seed}");
+    assert!(close(one.cosine_mean, other.cosine_mean, 0.01), "{seed}: {one:?} {other:?}");
+    assert_eq!(one.cosine_count, other.cosine_count, "{seed}");
     one.hits.sort_by(|a, b| a.chunk.cmp(&b.chunk));
     other.hits.sort_by(|a, b| a.chunk.cmp(&b.chunk));
     assert_eq!(one.hits.len(), other.hits.len(), "{seed}");

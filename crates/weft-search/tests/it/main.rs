@@ -10,3 +10,4 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod index;
+mod models;

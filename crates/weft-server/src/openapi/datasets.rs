@@ -285,7 +285,7 @@ pub static SEARCH: Operation = Operation::new("Searches datasets.")
         member("page_size", Type::Any, "how many it has; 30 when absent").optional(),
         member("similarity_threshold", Type::Any, "what a chunk has to score at least; 0.2 when absent")
             .optional(),
-        member("vector_similarity_weight", Type::Any, "the share of vectors in a score; 0.3 when absent")
+        member("vector_similarity_weight", Type::Any, "the share of vectors in a score; 0.5 when absent")
             .optional(),
         member("top_k", Type::Any, "how many chunks are looked at; 1024 when absent").optional(),
         text("rerank_id", "the model that ranks what was found").optional().nullable(),

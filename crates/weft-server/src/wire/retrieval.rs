@@ -5,6 +5,7 @@ use weft_core::ChunkId;
 use weft_core::filter::{Filter, Metadata};
 use weft_core::seam::knowledge::{CANDIDATES_MAX, Passage};
 use weft_knowledge::retrieve::Retrieved;
+use weft_knowledge::retrieve::weights::Interface;
 
 use super::{metadata, python};
 use crate::body::Body;
@@ -89,7 +90,7 @@ impl RetrievalRequest {
             offset: (page - 1).saturating_mul(limit),
             limit,
             similarity_min: share(body, "similarity_threshold", 0.2)?,
-            vector_weight: share(body, "vector_similarity_weight", 0.3)?,
+            vector_weight: share(body, "vector_similarity_weight", Interface::Http.default_vector_weight())?,
             candidates_max: candidates(top_k),
             reranker: body.text("rerank_id")?.unwrap_or_default().trim().to_owned(),
             keyword: flag("keyword"),
@@ -120,7 +121,7 @@ impl RetrievalRequest {
             offset: 0,
             limit: candidates(top_k),
             similarity_min: share(&setting, "score_threshold", 0.0)?,
-            vector_weight: 0.3,
+            vector_weight: Interface::Dify.default_vector_weight(),
             candidates_max: CANDIDATES_MAX,
             reranker: String::new(),
             keyword: false,
@@ -291,7 +292,7 @@ mod tests {
             offset: 0,
             limit: 30,
             similarity_min: 0.2,
-            vector_weight: 0.3,
+            vector_weight: 0.5,
             candidates_max: 1_024,
             reranker: String::new(),
             keyword: false,

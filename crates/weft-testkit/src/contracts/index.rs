@@ -30,6 +30,7 @@ pub async fn index_keeps_its_contract(index: &dyn Index) {
     conditions::metadata_changes_without_the_chunks(index).await;
     scores::each_part_finds_by_itself(index).await;
     scores::scores_mean_the_same_in_every_dataset(index).await;
+    scores::the_usual_cosine_is_that_of_everything_there(index).await;
     scores::scores_are_exact_after_deletes(index).await;
     scores::words_of_all_parts_and_languages_are_found(index).await;
     scores::counts_are_bounded_and_totals_honest(index).await;
@@ -50,6 +51,8 @@ pub async fn index_keeps_what_was_written<I: Index>(open: impl Fn() -> I) {
     assert_eq!(ids(&text(&index, &dataset, "apple pear").await), ["b"]);
     let size = fine(index.size(&dataset).await);
     assert_eq!((size.documents, size.chunks, size.vectors, size.dimension), (1, 1, 1, 2));
+    let found = ask(&index, &dataset, &query(&dataset, "", &[0.6, 0.8])).await;
+    assert!((found.cosine_mean - 0.8).abs() < 0.005 && found.cosine_count == 1, "{found:?}");
     put(&index, &dataset, "d", &[("c", "green pear", &[0.0, 1.0])]).await;
     put(&index, &dataset, "e", &[("b", "moved pear", &[1.0, 0.0])]).await;
     drop(index);

@@ -84,6 +84,47 @@ pub async fn scores_mean_the_same_in_every_dataset(index: &dyn Index) {
     assert_eq!((&hit(&found, "a").dataset, &hit(&found, "e").dataset), (&left.id, &right.id));
 }
 
+/// What an unrelated chunk usually has follows from the question and the chosen datasets, and from nothing that was
+/// found or left out.
+pub async fn the_usual_cosine_is_that_of_everything_there(index: &dyn Index) {
+    let (left, right) = (dataset(), dataset());
+    let right = DatasetKey::new(&left.tenant, right.id);
+    let usual = |answer: &IndexAnswer, mean: f32, count: usize| {
+        let is_so = (answer.cosine_mean - mean).abs() < ROUNDING && answer.cosine_count == count;
+        assert!(is_so, "{mean} {count} {answer:?}");
+    };
+    put(
+        index,
+        &left,
+        "d",
+        &[("a", "apple", &[1.0, 0.0][..]), ("b", "apple", &[0.0, 1.0]), ("c", "pear", &[])],
+    )
+    .await;
+    put(index, &left, "e", &[("e", "plum", &[-1.0, 0.0][..]), ("f", "plum", &[0.8, 0.6])]).await;
+    put(index, &right, "g", &[("g", "plum", &[1.0, 0.0][..]), ("h", "plum", &[1.0, 0.0])]).await;
+    let asked = query(&left, "apple", &[1.0, 0.0]);
+    usual(&ask(index, &left, &asked).await, 0.2, 4);
+    usual(&ask(index, &left, &query(&left, "", &[0.0, 5.0])).await, 0.4, 4);
+    usual(&text(index, &left, "apple").await, 0.0, 0);
+    let narrow = IndexQuery { documents: Some(vec![DocumentId::new("e")]), count_max: 1, ..asked.clone() };
+    usual(&ask(index, &left, &narrow).await, 0.2, 4);
+    let both = IndexQuery { datasets: vec![right.id.clone(), left.id.clone()], ..asked.clone() };
+    usual(&ask(index, &left, &both).await, 2.8 / 6.0, 6);
+    usual(&ask(index, &left, &IndexQuery { datasets: vec!["absent".into()], ..asked.clone() }).await, 0.0, 0);
+    // What is gone or was replaced counts no more, what was added does.
+    fine(index.write(&left, vec![IndexChange::RemoveChunks(vec![ChunkId::new("a")])]).await);
+    usual(&ask(index, &left, &asked).await, -0.2 / 3.0, 3);
+    put(index, &left, "e", &[("e", "plum", &[1.0, 0.0][..]), ("new", "plum", &[0.6, 0.8])]).await;
+    usual(&ask(index, &left, &asked).await, 2.4 / 4.0, 4);
+    // As many numbers as another model has.
+    let (clear, other) =
+        (IndexChange::RemoveDocument(DocumentId::new("d")), IndexChange::Clear(DocumentId::new("e")));
+    fine(index.write(&left, vec![clear, other]).await);
+    usual(&ask(index, &left, &asked).await, 0.0, 0);
+    put(index, &left, "e", &[("e", "plum", &[0.6, 0.8, 0.0][..])]).await;
+    usual(&ask(index, &left, &query(&left, "plum", &[1.0, 0.0, 0.0])).await, 0.6, 1);
+}
+
 /// What is gone counts in no statistics.
 pub async fn scores_are_exact_after_deletes(index: &dyn Index) {
     let (fresh, worn) = (dataset(), dataset());
