@@ -85,10 +85,13 @@ pub enum Command {
     Eval(EvalArgs),
     /// Look at what runs ask of people, and answer
     Tasks(TasksArgs),
-    /// Look at the servers of tools and accept what they offer
+    /// Offer agents to an MCP client over standard input and output, or look at the servers of others
+    #[command(args_conflicts_with_subcommands = true)]
     Mcp {
+        #[command(flatten)]
+        serving: McpServeArgs,
         #[command(subcommand)]
-        command: McpCommand,
+        command: Option<McpCommand>,
     },
     /// Show the tools of plugins
     Plugins(PluginsArgs),
@@ -286,6 +289,14 @@ pub enum McpCommand {
     List(McpListArgs),
     /// Accept the definitions of a server's tools as they are now
     Accept(McpAcceptArgs),
+}
+
+/// Flags of `weft mcp` alone.
+#[derive(Debug, Args)]
+pub struct McpServeArgs {
+    /// Store and publish this canvas before; repeatable
+    #[arg(long = "agent", value_name = "ID=FILE")]
+    pub agents: Vec<std::ffi::OsString>,
 }
 
 /// Flags of `weft mcp list`.

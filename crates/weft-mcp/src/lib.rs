@@ -22,6 +22,7 @@ mod oauth;
 mod result;
 mod server;
 mod servers;
+pub mod serving;
 mod streamable;
 mod tool;
 mod wire;

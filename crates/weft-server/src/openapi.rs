@@ -4,6 +4,7 @@
 pub mod agents;
 pub mod chats;
 pub mod datasets;
+pub mod mcp;
 pub mod memories;
 pub mod page;
 pub mod runs;
