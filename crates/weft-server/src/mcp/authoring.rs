@@ -225,7 +225,7 @@ fn no_canvas(id: &str) -> String {
 /// What a node did.
 fn step(record: &Record) -> Option<Json> {
     let Record::NodeFinished { who, outputs, error, elapsed, .. } = record else { return None };
-    let shown = outputs.iter().map(|(key, value)| {
+    let shown = outputs.0.iter().map(|(key, value)| {
         let text = weft_core::value::to_text(&value.snapshot());
         let cut: String = text.chars().take(OUTPUT_CHARS_MAX).collect();
         (key.to_string(), Json::from(if cut.len() < text.len() { format!("{cut}…") } else { cut }))

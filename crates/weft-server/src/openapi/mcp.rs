@@ -10,8 +10,8 @@ pub static POST: Operation = Operation::new(
 .body(&[
     text("jsonrpc", "`2.0`"),
     text("method", "what is asked for; absent in answers to questions of the server").optional(),
-    member("id", &Type::Any, "what the answer is to be named; absent for what wants none").optional(),
-    member("params", &Type::Any, "its parameters").optional(),
+    member("id", Type::Any, "what the answer is to be named; absent for what wants none").optional(),
+    member("params", Type::Any, "its parameters").optional(),
 ])
 .answer(Answer::EventsOrWhole(Type::Any));
 /// `DELETE /mcp`.

@@ -243,7 +243,7 @@ async fn two_clients_at_once_hear_their_own_answers_piece_by_piece() {
     let pieces = |pieces: [&'static str; 3], question: &str| {
         let [a, b, c] = pieces;
         let reply = Reply::pieces([a]).then(Step::Wait(30)).then(Step::Text(b.into()));
-        reply.then(Step::Wait(30)).then(Step::Text(c.into())).when_asked(question)
+        reply.then(Step::Wait(30)).then(Step::Text(c.into())).when_user(question)
     };
     let script = Script::new().reply(pieces(["one ", "two ", "three"], "numbers")).reply(pieces(
         ["red ", "green ", "blue"],
@@ -361,7 +361,7 @@ async fn a_long_run_is_a_task_with_a_result_and_can_be_stopped() {
 
 #[tokio::test]
 async fn a_task_that_waits_for_a_person_goes_on_with_the_run_that_goes_on() {
-    let slow = Reply::text("x").delayed(4_000);
+    let slow = Reply::text("x").delay_ms(4_000);
     let canvas = json!({"components": {
         "begin": component("Begin", &json!({}), &["LLM:L"]),
         "LLM:L": component("LLM", &json!({"llm_id": "m", "cite": false}), &["UserFillUp:F"]),
