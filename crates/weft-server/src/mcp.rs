@@ -97,7 +97,9 @@ impl Service for Offering {
             None => 0,
             Some(last) => match all.iter().position(|one| one["name"] == last) {
                 Some(place) => place + 1,
-                None => return Err(RpcError::params("`cursor` is none that was given out, or its tool has gone")),
+                None => {
+                    return Err(RpcError::params("`cursor` is none that was given out, or its tool has gone"));
+                }
             },
         };
         let more = all.len() > from + PAGE;

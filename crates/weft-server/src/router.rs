@@ -25,9 +25,8 @@ use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, datasets, documents, graph, health, mcp, memories, metadata,
-    models,
-    openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech, spending,
-    tasks, templates, tokens, traces, uploads, versions,
+    models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech,
+    spending, tasks, templates, tokens, traces, uploads, versions,
 };
 use crate::state::ServerState;
 

@@ -118,8 +118,10 @@ fn two_clients_share_a_folder_and_one_that_goes_away_stops_its_process() {
     assert_eq!(told["result"]["content"][0]["text"], "Hello Bo in Rome, you said: q", "{told}");
     let told = first.ask(&calling(3, "hello", &asked));
     let run = told["result"]["structuredContent"]["run_id"].clone();
-    assert_eq!(second.ask(&calling(4, "get_run", &json!({"run_id": run})))["result"]["structuredContent"]["status"],
-        "succeeded");
+    assert_eq!(
+        second.ask(&calling(4, "get_run", &json!({"run_id": run})))["result"]["structuredContent"]["status"],
+        "succeeded"
+    );
     first.0.end().with(0);
     second.0.end().with(0);
 }

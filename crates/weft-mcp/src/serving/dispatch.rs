@@ -82,9 +82,7 @@ async fn method(
     match request.method.as_str() {
         "tools/list" => list("tools", service.tools(cursor()).await?),
         "tools/call" => call(service, Verb::Tool, (request, context)).await.map(Some),
-        "resources/list" if has(Feature::Resources) => {
-            list("resources", service.resources(cursor()).await?)
-        }
+        "resources/list" if has(Feature::Resources) => list("resources", service.resources(cursor()).await?),
         "resources/templates/list" if has(Feature::Resources) => {
             list("resourceTemplates", service.resource_templates(cursor()).await?)
         }
@@ -142,7 +140,8 @@ async fn conversing(
         "ping" => {}
         "logging/setLevel" if has(Feature::Logging) => {
             let level = required(&request.params, "level")?;
-            let level = Level::parse(level).ok_or_else(|| RpcError::params("`level` is none that there is"))?;
+            let level =
+                Level::parse(level).ok_or_else(|| RpcError::params("`level` is none that there is"))?;
             if let Some(session) = &context.session {
                 session.set_level(level);
             }
@@ -183,7 +182,9 @@ impl Verb {
                 let uri = call.name.clone();
                 let found = service.read(call).await?;
                 let code = if revision.is_stateless() { code::INVALID_PARAMS } else { code::NO_RESOURCE };
-                found.ok_or_else(|| RpcError::new(code, "there is no such resource").with_data(json!({"uri": uri})))
+                found.ok_or_else(|| {
+                    RpcError::new(code, "there is no such resource").with_data(json!({"uri": uri}))
+                })
             }
         }
     }

@@ -93,7 +93,11 @@ pub(super) fn listed(key: &str, listing: Listing, revision: Revision) -> Map<Str
 }
 
 /// A result as it goes out.
-pub(super) fn complete(mut result: Map<String, Json>, about: &About, revision: Revision) -> Map<String, Json> {
+pub(super) fn complete(
+    mut result: Map<String, Json>,
+    about: &About,
+    revision: Revision,
+) -> Map<String, Json> {
     if !revision.is_stateless() {
         return result;
     }
@@ -123,10 +127,7 @@ mod tests {
         };
         check(Revision::V2025_06_18, json!({"tools": {}, "resources": {"subscribe": true}}));
         let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
-        check(
-            Revision::V2025_11_25,
-            json!({"tools": {}, "resources": {"subscribe": true}, "tasks": tasks}),
-        );
+        check(Revision::V2025_11_25, json!({"tools": {}, "resources": {"subscribe": true}, "tasks": tasks}));
         check(Revision::V2026_07_28, json!({"tools": {}, "resources": {}, "extensions": {TASKS: {}}}));
     }
 

@@ -96,7 +96,8 @@ pub(super) fn alone(request: &Request) -> Result<Alone, RpcError> {
     let revision = Revision::parse(version).filter(|revision| revision.is_stateless());
     let revision = revision.ok_or_else(|| {
         let shown: String = version.chars().take(100).collect();
-        let error = RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not spoken here");
+        let error =
+            RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not spoken here");
         error.with_data(json!({"supported": supported(), "requested": shown}))
     })?;
     let level = meta.get(META_LEVEL).and_then(Json::as_str).and_then(Level::parse);
@@ -145,7 +146,8 @@ mod tests {
     #[test]
     fn a_request_that_stands_alone_says_who_speaks_what() {
         let read = |meta: Json| alone(&request("ping", json!({"_meta": meta}))).map_err(|error| error.code);
-        let whole = read(json!({META_VERSION: "2026-07-28", META_CLIENT: {"sampling": {}}, META_LEVEL: "error"}));
+        let whole =
+            read(json!({META_VERSION: "2026-07-28", META_CLIENT: {"sampling": {}}, META_LEVEL: "error"}));
         let whole = whole.unwrap();
         assert!(whole.client.can("sampling") && whole.level == Some(Level::Error));
         assert_eq!(read(json!({META_VERSION: "2026-07-28"})), Err(code::INVALID_PARAMS));

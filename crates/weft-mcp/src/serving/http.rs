@@ -95,7 +95,8 @@ impl Host {
             // It tells of nothing that is kept here.
             Message::Notification { .. } if newest => Reply::empty(StatusCode::ACCEPTED),
             _ if said.is_some_and(|name| Revision::parse(name).is_none()) => {
-                let error = RpcError::new(code::INVALID_REQUEST, "this revision of the protocol is not spoken here");
+                let error =
+                    RpcError::new(code::INVALID_REQUEST, "this revision of the protocol is not spoken here");
                 Reply::refused(StatusCode::BAD_REQUEST, &id_of(&message), error)
             }
             Message::Request(request) if request.method == "initialize" => {
@@ -130,7 +131,8 @@ impl Host {
             Some(id) => match self.sessions.find(owner, id) {
                 Some(session) => session,
                 None => {
-                    let error = RpcError::new(code::INVALID_REQUEST, "there is no such conversation: begin anew");
+                    let error =
+                        RpcError::new(code::INVALID_REQUEST, "there is no such conversation: begin anew");
                     return Reply::refused(StatusCode::NOT_FOUND, &id_of(&message), error);
                 }
             },
@@ -220,7 +222,8 @@ fn status(reply: &Reply) -> Option<StatusCode> {
 
 /// JSON when the answer comes soon and alone, or the client wants nothing else; otherwise events.
 async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
-    let events = headers::text(headers, header::ACCEPT.as_str()).is_some_and(|all| all.contains("text/event-stream"));
+    let events =
+        headers::text(headers, header::ACCEPT.as_str()).is_some_and(|all| all.contains("text/event-stream"));
     if !events {
         loop {
             match exchange.next().await {

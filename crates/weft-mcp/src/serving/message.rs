@@ -60,7 +60,8 @@ impl RpcError {
 
     /// The client lacks a capability; `needed` is what it would have to declare.
     pub fn capability(needed: &Json) -> Self {
-        let error = Self::new(code::MISSING_CAPABILITY, "the client has not declared a capability that this needs");
+        let error =
+            Self::new(code::MISSING_CAPABILITY, "the client has not declared a capability that this needs");
         error.with_data(json!({"requiredCapabilities": needed}))
     }
 
@@ -91,7 +92,10 @@ impl From<weft_core::Error> for RpcError {
             // The reader gets a number, the log has the reason under it.
             let id = weft_core::id::generate();
             tracing::error!(error.id = id, reason = error.detail(), "an MCP request failed");
-            return Self::new(code, format!("something went wrong inside Weft; its log has the reason under {id}"));
+            return Self::new(
+                code,
+                format!("something went wrong inside Weft; its log has the reason under {id}"),
+            );
         }
         Self::new(code, error.full())
     }

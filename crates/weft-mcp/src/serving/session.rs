@@ -44,7 +44,8 @@ impl UnderWay {
     pub(super) fn begin(self: &Arc<Self>, id: &Json) -> Result<Working, RpcError> {
         let (id, mut all) = (id.to_string(), held(&self.0));
         if all.len() >= UNDER_WAY_MAX {
-            let message = format!("{UNDER_WAY_MAX} requests are being worked on, as many as may be: wait for answers");
+            let message =
+                format!("{UNDER_WAY_MAX} requests are being worked on, as many as may be: wait for answers");
             return Err(RpcError::new(code::BUSY, message));
         }
         if all.contains_key(&id) {
@@ -160,7 +161,8 @@ impl Question<'_> {
         outcome.map_err(|error| {
             let why = error.get("message").and_then(Json::as_str).unwrap_or("it does not say why");
             let why: String = why.chars().take(1_000).collect();
-            RpcError::new(code::BUSY, format!("the client cannot answer: {why}")).with_data(json!({"error": error}))
+            RpcError::new(code::BUSY, format!("the client cannot answer: {why}"))
+                .with_data(json!({"error": error}))
         })
     }
 }

@@ -128,8 +128,12 @@ impl Talk {
         }
         let map: Map<String, Json> = match serde_json::from_slice(line) {
             Ok(Json::Object(map)) => map,
-            Ok(_) => return refused(&Json::Null, RpcError::new(code::INVALID_REQUEST, "a message is an object")),
-            Err(error) => return refused(&Json::Null, RpcError::new(code::PARSE, format!("no JSON: {error}"))),
+            Ok(_) => {
+                return refused(&Json::Null, RpcError::new(code::INVALID_REQUEST, "a message is an object"));
+            }
+            Err(error) => {
+                return refused(&Json::Null, RpcError::new(code::PARSE, format!("no JSON: {error}")));
+            }
         };
         let request = match Message::read(map) {
             Err((id, error)) => return refused(&id, error),

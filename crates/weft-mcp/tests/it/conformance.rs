@@ -64,7 +64,9 @@ async fn the_suite_finds_nothing_wrong_with_the_client() {
         ourselves.display()
     );
     for scenario in ["initialize", "tools_call", "sse-retry"] {
-        let Some(said) = told(&["client", "--command", &client, "--scenario", scenario]).await else { return };
+        let Some(said) = told(&["client", "--command", &client, "--scenario", scenario]).await else {
+            return;
+        };
         assert!(said.contains("0 failed"), "{scenario}: {said}");
     }
 }
@@ -104,7 +106,9 @@ async fn the_suite_finds_nothing_wrong_with_tasks() {
         "tasks-mrtr-composition",
     ];
     for scenario in scenarios {
-        let Some(said) = told(&["server", "--url", &server.url, "--scenario", scenario]).await else { return };
+        let Some(said) = told(&["server", "--url", &server.url, "--scenario", scenario]).await else {
+            return;
+        };
         println!("{said}");
         assert!(said.contains("0 failed"), "{scenario}: {said}");
     }

@@ -21,8 +21,8 @@ use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use weft_mcp::serving::{
-    About, Call, Feature, Host, Listing, Names, Outcome, Posted, Reply, ReplyBody, RpcError, Service, TaskView,
-    check_origin, code,
+    About, Call, Feature, Host, Listing, Names, Outcome, Posted, Reply, ReplyBody, RpcError, Service,
+    TaskView, check_origin, code,
 };
 
 use tasks::Tasks;
@@ -65,7 +65,8 @@ impl Service for Fixture {
     }
 
     async fn resource_templates(&self, _: Option<&str>) -> Result<Listing, RpcError> {
-        let template = json!({"uriTemplate": "test://template/{id}/data", "name": "template", "description": "By id."});
+        let template =
+            json!({"uriTemplate": "test://template/{id}/data", "name": "template", "description": "By id."});
         Ok(vec![template].into())
     }
 

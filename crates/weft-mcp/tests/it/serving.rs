@@ -27,7 +27,8 @@ struct Place {
 impl Place {
     async fn post(&self, owner: &str, headers: &[(&str, &str)], message: Json) -> Reply {
         let Json::Object(message) = message else { panic!("{message}") };
-        let pair = |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        let pair =
+            |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         let headers: HeaderMap = headers.iter().map(pair).collect();
         self.host.post(self.fixture.clone(), Posted { owner, headers: &headers, message }).await
     }
@@ -83,7 +84,8 @@ impl Told {
 
     async fn next(&mut self) -> Option<Json> {
         loop {
-            let bytes = tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.expect("something")?;
+            let bytes =
+                tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.expect("something")?;
             let text = String::from_utf8(bytes.to_vec()).unwrap();
             if let Some(data) = text.strip_prefix("event: message\ndata: ") {
                 return Some(serde_json::from_str(data.trim_end()).unwrap());
@@ -100,7 +102,8 @@ async fn an_answer_that_comes_alone_is_json_and_one_that_is_told_of_before_is_a_
     let simple = place.post("a", &[EVENTS, session], calling(1, "test_simple_text", json!({}))).await;
     assert!(json_of(simple)["result"]["content"][0]["text"].as_str().unwrap().starts_with("This is"));
     let meta = json!({"progressToken": "p"});
-    let reply = place.post("a", &[EVENTS, session], calling(2, "test_tool_with_progress", meta.clone())).await;
+    let reply =
+        place.post("a", &[EVENTS, session], calling(2, "test_tool_with_progress", meta.clone())).await;
     let mut told = Told::of(reply);
     for progress in [0.0, 50.0, 100.0] {
         let params = &told.next().await.unwrap()["params"];
@@ -118,10 +121,12 @@ async fn a_client_of_an_older_revision_is_asked_on_the_stream() {
     let place = Place::default();
     let id = place.begin("a", json!({"elicitation": {}})).await;
     let session = ("mcp-session-id", id.as_str());
-    let mut told = Told::of(place.post("a", &[EVENTS, session], calling(1, "test_wait_for_answer", json!({}))).await);
+    let mut told =
+        Told::of(place.post("a", &[EVENTS, session], calling(1, "test_wait_for_answer", json!({}))).await);
     let asked = told.next().await.unwrap();
     assert_eq!(asked["method"], "elicitation/create");
-    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"go": true}}});
+    let answer =
+        json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"go": true}}});
     // Nobody else answers for it.
     let other = place.begin("b", json!({})).await;
     let forged = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
@@ -144,7 +149,8 @@ async fn a_request_that_is_taken_back_has_no_answer() {
     let waiting = calling(7, "test_wait", json!({"progressToken": 1}));
     let mut told = Told::of(place.post("a", &[EVENTS, session], waiting).await);
     assert!(told.next().await.is_some());
-    let taken_back = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    let taken_back =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     place.post("a", &[session], taken_back).await;
     assert_eq!(told.next().await, None);
 }
@@ -158,7 +164,10 @@ async fn a_conversation_is_nobody_elses_and_has_an_end() {
         place.post(owner, &[("mcp-session-id", session)], list(1)).await.status
     };
     assert_eq!((status("a", &mine).await, status("b", &other).await), (StatusCode::OK, StatusCode::OK));
-    assert_eq!((status("b", &mine).await, status("a", "made-up").await), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
+    assert_eq!(
+        (status("b", &mine).await, status("a", "made-up").await),
+        (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND)
+    );
     let headers = HeaderMap::from_iter([(HeaderName::from_static("mcp-session-id"), mine.parse().unwrap())]);
     assert_eq!(place.host.delete("b", &headers).status, StatusCode::NOT_FOUND);
     assert_eq!(place.host.delete("a", &headers).status, StatusCode::NO_CONTENT);
@@ -185,7 +194,8 @@ async fn tasks_of_2025_11_25_are_asked_for_and_waited_for() {
     assert_eq!(listed["result"]["tasks"][0]["taskId"], task);
     let mut told = Told::of(place.post("a", &headers, request(4, "tasks/result", of_task.clone())).await);
     let question = told.next().await.unwrap();
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}});
+    let answer =
+        json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}});
     place.post("a", &headers, answer).await;
     let result = told.next().await.unwrap();
     assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/related-task"], of_task);
@@ -239,18 +249,28 @@ async fn lines_are_answered_side_by_side_in_every_revision() {
     client.say("no json").await;
     assert_eq!(client.next().await["error"]["code"], -32_700);
     client.say("").await;
-    client.send(request(1, "initialize", json!({"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}}))).await;
+    client
+        .send(request(
+            1,
+            "initialize",
+            json!({"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}}),
+        ))
+        .await;
     assert_eq!(client.next().await["result"]["protocolVersion"], "2025-06-18");
     // A slow one keeps nobody waiting, and can be taken back.
     client.send(calling(2, "test_wait", json!({"progressToken": 1}))).await;
     assert_eq!(client.next().await["method"], "notifications/progress");
     client.send(request(3, "ping", json!({}))).await;
     assert_eq!(client.next().await, json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
-    client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})).await;
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}))
+        .await;
     // A question and its answer.
     client.send(calling(4, "test_wait_for_answer", json!({}))).await;
     let asked = client.next().await;
-    client.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}})).await;
+    client
+        .send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}}))
+        .await;
     assert_eq!(client.next().await["id"], 4);
     // A request that stands alone, on the same lines.
     client.send(request(5, "server/discover", json!({"_meta": newest(json!({}))}))).await;

@@ -33,8 +33,13 @@ impl Offering {
         let mut published: Vec<(StoredCanvas, Arc<str>)> = Vec::new();
         let mut offset = 0;
         while published.len() < AGENTS_MAX {
-            let filter =
-                CanvasFilter { pipelines: Some(false), offset, limit: PAGE, ascending: true, ..CanvasFilter::default() };
+            let filter = CanvasFilter {
+                pipelines: Some(false),
+                offset,
+                limit: PAGE,
+                ascending: true,
+                ..CanvasFilter::default()
+            };
             let (page, _) = self.app().canvases.list(self.tenant(), &filter).await?;
             let (read, full) = (page.len() as u64, page.len() as u64 == PAGE);
             published.extend(page.into_iter().filter_map(|canvas| {
@@ -47,7 +52,9 @@ impl Offering {
             }
         }
         // The oldest keep their names.
-        published.sort_by(|(a, _), (b, _)| (a.created_ms, a.key.id.as_str()).cmp(&(b.created_ms, b.key.id.as_str())));
+        published.sort_by(|(a, _), (b, _)| {
+            (a.created_ms, a.key.id.as_str()).cmp(&(b.created_ms, b.key.id.as_str()))
+        });
         published.truncate(AGENTS_MAX);
         let titles = published.iter().map(|(canvas, _)| (canvas.head.title.as_str(), canvas.key.id.as_str()));
         let named = names::assign(titles, tool::is_taken);

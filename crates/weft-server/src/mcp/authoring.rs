@@ -33,7 +33,8 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         description: "Describes a component type: its parameters as a JSON Schema, its outputs, and how agents call it.",
         changes: Changes::Nothing,
         arguments: || {
-            let name = json!({"type": "string", "description": "A name of `list_components`, such as Agent."});
+            let name =
+                json!({"type": "string", "description": "A name of `list_components`, such as Agent."});
             arguments(&json!({"name": name}), &["name"])
         },
         run: |_, call| done(async { component(call) }),
@@ -153,9 +154,9 @@ impl Offering {
                 data["version"] = json!(stored.version);
                 Ok(results::data(data))
             }
-            Err(error) if error.kind == ErrorKind::Conflict => {
-                Ok(results::failed("another canvas has this title: choose another one, or give the `id` of that canvas"))
-            }
+            Err(error) if error.kind == ErrorKind::Conflict => Ok(results::failed(
+                "another canvas has this title: choose another one, or give the `id` of that canvas",
+            )),
             Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
             Err(error) => Err(error.into()),
         }
@@ -212,7 +213,8 @@ impl Offering {
             data["error"] = error.into();
         }
         if !open.is_empty() {
-            data["waits_for"] = open.iter().map(|task| json!({"id": task.key.id, "fields": task.form.fields})).collect();
+            data["waits_for"] =
+                open.iter().map(|task| json!({"id": task.key.id, "fields": task.form.fields})).collect();
         }
         Ok(results::data(data))
     }

@@ -53,12 +53,8 @@ fn paging(max: u64) -> Json {
 
 fn retrieval() -> Json {
     let texts = |what: &str| json!({"type": "array", "items": {"type": "string"}, "description": what});
-    let share = |what: &str, default: f64| {
-        json!({"type": "number", "minimum": 0, "maximum": 1, "default": default, "description": what})
-    };
-    let whole = |what: &str, default: u64, max: u64| {
-        json!({"type": "integer", "minimum": 1, "maximum": max, "default": default, "description": what})
-    };
+    let share = |what: &str, default: f64| json!({"type": "number", "minimum": 0, "maximum": 1, "default": default, "description": what});
+    let whole = |what: &str, default: u64, max: u64| json!({"type": "integer", "minimum": 1, "maximum": max, "default": default, "description": what});
     let properties = json!({
         "question": {"type": "string", "description": "What to look for."},
         "dataset_ids": texts("The datasets to search; without any, all."),
@@ -78,7 +74,8 @@ fn retrieval() -> Json {
 impl Offering {
     async fn list_chats(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
-        let (page, size) = (arguments.count("page", (1, u64::MAX))?, arguments.count("page_size", (30, 100))?);
+        let (page, size) =
+            (arguments.count("page", (1, u64::MAX))?, arguments.count("page_size", (30, 100))?);
         let filter = ChatFilter {
             order: ChatOrder::Created,
             offset: (page - 1).saturating_mul(size),
@@ -91,7 +88,8 @@ impl Offering {
 
     async fn list_datasets(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
-        let (page, size) = (arguments.count("page", (1, u64::MAX))?, arguments.count("page_size", (100, 1_000))?);
+        let (page, size) =
+            (arguments.count("page", (1, u64::MAX))?, arguments.count("page_size", (100, 1_000))?);
         let filter = DatasetFilter {
             counting: Counting::Without,
             offset: (page - 1).saturating_mul(size),
@@ -99,9 +97,7 @@ impl Offering {
             ..DatasetFilter::default()
         };
         let (datasets, _) = self.app().datasets.datasets(self.tenant(), &filter).await?;
-        let line = |one: &weft_core::seam::dataset_store::Dataset| {
-            json!({"id": one.key.id, "name": one.name, "description": one.description})
-        };
+        let line = |one: &weft_core::seam::dataset_store::Dataset| json!({"id": one.key.id, "name": one.name, "description": one.description});
         Ok(lines(datasets.iter().map(line)))
     }
 

@@ -101,8 +101,7 @@ impl Offering {
 
     /// What a session has waited for, and waits for.
     pub(super) async fn tasks_of(&self, session: &SessionId) -> Result<Vec<Task>, RpcError> {
-        let filter =
-            TaskFilter { session: Some(session.clone()), limit: TASKS_MAX, ..TaskFilter::default() };
+        let filter = TaskFilter { session: Some(session.clone()), limit: TASKS_MAX, ..TaskFilter::default() };
         Ok(self.app().tasks.list(self.tenant(), &filter).await?.0)
     }
 }

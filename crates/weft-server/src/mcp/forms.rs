@@ -59,7 +59,8 @@ fn simple(field: &Json) -> Json {
     };
     let options = field.get("options").and_then(Json::as_array).filter(|list| !list.is_empty());
     if let Some(options) = options.filter(|_| property["type"] == "string") {
-        property["enum"] = options.iter().map(|option| Json::from(weft_core::value::to_text(option))).collect();
+        property["enum"] =
+            options.iter().map(|option| Json::from(weft_core::value::to_text(option))).collect();
     }
     property
 }
@@ -186,7 +187,8 @@ mod tests {
         assert_eq!(inputs, Some(TaskAnswer::Inputs(json!({"go": true}).as_object().unwrap().clone())));
         assert_eq!(answer(&form, &json!({"action": "decline"})), None);
         assert_eq!(answer(&form, &json!({"ignored": true})), None);
-        let call = task(TaskKind::ToolApproval, &json!({"c": {"name": "Allow?", "arguments": {"path": "a"}}}));
+        let call =
+            task(TaskKind::ToolApproval, &json!({"c": {"name": "Allow?", "arguments": {"path": "a"}}}));
         assert_eq!(question(&call)["params"]["message"], "Allow? {\"path\":\"a\"}");
         assert_eq!(answer(&call, &json!({"action": "cancel"})), Some(TaskAnswer::Decision("deny".into())));
         let decided = answer(&call, &said(json!({"decision": "approve"})));

@@ -19,7 +19,9 @@ pub(super) fn assign<'a>(
         let plain = slug(title);
         let (short, whole) = (with(&plain, id, ID_CHARS), with(&plain, id, usize::MAX));
         let mut names = [plain, short, whole].into_iter().filter(|name| !name.is_empty());
-        names.find(|name| free(name)).unwrap_or_else(|| format!("agent_{id}").chars().take(CHARS_MAX).collect())
+        names
+            .find(|name| free(name))
+            .unwrap_or_else(|| format!("agent_{id}").chars().take(CHARS_MAX).collect())
     };
     agents.map(name).collect()
 }
@@ -43,7 +45,8 @@ fn slug(title: &str) -> String {
 /// A name with the beginning of an id.
 fn with(plain: &str, id: &str, id_chars: usize) -> String {
     let plain = if plain.is_empty() { "agent" } else { plain };
-    let id: String = id.chars().filter(char::is_ascii_alphanumeric).take(id_chars.min(CHARS_MAX - 6)).collect();
+    let id: String =
+        id.chars().filter(char::is_ascii_alphanumeric).take(id_chars.min(CHARS_MAX - 6)).collect();
     let room = CHARS_MAX.saturating_sub(id.len() + 1);
     let plain: String = plain.chars().take(room).collect();
     format!("{plain}_{id}")
@@ -68,8 +71,13 @@ mod tests {
         let names = assign(agents.into_iter(), |name| name == "put_canvas");
         assert_eq!(
             names[..5],
-            ["stock_research_v2", "stock_research_v2_ffffffff", "agent_01234567", "put_canvas_99999999",
-                "put_canvas_88888888"]
+            [
+                "stock_research_v2",
+                "stock_research_v2_ffffffff",
+                "agent_01234567",
+                "put_canvas_99999999",
+                "put_canvas_88888888"
+            ]
         );
         assert!(names.iter().all(|name| name.len() <= CHARS_MAX));
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
@@ -79,7 +87,8 @@ mod tests {
 
     #[test]
     fn the_same_beginning_of_an_id_is_no_conflict() {
-        let names = assign([("a", "12345678x"), ("a", "12345678y"), ("a", "12345678z")].into_iter(), |_| false);
+        let names =
+            assign([("a", "12345678x"), ("a", "12345678y"), ("a", "12345678z")].into_iter(), |_| false);
         assert_eq!(names, ["a", "a_12345678", "a_12345678z"]);
     }
 }

@@ -53,7 +53,11 @@ pub(super) fn schema() -> Json {
 }
 
 /// What came of a run.
-pub(super) fn of_run((run, session): (&RunId, &SessionId), answer: &Answer, open: &[Task]) -> Map<String, Json> {
+pub(super) fn of_run(
+    (run, session): (&RunId, &SessionId),
+    answer: &Answer,
+    open: &[Task],
+) -> Map<String, Json> {
     let ending = answer.end.as_ref().map(|end| end.ending);
     let text = answer.text();
     let mut data = json!({
@@ -65,7 +69,8 @@ pub(super) fn of_run((run, session): (&RunId, &SessionId), answer: &Answer, open
     }
     match ending {
         Some(Ending::Failed | Ending::Cancelled) | None => {
-            let stopped = if ending == Some(Ending::Cancelled) { "the run was cancelled" } else { "the run failed" };
+            let stopped =
+                if ending == Some(Ending::Cancelled) { "the run was cancelled" } else { "the run failed" };
             let reason = answer.end.as_ref().and_then(|end| end.error.as_deref()).unwrap_or(stopped);
             data["error"] = reason.into();
             let mut result = failed(reason);

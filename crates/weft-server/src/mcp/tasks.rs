@@ -70,7 +70,9 @@ impl Offering {
             None => (TaskState::Working, "the run is under way"),
             Some(Ending::Cancelled) => (TaskState::Cancelled, "the run was cancelled"),
             // Another question was asked in its session.
-            Some(Ending::Waiting) if open.is_empty() => (TaskState::Cancelled, "the session went on without it"),
+            Some(Ending::Waiting) if open.is_empty() => {
+                (TaskState::Cancelled, "the session went on without it")
+            }
             Some(Ending::Waiting) => {
                 let requests = open.iter().map(|task| (task.key.id.to_string(), forms::question(task)));
                 let questions = Questions { requests: requests.collect(), state: None };
@@ -96,7 +98,11 @@ impl Offering {
     }
 
     /// Answers what a task asks; the run that goes on begins before this returns.
-    pub(super) async fn answer_questions(&self, id: &str, answers: Map<String, Json>) -> Result<(), RpcError> {
+    pub(super) async fn answer_questions(
+        &self,
+        id: &str,
+        answers: Map<String, Json>,
+    ) -> Result<(), RpcError> {
         let standing = self.standing(self.run(id).await?).await?;
         let given: Vec<_> = standing
             .open
@@ -150,7 +156,9 @@ impl Offering {
 fn last_of<'a>(first: &'a StoredRun, runs: &'a [StoredRun], tasks: &[Task]) -> &'a StoredRun {
     let goes_on = |run: &StoredRun| {
         let ended = |task: &&Task| matches!(task.status, TaskStatus::Answered | TaskStatus::TimedOut);
-        tasks.iter().filter(ended).any(|task| task.ended_by.as_ref() == Some(&run.key.id))
+        // What it has ended is stored with its own end.
+        run.ending.is_none()
+            || tasks.iter().filter(ended).any(|task| task.ended_by.as_ref() == Some(&run.key.id))
     };
     let Some(place) = runs.iter().position(|run| run.key == first.key) else { return first };
     let mut now = first;

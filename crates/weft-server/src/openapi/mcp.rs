@@ -15,5 +15,5 @@ pub static POST: Operation = Operation::new(
 ])
 .answer(Answer::EventsOrWhole(Type::Any));
 /// `DELETE /mcp`.
-pub static DELETE: Operation =
-    Operation::new("Ends the conversation that the header Mcp-Session-Id names.").answer(Answer::Whole(Type::Any));
+pub static DELETE: Operation = Operation::new("Ends the conversation that the header Mcp-Session-Id names.")
+    .answer(Answer::Whole(Type::Any));

@@ -245,14 +245,14 @@ async fn two_clients_at_once_hear_their_own_answers_piece_by_piece() {
         let reply = Reply::pieces([a]).then(Step::Wait(30)).then(Step::Text(b.into()));
         reply.then(Step::Wait(30)).then(Step::Text(c.into())).when_user(question)
     };
-    let script = Script::new().reply(pieces(["one ", "two ", "three"], "numbers")).reply(pieces(
-        ["red ", "green ", "blue"],
-        "colours",
-    ));
+    let script = Script::new()
+        .reply(pieces(["one ", "two ", "three"], "numbers"))
+        .reply(pieces(["red ", "green ", "blue"], "colours"));
     let bench = bench(script).await;
     bench.published("Chat", chat_canvas()).await;
     let ask = async |query: &str, token: &str| {
-        let params = json!({"name": "chat", "arguments": {"query": query}, "_meta": {"progressToken": token}});
+        let params =
+            json!({"name": "chat", "arguments": {"query": query}, "_meta": {"progressToken": token}});
         let request = bench.mcp_request(&bench.token, &message("tools/call", params, &json!({})));
         let response = bench.router.clone().oneshot(request).await.unwrap();
         let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
@@ -411,7 +411,9 @@ fn a_task_survives_the_process_that_began_it() {
         let shown = next.mcp_with("tasks/get", json!({"taskId": id}), &tasks).await;
         assert_eq!(shown["result"]["status"], "working");
         let run = next.app.all_cut_off().await.unwrap().remove(0);
-        let PickedUp::Running(mut handle) = next.app.pick_up(&run).await.unwrap() else { panic!("it goes on") };
+        let PickedUp::Running(mut handle) = next.app.pick_up(&run).await.unwrap() else {
+            panic!("it goes on")
+        };
         while handle.entries.next().await.unwrap().is_some() {}
         let ended = next.task_after(&id, "working").await;
         assert_eq!(ended["result"]["content"][0]["text"], "It is finished.");
@@ -432,8 +434,10 @@ async fn a_canvas_is_built_checked_tried_and_looked_at_and_never_published() {
     let checked = bench.tool("check_canvas", json!({"canvas": broken})).await["structuredContent"].clone();
     assert_eq!(checked["runnable"], false, "{checked}");
     assert!(checked["problems"][0]["pointer"].as_str().unwrap().starts_with("/components/"), "{checked}");
-    assert_eq!(bench.tool("check_canvas", json!({"canvas": echo_canvas()})).await["structuredContent"],
-        json!({"runnable": true, "problems": []}));
+    assert_eq!(
+        bench.tool("check_canvas", json!({"canvas": echo_canvas()})).await["structuredContent"],
+        json!({"runnable": true, "problems": []})
+    );
     let untitled = json!({"name": "put_canvas", "arguments": {"canvas": echo_canvas()}});
     assert_eq!(bench.mcp_with("tools/call", untitled, &json!({})).await["error"]["code"], -32_602);
     let stored = bench.tool("put_canvas", json!({"title": "Echo", "canvas": echo_canvas()})).await;
@@ -441,7 +445,8 @@ async fn a_canvas_is_built_checked_tried_and_looked_at_and_never_published() {
     assert!(!bench.tool_names(&bench.token).await.contains(&"echo".to_owned()));
     let taken = bench.tool("put_canvas", json!({"title": "echo", "canvas": echo_canvas()})).await;
     assert_eq!(taken["isError"], true);
-    let ran = bench.tool("run_canvas", json!({"id": id, "query": "hello"})).await["structuredContent"].clone();
+    let ran =
+        bench.tool("run_canvas", json!({"id": id, "query": "hello"})).await["structuredContent"].clone();
     assert_eq!(ran["answer"], "you said: hello");
     let looked = bench.tool("get_run", json!({"run_id": ran["run_id"]})).await["structuredContent"].clone();
     assert_eq!(looked["status"], "succeeded");
@@ -455,7 +460,10 @@ async fn a_canvas_is_built_checked_tried_and_looked_at_and_never_published() {
     changed["components"]["Message:Echo"]["obj"]["params"]["content"] = json!(["changed"]);
     bench.tool("put_canvas", json!({"id": agent, "canvas": changed})).await;
     assert_eq!(bench.tool("keeper", json!({"query": "a"})).await["content"][0]["text"], "you said: a");
-    assert_eq!(bench.tool("run_canvas", json!({"id": agent, "query": "a"})).await["content"][0]["text"], "changed");
+    assert_eq!(
+        bench.tool("run_canvas", json!({"id": agent, "query": "a"})).await["content"][0]["text"],
+        "changed"
+    );
 }
 
 #[tokio::test]
@@ -470,9 +478,16 @@ async fn datasets_are_listed_and_searched() {
     let found = bench.tool("ragflow_retrieval", json!({"question": "q"})).await;
     let data: Json = serde_json::from_str(found["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!(data["chunks"], json!([]));
-    assert_eq!((&data["pagination"]["page_size"], &data["query_info"]["dataset_count"]), (&json!(10), &json!(1)));
-    let (_, none) = bench.mcp_as(&bench.stranger().await,
-        message("tools/call", json!({"name": "ragflow_list_datasets", "arguments": {}}), &json!({}))).await;
+    assert_eq!(
+        (&data["pagination"]["page_size"], &data["query_info"]["dataset_count"]),
+        (&json!(10), &json!(1))
+    );
+    let (_, none) = bench
+        .mcp_as(
+            &bench.stranger().await,
+            message("tools/call", json!({"name": "ragflow_list_datasets", "arguments": {}}), &json!({})),
+        )
+        .await;
     assert_eq!(none["result"]["content"][0]["text"], "");
     let wrong = json!({"name": "ragflow_retrieval", "arguments": {"question": "q", "page_size": 101}});
     assert_eq!(bench.mcp_with("tools/call", wrong, &json!({})).await["error"]["code"], -32_602);
