@@ -86,13 +86,7 @@ pub enum Command {
     /// Look at what runs ask of people, and answer
     Tasks(TasksArgs),
     /// Offer agents to an MCP client over standard input and output, or look at the servers of others
-    #[command(args_conflicts_with_subcommands = true)]
-    Mcp {
-        #[command(flatten)]
-        serving: McpServeArgs,
-        #[command(subcommand)]
-        command: Option<McpCommand>,
-    },
+    Mcp(McpArgs),
     /// Show the tools of plugins
     Plugins(PluginsArgs),
     /// Let canvases run by themselves at certain times
@@ -289,6 +283,17 @@ pub enum McpCommand {
     List(McpListArgs),
     /// Accept the definitions of a server's tools as they are now
     Accept(McpAcceptArgs),
+}
+
+/// Flags of `weft mcp`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct McpArgs {
+    #[command(flatten)]
+    pub serving: McpServeArgs,
+    /// What to do; without it agents are offered
+    #[command(subcommand)]
+    pub command: Option<McpCommand>,
 }
 
 /// Flags of `weft mcp` alone.

@@ -8,12 +8,13 @@ use tokio_util::sync::CancellationToken;
 use weft_core::CanvasKey;
 use weft_server::{App, Surveyed, ToolServers, Verdict};
 
-use crate::args::{McpAcceptArgs, McpCommand, McpListArgs, McpServeArgs};
+use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local;
 use crate::screen::{Data, Notes, pipes, steers};
 use crate::serve::{agents, stopped, store_all};
+use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
 /// How long runs may go on when the client has gone; then they are handed over.
@@ -26,7 +27,7 @@ const TEXT_CHARS: usize = 100;
 ///
 /// # Errors
 /// When the data folder cannot be used, a canvas has errors, or the client cannot be spoken to.
-pub async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
+async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
     let files = agents(&args.agents)?;
     let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let stopping = CancellationToken::new();
@@ -56,11 +57,18 @@ async fn publish(app: &App, ids: impl Iterator<Item = &str>) -> Outcome<()> {
     Ok(())
 }
 
-/// Lists tools or accepts them.
+/// Offers agents, lists tools or accepts them.
 ///
 /// # Errors
-/// When there is no such server or tool, or a server cannot be asked.
-pub async fn run(command: &McpCommand, setup: &Setup) -> Outcome {
+/// When the settings cannot be read; as [`serve`]; when there is no such server or tool, or a server cannot be asked.
+pub async fn run(args: &McpArgs, (environment, flags): (&Environment, &Flags)) -> Outcome {
+    match &args.command {
+        Some(command) => look(command, &Setup::without_models(environment, flags)?).await,
+        None => serve(&args.serving, &Setup::read(environment, flags).await?).await,
+    }
+}
+
+async fn look(command: &McpCommand, setup: &Setup) -> Outcome {
     let opened = ToolServers::open(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         McpCommand::List(args) => list(args, &opened).await,

@@ -84,7 +84,7 @@ impl Host {
         let Posted { owner, headers, message } = posted;
         let message = match Message::read(message) {
             Ok(message) => message,
-            Err((id, error)) => return Reply::refused(StatusCode::BAD_REQUEST, &id, error),
+            Err(refused) => return Reply::refused(StatusCode::BAD_REQUEST, &refused.id, refused.error),
         };
         let said = headers::text(headers, VERSION);
         let newest = said.and_then(Revision::parse).is_some_and(Revision::is_stateless);

@@ -112,6 +112,14 @@ pub(crate) enum Message {
     Answer { id: Json, outcome: Result<Json, Json> },
 }
 
+/// What is no message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refused {
+    /// What it would have been named; null when that cannot be told.
+    pub(crate) id: Json,
+    pub(crate) error: RpcError,
+}
+
 /// What a client wants an answer to.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Request {
@@ -129,11 +137,11 @@ impl Request {
 
 impl Message {
     /// Reads a message. What is wrong with it is told with its id, as far as it has one.
-    pub(crate) fn read(mut json: Map<String, Json>) -> Result<Self, (Json, RpcError)> {
+    pub(crate) fn read(mut json: Map<String, Json>) -> Result<Self, Box<Refused>> {
         let id = json.remove("id");
         let refused = |why: &str| {
-            let shown = id.clone().filter(is_id).unwrap_or(Json::Null);
-            Err((shown, RpcError::new(code::INVALID_REQUEST, why)))
+            let id = id.clone().filter(is_id).unwrap_or(Json::Null);
+            Err(Box::new(Refused { id, error: RpcError::new(code::INVALID_REQUEST, why) }))
         };
         if json.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
             return refused("`jsonrpc` must be \"2.0\"");
@@ -192,7 +200,7 @@ mod tests {
 
     fn read(json: Json) -> Result<Message, (Json, i64)> {
         let Json::Object(map) = json else { panic!("{json}") };
-        Message::read(map).map_err(|(id, error)| (id, error.code))
+        Message::read(map).map_err(|refused| (refused.id, refused.error.code))
     }
 
     #[test]

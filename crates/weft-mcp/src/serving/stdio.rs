@@ -136,7 +136,7 @@ impl Talk {
             }
         };
         let request = match Message::read(map) {
-            Err((id, error)) => return refused(&id, error),
+            Err(no_message) => return refused(&no_message.id, no_message.error),
             Ok(Message::Notification { method, params }) => {
                 if method == "notifications/cancelled" {
                     self.under_way.cancel(&params);

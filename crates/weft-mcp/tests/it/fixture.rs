@@ -19,7 +19,7 @@ use axum::routing::post;
 use futures::StreamExt as _;
 use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use weft_mcp::serving::{
     About, Call, Feature, Host, Listing, Names, Outcome, Posted, Reply, ReplyBody, RpcError, Service,
     TaskView, check_origin, code,
@@ -108,13 +108,7 @@ struct Place {
 /// A server that listens, until it is dropped.
 pub struct Listening {
     pub url: String,
-    serving: JoinHandle<()>,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
+    _serving: JoinSet<()>,
 }
 
 /// Serves the fixture on a free port.
@@ -122,8 +116,9 @@ pub async fn listen() -> Listening {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let router = Router::new().route("/mcp", post(posted).delete(deleted)).with_state(Place::default());
-    let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    Listening { url, serving }
+    let mut serving = JoinSet::new();
+    serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    Listening { url, _serving: serving }
 }
 
 async fn posted(State(place): State<Place>, headers: HeaderMap, body: Bytes) -> Response {

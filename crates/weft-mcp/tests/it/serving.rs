@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use weft_core::seam::ToolSource as _;
 use weft_mcp::serving::{Host, Posted, Reply, ReplyBody, converse};
 
@@ -48,16 +48,21 @@ impl Place {
 }
 
 fn request(id: u64, method: &str, params: Json) -> Json {
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
+    request["params"] = params;
+    request
 }
 
 fn calling(id: u64, tool: &str, meta: Json) -> Json {
-    request(id, "tools/call", json!({"name": tool, "arguments": {}, "_meta": meta}))
+    let mut params = json!({"name": tool, "arguments": {}});
+    params["_meta"] = meta;
+    request(id, "tools/call", params)
 }
 
 fn newest(capabilities: Json) -> Json {
-    json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": capabilities})
+    let mut meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    meta
 }
 
 #[track_caller]
@@ -207,13 +212,13 @@ async fn tasks_of_2025_11_25_are_asked_for_and_waited_for() {
 struct Client {
     lines: Lines<BufReader<DuplexStream>>,
     input: Option<DuplexStream>,
-    serving: JoinHandle<weft_core::Result<()>>,
+    serving: JoinSet<weft_core::Result<()>>,
 }
 
 impl Client {
     fn start() -> Self {
         let ((input, source), (sink, output)) = (tokio::io::duplex(1 << 16), tokio::io::duplex(1 << 16));
-        let serving = tokio::spawn(converse(Arc::new(Fixture::default()), source, sink));
+        let serving = JoinSet::from_iter([converse(Arc::new(Fixture::default()), source, sink)]);
         Self { lines: BufReader::new(output).lines(), input: Some(input), serving }
     }
 
@@ -238,7 +243,7 @@ impl Client {
         while let Some(line) = self.lines.next_line().await.unwrap() {
             rest.push(serde_json::from_str(&line).unwrap());
         }
-        self.serving.await.unwrap().unwrap();
+        self.serving.join_next().await.unwrap().unwrap().unwrap();
         rest
     }
 }

@@ -7,16 +7,18 @@ use weft_core::component::Form;
 use weft_core::reference::Inputs;
 use weft_core::seam::canvas_store::{CanvasFilter, StoredCanvas};
 use weft_core::seam::session_store::Session;
-use weft_core::{CanvasKey, Error, ErrorKind, Role, RunKey, SessionKey, TaskKey, TurnInput};
+use weft_core::{CanvasKey, Error, ErrorKind, Role, RunKey, SessionKey, TurnInput};
 use weft_dsl::Plan;
 use weft_mcp::serving::{Call, Outcome, RpcError};
 
 use super::arguments::Arguments;
-use super::{Offering, forms, names, results, tool};
-use crate::tasks::TaskAnswer;
+use super::forms::{self, Heard};
+use super::{Offering, names, results, tool};
 
 /// Agents that are offered.
 const AGENTS_MAX: usize = 1_000;
+/// Canvases among which they are looked for.
+const CANVASES_MAX: u64 = 10_000;
 /// Canvases that are read at a time.
 const PAGE: u64 = 200;
 
@@ -32,7 +34,7 @@ impl Offering {
     pub(super) async fn agents(&self) -> Result<Vec<Agent>, RpcError> {
         let mut published: Vec<(StoredCanvas, Arc<str>)> = Vec::new();
         let mut offset = 0;
-        while published.len() < AGENTS_MAX {
+        while published.len() < AGENTS_MAX && offset < CANVASES_MAX {
             let filter = CanvasFilter {
                 pipelines: Some(false),
                 offset,
@@ -160,17 +162,20 @@ impl Offering {
         };
         let session = self.session_of(canvas, run.session.as_str()).await?;
         let open = self.open_tasks(&run.session).await.map_err(|error| Error::invalid(error.message))?;
-        let answers: Vec<(TaskKey, TaskAnswer)> = open
-            .iter()
-            .filter_map(|task| {
-                let said = call.answers.get(task.key.id.as_str())?;
-                Some((task.key.clone(), forms::answer(task, said)?))
-            })
-            .collect();
-        if answers.is_empty() {
-            let message = "nothing was answered, so the run waits on";
-            return Err(Error::invalid(message).help("call the tool anew, or answer what it asks"));
-        }
+        let answers = match forms::hear(&open, &call.answers) {
+            Heard::Answers(answers) => answers,
+            Heard::Declined => {
+                self.app().give_up_waiting(&session.key, &run.key.id).await?;
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "the person declined, and the run was given up",
+                ));
+            }
+            Heard::Nothing => {
+                let message = "nothing was answered, so the run waits on";
+                return Err(Error::invalid(message).help("call the tool anew, or answer what it asks"));
+            }
+        };
         let handle = self.app().answer_tasks(&session, answers, &self.state.waiting(None)).await?;
         Ok((session, handle))
     }

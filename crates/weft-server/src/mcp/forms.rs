@@ -1,6 +1,7 @@
 //! Forms as schemas: of the arguments of an agent's tool, and of what its runs ask people.
 
 use serde_json::{Map, Value as Json, json};
+use weft_core::TaskKey;
 use weft_core::seam::task_store::{Task, TaskKind};
 
 use crate::tasks::TaskAnswer;
@@ -113,8 +114,33 @@ fn is_decision(task: &Task) -> bool {
     matches!(task.kind, TaskKind::ToolApproval | TaskKind::PlanReview)
 }
 
-/// What a client has said to a question. `None`: nothing that the run could go on with.
-pub(super) fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
+/// What a client has said to the tasks that are open.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Heard {
+    /// The run can go on with this.
+    Answers(Vec<(TaskKey, TaskAnswer)>),
+    /// A person does not want to fill in a form.
+    Declined,
+    /// Nothing that was asked.
+    Nothing,
+}
+
+/// Reads the answers of a client. Answers to what was not asked are passed over.
+pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> Heard {
+    let said = || open.iter().filter_map(|task| Some((task, answers.get(task.key.id.as_str())?)));
+    let given = said().filter_map(|(task, said)| Some((task.key.clone(), answer(task, said)?)));
+    let given: Vec<_> = given.collect();
+    if !given.is_empty() {
+        return Heard::Answers(given);
+    }
+    match said().any(|(_, said)| matches!(word(said, "action"), "decline" | "cancel")) {
+        true => Heard::Declined,
+        false => Heard::Nothing,
+    }
+}
+
+/// An answer that a run can go on with.
+fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
     match (word(said, "action"), said.get("content")) {
         ("accept", Some(Json::Object(content))) if is_decision(task) => {
             Some(TaskAnswer::Decision(Json::Object(content.clone())))
@@ -131,9 +157,9 @@ pub(super) fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
 
 #[cfg(test)]
 mod tests {
+    use weft_core::TenantId;
     use weft_core::component::Form;
     use weft_core::seam::task_store::TaskStatus;
-    use weft_core::{TaskKey, TenantId};
 
     use super::*;
 
@@ -187,6 +213,15 @@ mod tests {
         assert_eq!(inputs, Some(TaskAnswer::Inputs(json!({"go": true}).as_object().unwrap().clone())));
         assert_eq!(answer(&form, &json!({"action": "decline"})), None);
         assert_eq!(answer(&form, &json!({"ignored": true})), None);
+        let heard =
+            |said: Json| hear(std::slice::from_ref(&form), json!({"run-1": said}).as_object().unwrap());
+        assert_eq!(heard(json!({"action": "decline"})), Heard::Declined);
+        assert_eq!(heard(json!({"action": "accept"})), Heard::Nothing);
+        assert!(matches!(heard(said(json!({"go": true}))), Heard::Answers(all) if all.len() == 1));
+        assert_eq!(
+            hear(std::slice::from_ref(&form), json!({"other": {}}).as_object().unwrap()),
+            Heard::Nothing
+        );
         let call =
             task(TaskKind::ToolApproval, &json!({"c": {"name": "Allow?", "arguments": {"path": "a"}}}));
         assert_eq!(question(&call)["params"]["message"], "Allow? {\"path\":\"a\"}");

@@ -8,7 +8,8 @@ use weft_core::seam::task_store::{Task, TaskStatus};
 use weft_core::{ErrorKind, RunKey, SessionKey};
 use weft_mcp::serving::{Questions, RpcError, TaskState, TaskView};
 
-use super::{Offering, forms, results};
+use super::forms::{self, Heard};
+use super::{Offering, results};
 use crate::answer::collect;
 use crate::dialect::ragflow::RunView;
 
@@ -69,7 +70,7 @@ impl Offering {
         let (state, message) = match now.ending {
             None => (TaskState::Working, "the run is under way"),
             Some(Ending::Cancelled) => (TaskState::Cancelled, "the run was cancelled"),
-            // Another question was asked in its session.
+            // It was given up, or another question was asked in its session.
             Some(Ending::Waiting) if open.is_empty() => {
                 (TaskState::Cancelled, "the session went on without it")
             }
@@ -104,17 +105,11 @@ impl Offering {
         answers: Map<String, Json>,
     ) -> Result<(), RpcError> {
         let standing = self.standing(self.run(id).await?).await?;
-        let given: Vec<_> = standing
-            .open
-            .iter()
-            .filter_map(|task| {
-                let said = answers.get(task.key.id.as_str())?;
-                Some((task.key.clone(), forms::answer(task, said)?))
-            })
-            .collect();
-        if given.is_empty() {
-            return Ok(());
-        }
+        let given = match forms::hear(&standing.open, &answers) {
+            Heard::Answers(given) => given,
+            Heard::Declined => return self.give_up(&standing.now).await,
+            Heard::Nothing => return Ok(()),
+        };
         let session = SessionKey::new(self.tenant(), standing.now.session.clone());
         let session = self.app().sessions.load(&session).await?;
         let handle = self.app().answer_tasks(&session, given, &self.state.waiting(None)).await?;
@@ -122,10 +117,20 @@ impl Offering {
         Ok(())
     }
 
-    /// Asks the run of a task to stop. One that waits for a person goes on waiting: there is nothing to be stopped.
+    /// Asks the run of a task to stop, or gives up what it waits for.
     pub(super) async fn cancel_run(&self, id: &str) -> Result<(), RpcError> {
         let standing = self.standing(self.run(id).await?).await?;
+        if standing.now.ending == Some(Ending::Waiting) {
+            return self.give_up(&standing.now).await;
+        }
         self.app().cancel(self.tenant(), standing.now.key.id.as_str()).await?;
+        Ok(())
+    }
+
+    /// Gives up what a run waits for.
+    pub(super) async fn give_up(&self, run: &StoredRun) -> Result<(), RpcError> {
+        let session = SessionKey::new(self.tenant(), run.session.clone());
+        self.app().give_up_waiting(&session, &run.key.id).await?;
         Ok(())
     }
 

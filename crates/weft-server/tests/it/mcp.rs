@@ -7,6 +7,7 @@ use axum::http::{Request, StatusCode};
 use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
+use weft_core::RunKey;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::RunFilter;
 use weft_engine::engine::PickedUp;
@@ -79,6 +80,17 @@ impl Bench {
         let (_, listed) = self.mcp_as(token, message("tools/list", json!({}), &json!({}))).await;
         let tools = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits until a run was stopped.
+    async fn is_cancelled(&self, run: &RunKey) {
+        for _ in 0..200 {
+            if self.app.runs.get(run).await.unwrap().ending == Some(Ending::Cancelled) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the run goes on although nobody wants it");
     }
 
     /// A task, once it is no longer like this.
@@ -287,13 +299,48 @@ async fn closing_the_stream_stops_the_run() {
     let run = bench.app.runs.list(&default_tenant(), &filter).await.unwrap().remove(0);
     assert_eq!(run.ending, None);
     drop(stream);
-    for _ in 0..200 {
-        if bench.app.runs.get(&run.key).await.unwrap().ending == Some(Ending::Cancelled) {
-            return;
+    bench.is_cancelled(&run.key).await;
+}
+
+/// In older revisions a connection may break off, and only the client's word counts.
+#[tokio::test]
+async fn a_request_that_is_taken_back_stops_the_run_and_a_broken_line_does_not() {
+    let bench = bench(Script::new().reply(endless(&["It "])).reply(endless(&["is "]))).await;
+    bench.published("Chat", chat_canvas()).await;
+    let post = async |session: &str, message: Json| {
+        let mut request = bench.mcp_request(&bench.token, &message);
+        for header in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
+            request.headers_mut().remove(header);
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the run goes on although nobody wants it");
+        if !session.is_empty() {
+            request.headers_mut().insert("mcp-session-id", session.parse().unwrap());
+        }
+        bench.router.clone().oneshot(request).await.unwrap()
+    };
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+    let begun = post("", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
+    let session = begun.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    let call = |id: u64| {
+        let params = json!({"name": "chat", "arguments": {"query": "q"}, "_meta": {"progressToken": id}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let newest = async || {
+        let filter = RunFilter { limit: 1, ..RunFilter::default() };
+        bench.app.runs.list(&default_tenant(), &filter).await.unwrap().remove(0).key
+    };
+    let mut first = post(&session, call(1)).await.into_body().into_data_stream();
+    assert!(first.next().await.is_some());
+    let (broken, mut second) = (newest().await, post(&session, call(2)).await.into_body().into_data_stream());
+    assert!(second.next().await.is_some());
+    let wanted = newest().await;
+    assert_ne!(broken, wanted);
+    drop(first);
+    let taken_back =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    assert_eq!(post(&session, taken_back).await.status(), StatusCode::ACCEPTED);
+    while second.next().await.is_some() {}
+    bench.is_cancelled(&wanted).await;
+    assert_eq!(bench.app.runs.get(&broken).await.unwrap().ending, None);
 }
 
 #[tokio::test]
@@ -317,13 +364,23 @@ async fn a_person_is_asked_through_the_client() {
     let state = &asked["requestState"];
     let forged = bench.mcp_with("tools/call", answering(blue.clone(), &json!("x")), &can).await;
     assert_eq!(forged["result"]["isError"], true);
-    let declined = bench.mcp_with("tools/call", answering(json!({"action": "decline"}), state), &can).await;
-    assert!(declined.to_string().contains("waits on"), "{declined}");
+    let garbled = bench.mcp_with("tools/call", answering(json!({"action": "accept"}), state), &can).await;
+    assert!(garbled.to_string().contains("waits on"), "{garbled}");
     let answered = bench.mcp_with("tools/call", answering(blue.clone(), state), &can).await;
     assert_eq!(answered["result"]["content"][0]["text"], "blue it is");
     // It is answered once.
     let again = bench.mcp_with("tools/call", answering(blue, state), &can).await;
     assert_eq!(again["result"]["isError"], true);
+
+    // Who declines gives the run up.
+    let asked = bench.mcp_with("tools/call", call.clone(), &can).await["result"].clone();
+    let name = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let mut declining = call.clone();
+    declining["inputResponses"] = json!({name: {"action": "decline"}});
+    declining["requestState"] = asked["requestState"].clone();
+    let declined = bench.mcp_with("tools/call", declining, &can).await;
+    assert!(declined.to_string().contains("given up"), "{declined}");
+    assert_eq!(bench.get("/api/v1/tasks").await.data()["tasks"], json!([]));
 
     // Who cannot be asked gets what is asked as data, and answers with the session.
     let waiting = bench.tool("painter", json!({"query": "paint"})).await;
@@ -386,6 +443,25 @@ async fn a_task_that_waits_for_a_person_goes_on_with_the_run_that_goes_on() {
     let ended = bench.task_after(id, "working").await;
     assert_eq!((&ended["status"], &ended["taskId"]), (&json!("completed"), id));
     assert_eq!(ended["result"]["content"][0]["text"], "blue it is");
+}
+
+#[tokio::test]
+async fn a_task_that_waits_is_given_up_and_its_session_goes_on() {
+    let bench = bench(Script::new()).await;
+    bench.published("Painter", form_canvas()).await;
+    let waiting = bench.tool("painter", json!({"query": "paint"})).await["structuredContent"].clone();
+    let (id, can) = (json!({"taskId": waiting["run_id"]}), json!({"extensions": {TASKS: {}}}));
+    let shown = bench.mcp_with("tasks/get", id.clone(), &can).await;
+    assert_eq!(shown["result"]["status"], "input_required");
+    let (one, two) = tokio::join!(
+        bench.mcp_with("tasks/cancel", id.clone(), &can),
+        bench.mcp_with("tasks/cancel", id.clone(), &can)
+    );
+    assert!(one["error"].is_null() || two["error"].is_null(), "{one} {two}");
+    assert_eq!(bench.mcp_with("tasks/get", id.clone(), &can).await["result"]["status"], "cancelled");
+    assert_eq!(bench.mcp_with("tasks/cancel", id, &can).await["result"]["resultType"], "complete");
+    let again = json!({"query": "paint", "session_id": waiting["session_id"]});
+    assert_eq!(bench.tool("painter", again).await["structuredContent"]["status"], "waiting");
 }
 
 #[test]
