@@ -35,7 +35,9 @@ async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
         store_all(&app, &files, setup).await?;
         publish(&app, files.iter().map(|(id, _)| id.as_str())).await?;
         Notes::line(&setup.model);
-        let talking = weft_server::mcp::converse(app.clone(), local::tenant(), pipes()?, stopping.clone());
+        let (input, output) = pipes()?;
+        let talking =
+            weft_server::mcp::converse(app.clone(), local::tenant(), input, output, stopping.clone());
         tokio::select! {
             ended = Box::pin(talking) => Outcome::Ok(ended?),
             () = stopped() => Ok(()),
@@ -61,7 +63,7 @@ async fn publish(app: &App, ids: impl Iterator<Item = &str>) -> Outcome<()> {
 ///
 /// # Errors
 /// When the settings cannot be read; as [`serve`]; when there is no such server or tool, or a server cannot be asked.
-pub async fn run(args: &McpArgs, (environment, flags): (&Environment, &Flags)) -> Outcome {
+pub async fn run(args: &McpArgs, environment: &Environment, flags: &Flags) -> Outcome {
     match &args.command {
         Some(command) => look(command, &Setup::without_models(environment, flags)?).await,
         None => serve(&args.serving, &Setup::read(environment, flags).await?).await,

@@ -60,7 +60,8 @@ impl Offering {
 pub async fn converse(
     app: App,
     tenant: TenantId,
-    (source, sink): (impl AsyncRead + Send + Unpin, impl AsyncWrite + Send + Unpin),
+    source: impl AsyncRead + Send + Unpin,
+    sink: impl AsyncWrite + Send + Unpin,
     stopping: CancellationToken,
 ) -> Result<()> {
     // Who started this process is who asks.

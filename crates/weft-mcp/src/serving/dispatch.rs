@@ -63,7 +63,7 @@ pub(super) async fn perform(
     context: &Context,
 ) -> Result<Map<String, Json>, RpcError> {
     let about = service.about();
-    let result = match method(service, &about, (request, context)).await? {
+    let result = match method(service, &about, request, context).await? {
         Some(result) => result,
         None => return Err(RpcError::no_method(&request.method)),
     };
@@ -74,32 +74,33 @@ pub(super) async fn perform(
 async fn method(
     service: &dyn Service,
     about: &About,
-    (request, context): (&Request, &Context),
+    request: &Request,
+    context: &Context,
 ) -> Result<Option<Map<String, Json>>, RpcError> {
     let has = |feature| about.features.contains(&feature);
     let cursor = || request.params.get("cursor").and_then(Json::as_str);
     let list = |key: &str, listing: Listing| Ok(Some(listed(key, listing, context.revision)));
     match request.method.as_str() {
         "tools/list" => list("tools", service.tools(cursor()).await?),
-        "tools/call" => call(service, Verb::Tool, (request, context)).await.map(Some),
+        "tools/call" => call(service, Verb::Tool, request, context).await.map(Some),
         "resources/list" if has(Feature::Resources) => list("resources", service.resources(cursor()).await?),
         "resources/templates/list" if has(Feature::Resources) => {
             list("resourceTemplates", service.resource_templates(cursor()).await?)
         }
         "resources/read" if has(Feature::Resources) => {
-            call(service, Verb::Resource, (request, context)).await.map(Some)
+            call(service, Verb::Resource, request, context).await.map(Some)
         }
         "prompts/list" if has(Feature::Prompts) => list("prompts", service.prompts(cursor()).await?),
         "prompts/get" if has(Feature::Prompts) => {
-            call(service, Verb::Prompt, (request, context)).await.map(Some)
+            call(service, Verb::Prompt, request, context).await.map(Some)
         }
         "completion/complete" if has(Feature::Completions) => {
             let values = service.complete(&request.params).await?;
             let completion = json!({"values": values, "total": values.len(), "hasMore": false});
             Ok(Some(Map::from_iter([("completion".to_owned(), completion)])))
         }
-        _ if context.revision.is_stateless() => alone(service, about, (request, context)).await,
-        _ => conversing(service, about, (request, context)).await,
+        _ if context.revision.is_stateless() => alone(service, about, request, context).await,
+        _ => conversing(service, about, request, context).await,
     }
 }
 
@@ -107,7 +108,8 @@ async fn method(
 async fn alone(
     service: &dyn Service,
     about: &About,
-    (request, context): (&Request, &Context),
+    request: &Request,
+    context: &Context,
 ) -> Result<Option<Map<String, Json>>, RpcError> {
     let tasks = about.features.contains(&Feature::Tasks);
     let task = || {
@@ -133,7 +135,8 @@ async fn alone(
 async fn conversing(
     service: &dyn Service,
     about: &About,
-    (request, context): (&Request, &Context),
+    request: &Request,
+    context: &Context,
 ) -> Result<Option<Map<String, Json>>, RpcError> {
     let has = |feature| about.features.contains(&feature);
     match request.method.as_str() {
@@ -193,7 +196,8 @@ impl Verb {
 async fn call(
     service: &dyn Service,
     verb: Verb,
-    (request, context): (&Request, &Context),
+    request: &Request,
+    context: &Context,
 ) -> Result<Map<String, Json>, RpcError> {
     let params = &request.params;
     let name = required(params, verb.key())?;

@@ -41,7 +41,8 @@ pub(super) fn way() -> (mpsc::Sender<Json>, mpsc::Receiver<Json>) {
 /// Works on a request until it is answered or taken back. `kept` is held for so long.
 pub(super) fn work<T: Send + 'static>(
     service: Arc<dyn Service>,
-    (request, context): (Request, Context),
+    request: Request,
+    context: Context,
     kept: T,
 ) -> Work {
     async move {

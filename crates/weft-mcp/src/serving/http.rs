@@ -102,7 +102,7 @@ impl Host {
             Message::Request(request) if request.method == "initialize" => {
                 self.begin(&*service, owner, &request)
             }
-            message => self.go_on(service, (owner, headers), message).await,
+            message => self.go_on(service, owner, headers, message).await,
         }
     }
 
@@ -124,7 +124,8 @@ impl Host {
     async fn go_on(
         &self,
         service: Arc<dyn Service>,
-        (owner, headers): (&str, &HeaderMap),
+        owner: &str,
+        headers: &HeaderMap,
         message: Message,
     ) -> Reply {
         let session = match headers::text(headers, SESSION) {
@@ -152,7 +153,7 @@ impl Host {
                 session.answered(&id, outcome);
                 Reply::empty(StatusCode::ACCEPTED)
             }
-            Message::Request(request) => in_conversation(service, session, (request, headers)).await,
+            Message::Request(request) => in_conversation(service, session, request, headers).await,
         }
     }
 }
@@ -167,7 +168,8 @@ fn id_of(message: &Message) -> Json {
 async fn in_conversation(
     service: Arc<dyn Service>,
     session: Arc<Session>,
-    (request, headers): (Request, &HeaderMap),
+    request: Request,
+    headers: &HeaderMap,
 ) -> Reply {
     let working = match session.under_way.begin(&request.id) {
         Ok(working) => working,
@@ -184,7 +186,7 @@ async fn in_conversation(
         leaving: Leaving::GoesOn,
         sender,
     };
-    respond(Exchange::new(work(service, (request, context), working), told), headers).await
+    respond(Exchange::new(work(service, request, context, working), told), headers).await
 }
 
 async fn by_itself(service: Arc<dyn Service>, request: Request, headers: &HeaderMap) -> Reply {
@@ -204,7 +206,7 @@ async fn by_itself(service: Arc<dyn Service>, request: Request, headers: &Header
         leaving: Leaving::Cancels,
         sender,
     };
-    let reply = respond(Exchange::new(work(service, (request, context), ()), told), headers).await;
+    let reply = respond(Exchange::new(work(service, request, context, ()), told), headers).await;
     Reply { status: status(&reply).unwrap_or(reply.status), ..reply }
 }
 

@@ -189,7 +189,7 @@ impl Talk {
                 }
             }
         };
-        works.push(work(Arc::clone(&self.service), (request, context), working));
+        works.push(work(Arc::clone(&self.service), request, context, working));
         Ok(())
     }
 

@@ -29,6 +29,17 @@ pub(super) struct Agent {
     version: Arc<str>,
 }
 
+/// What an agent is asked.
+pub(super) struct Question<'a> {
+    pub(super) query: &'a str,
+    /// Values for the fields of its form.
+    pub(super) inputs: Map<String, Json>,
+    /// The conversation that goes on; absent: a new one.
+    pub(super) session: Option<&'a str>,
+    /// The version that a new one is on.
+    pub(super) version: &'a str,
+}
+
 impl Offering {
     /// The published agents, by their names.
     pub(super) async fn agents(&self) -> Result<Vec<Agent>, RpcError> {
@@ -99,19 +110,20 @@ impl Offering {
         if !form(&plan).fields.contains_key(forms::QUERY) {
             inputs.remove(forms::QUERY);
         }
-        self.ask(&agent.canvas.key, (&query, inputs, session, "published"), &call).await
+        let question = Question { query: &query, inputs, session, version: "published" };
+        self.ask(&agent.canvas.key, question, &call).await
     }
 
     /// Asks an agent, or goes on with a run that has asked something. What the agent cannot do is a result.
     pub(super) async fn ask(
         &self,
         canvas: &CanvasKey,
-        (query, inputs, session, version): (&str, Map<String, Json>, Option<&str>, &str),
+        question: Question<'_>,
         call: &Call,
     ) -> Result<Outcome, RpcError> {
         let begun = match &call.state {
             Some(state) => self.go_on(canvas, state, call).await,
-            None => self.begin(canvas, (query, inputs, session, version)).await,
+            None => self.begin(canvas, question).await,
         };
         match begun {
             Ok((session, handle)) => self.follow(handle, &session.key.id, call).await,
@@ -123,9 +135,10 @@ impl Offering {
     async fn begin(
         &self,
         canvas: &CanvasKey,
-        (query, inputs, session, version): (&str, Map<String, Json>, Option<&str>, &str),
+        question: Question<'_>,
     ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
         let user_id = self.caller.user_id.clone();
+        let Question { query, inputs, session, version } = question;
         let session = match session {
             Some(id) => self.session_of(canvas, id).await?,
             None => self.app().open_session_on(canvas, (&user_id, None, query), version).await?,

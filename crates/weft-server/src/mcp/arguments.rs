@@ -44,7 +44,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// A whole number from 1 to `max`.
-    pub(super) fn count(&self, key: &str, (absent, max): (u64, u64)) -> Result<u64, RpcError> {
+    pub(super) fn count(&self, key: &str, absent: u64, max: u64) -> Result<u64, RpcError> {
         match self.0.get(key) {
             None | Some(Json::Null) => Ok(absent),
             Some(number) => match number.as_u64().filter(|number| (1..=max).contains(number)) {
@@ -78,8 +78,8 @@ mod tests {
         assert!(arguments.text("a").unwrap_err().message.contains("`a`"));
         assert_eq!((arguments.text("b").unwrap(), arguments.text("z").unwrap()), (None, None));
         assert!(arguments.id("c").is_err() && arguments.required_id("z").is_err());
-        assert_eq!((arguments.count("n", (1, 7)).unwrap(), arguments.count("z", (3, 7)).unwrap()), (7, 3));
-        assert!(arguments.count("n", (1, 6)).is_err() && arguments.object("o").is_err());
+        assert_eq!((arguments.count("n", 1, 7).unwrap(), arguments.count("z", 3, 7).unwrap()), (7, 3));
+        assert!(arguments.count("n", 1, 6).is_err() && arguments.object("o").is_err());
         assert_eq!(arguments.canvas().unwrap(), "{}");
         assert!(Arguments(&Map::new()).canvas().is_err());
     }

@@ -8,6 +8,7 @@ use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, RunKey};
 use weft_dsl::Problem;
 use weft_mcp::serving::{Call, Outcome, RpcError};
 
+use super::agents::Question;
 use super::arguments::Arguments;
 use super::tool::{BuiltIn, Changes, Done, arguments, done};
 use super::{Offering, results};
@@ -182,7 +183,7 @@ impl Offering {
         let query = arguments.text("query")?.unwrap_or_default();
         let (inputs, session) = (arguments.object("inputs")?, arguments.id("session_id")?);
         let key = CanvasKey::new(self.tenant(), id);
-        self.ask(&key, (query, inputs, session, "latest"), call).await
+        self.ask(&key, Question { query, inputs, session, version: "latest" }, call).await
     }
 
     async fn get_run(&self, call: &Call) -> Done {

@@ -74,8 +74,7 @@ fn retrieval() -> Json {
 impl Offering {
     async fn list_chats(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
-        let (page, size) =
-            (arguments.count("page", (1, u64::MAX))?, arguments.count("page_size", (30, 100))?);
+        let (page, size) = (arguments.count("page", 1, u64::MAX)?, arguments.count("page_size", 30, 100)?);
         let filter = ChatFilter {
             order: ChatOrder::Created,
             offset: (page - 1).saturating_mul(size),
@@ -88,8 +87,7 @@ impl Offering {
 
     async fn list_datasets(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
-        let (page, size) =
-            (arguments.count("page", (1, u64::MAX))?, arguments.count("page_size", (100, 1_000))?);
+        let (page, size) = (arguments.count("page", 1, u64::MAX)?, arguments.count("page_size", 100, 1_000)?);
         let filter = DatasetFilter {
             counting: Counting::Without,
             offset: (page - 1).saturating_mul(size),
@@ -103,8 +101,8 @@ impl Offering {
 
     async fn retrieval(&self, call: &Call) -> Done {
         let arguments = Arguments(&call.arguments);
-        let size = arguments.count("page_size", (10, HITS_MAX))?;
-        let page = arguments.count("page", (1, u64::MAX))?;
+        let size = arguments.count("page_size", 10, HITS_MAX)?;
+        let page = arguments.count("page", 1, u64::MAX)?;
         if arguments.text("question")?.is_none() {
             return Err(RpcError::params("`question` is missing"));
         }

@@ -73,13 +73,14 @@ impl Offering {
             tell(&entry, &answer, call).await;
         }
         watched.settled = true;
-        self.ended((&key, session), &answer, call).await
+        self.ended(&key, session, &answer, call).await
     }
 
     /// The result of a run that has ended, or what it asks.
     async fn ended(
         &self,
-        (key, session): (&RunKey, &SessionId),
+        key: &RunKey,
+        session: &SessionId,
         answer: &Answer,
         call: &Call,
     ) -> Result<Outcome, RpcError> {
@@ -89,7 +90,7 @@ impl Offering {
             let requests = open.iter().map(|task| (task.key.id.to_string(), forms::question(task))).collect();
             return Ok(Outcome::AsksFor(Questions { requests, state: Some(key.id.to_string()) }));
         }
-        Ok(Outcome::Done(results::of_run((&key.id, session), answer, &open)))
+        Ok(Outcome::Done(results::of_run(&key.id, session, answer, &open)))
     }
 
     /// What a session waits for.

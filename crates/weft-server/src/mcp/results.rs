@@ -53,11 +53,7 @@ pub(super) fn schema() -> Json {
 }
 
 /// What came of a run.
-pub(super) fn of_run(
-    (run, session): (&RunId, &SessionId),
-    answer: &Answer,
-    open: &[Task],
-) -> Map<String, Json> {
+pub(super) fn of_run(run: &RunId, session: &SessionId, answer: &Answer, open: &[Task]) -> Map<String, Json> {
     let ending = answer.end.as_ref().map(|end| end.ending);
     let text = answer.text();
     let mut data = json!({

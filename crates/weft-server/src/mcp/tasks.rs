@@ -95,7 +95,7 @@ impl Offering {
     async fn result(&self, run: &StoredRun) -> Result<Map<String, Json>, RpcError> {
         let mut entries = self.app().engine.events(&run.key, 0).await?;
         let answer = collect(&mut entries, &mut RunView::from(run)).await?;
-        Ok(results::of_run((&run.key.id, &run.session), &answer, &[]))
+        Ok(results::of_run(&run.key.id, &run.session, &answer, &[]))
     }
 
     /// Answers what a task asks; the run that goes on begins before this returns.
