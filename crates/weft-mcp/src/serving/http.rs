@@ -108,8 +108,14 @@ impl Host {
 
     /// Ends the conversation that the headers name.
     pub fn delete(&self, owner: &str, headers: &HeaderMap) -> Reply {
-        let ended = headers::text(headers, SESSION).is_some_and(|id| self.sessions.close(owner, id));
-        Reply::empty(if ended { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND })
+        let refused = |status, why: &str| {
+            Reply::refused(status, &Json::Null, RpcError::new(code::INVALID_REQUEST, why))
+        };
+        match headers::text(headers, SESSION).map(|id| self.sessions.close(owner, id)) {
+            Some(true) => Reply::empty(StatusCode::NO_CONTENT),
+            Some(false) => refused(StatusCode::NOT_FOUND, "there is no such conversation"),
+            None => refused(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id must name a conversation"),
+        }
     }
 
     fn begin(&self, service: &dyn Service, owner: &str, request: &Request) -> Reply {

@@ -13,7 +13,7 @@ pub static POST: Operation = Operation::new(
     member("id", Type::Any, "what the answer is to be named; absent for what wants none").optional(),
     member("params", Type::Any, "its parameters").optional(),
 ])
-.answer(Answer::EventsOrWhole(Type::Any));
+.answer(Answer::JsonRpc);
 /// `DELETE /mcp`.
-pub static DELETE: Operation = Operation::new("Ends the conversation that the header Mcp-Session-Id names.")
-    .answer(Answer::Whole(Type::Any));
+pub static DELETE: Operation =
+    Operation::new("Ends the conversation that the header Mcp-Session-Id names.").answer(Answer::JsonRpc);
