@@ -85,11 +85,8 @@ pub enum Command {
     Eval(EvalArgs),
     /// Look at what runs ask of people, and answer
     Tasks(TasksArgs),
-    /// Look at the servers of tools and accept what they offer
-    Mcp {
-        #[command(subcommand)]
-        command: McpCommand,
-    },
+    /// Offer agents to an MCP client over standard input and output, or look at the servers of others
+    Mcp(McpArgs),
     /// Show the tools of plugins
     Plugins(PluginsArgs),
     /// Let canvases run by themselves at certain times
@@ -286,6 +283,25 @@ pub enum McpCommand {
     List(McpListArgs),
     /// Accept the definitions of a server's tools as they are now
     Accept(McpAcceptArgs),
+}
+
+/// Flags of `weft mcp`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct McpArgs {
+    #[command(flatten)]
+    pub serving: McpServeArgs,
+    /// What to do; without it agents are offered
+    #[command(subcommand)]
+    pub command: Option<McpCommand>,
+}
+
+/// Flags of `weft mcp` alone.
+#[derive(Debug, Args)]
+pub struct McpServeArgs {
+    /// Store and publish this canvas before; repeatable
+    #[arg(long = "agent", value_name = "ID=FILE")]
+    pub agents: Vec<std::ffi::OsString>,
 }
 
 /// Flags of `weft mcp list`.

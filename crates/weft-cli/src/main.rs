@@ -184,7 +184,7 @@ async fn command(cli: &Cli) -> Outcome {
             tasks::run(args, &setup).await
         }
         Command::Plugins(args) => plugins::run(args, &Setup::without_models(&environment, &flags)?).await,
-        Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
+        Command::Mcp(args) => Box::pin(mcp::run(args, &environment, &flags)).await,
         Command::Schedule { command } => {
             let setup = match command {
                 ScheduleCommand::Add(_) => Setup::read(&environment, &flags).await?,

@@ -1,23 +1,76 @@
-//! `weft mcp`: the servers of tools.
+//! `weft mcp`: agents as tools of a client, and the servers of tools of others.
+
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::json;
-use weft_server::{Surveyed, ToolServers, Verdict};
+use tokio_util::sync::CancellationToken;
+use weft_core::CanvasKey;
+use weft_server::{App, Surveyed, ToolServers, Verdict};
 
-use crate::args::{McpAcceptArgs, McpCommand, McpListArgs};
+use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
-use crate::screen::{Data, Notes, steers};
+use crate::local;
+use crate::screen::{Data, Notes, pipes, steers};
+use crate::serve::{agents, stopped, store_all};
+use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
+
+/// How long runs may go on when the client has gone; then they are handed over.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How much of a description is shown on a line, in characters.
 const TEXT_CHARS: usize = 100;
 
-/// Lists tools or accepts them.
+/// Answers a client over standard input and output, until it says nothing more.
 ///
 /// # Errors
-/// When there is no such server or tool, or a server cannot be asked.
-pub async fn run(command: &McpCommand, setup: &Setup) -> Outcome {
+/// When the data folder cannot be used, a canvas has errors, or the client cannot be spoken to.
+async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
+    let files = agents(&args.agents)?;
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let stopping = CancellationToken::new();
+    let served = async {
+        store_all(&app, &files, setup).await?;
+        publish(&app, files.iter().map(|(id, _)| id.as_str())).await?;
+        Notes::line(&setup.model);
+        let (input, output) = pipes()?;
+        let talking =
+            weft_server::mcp::converse(app.clone(), local::tenant(), input, output, stopping.clone());
+        tokio::select! {
+            ended = Box::pin(talking) => Outcome::Ok(ended?),
+            () = stopped() => Ok(()),
+        }
+    };
+    let served = served.await;
+    stopping.cancel();
+    app.shut_down(GRACE).await?;
+    served.map(|()| Exit::Done)
+}
+
+/// What was named on the command line is meant to be offered.
+async fn publish(app: &App, ids: impl Iterator<Item = &str>) -> Outcome<()> {
+    for id in ids {
+        let key = CanvasKey::new(&local::tenant(), id);
+        let version = app.canvases.newest(&key).await?;
+        app.versions.publish(&key, Some(&version)).await?;
+    }
+    Ok(())
+}
+
+/// Offers agents, lists tools or accepts them.
+///
+/// # Errors
+/// When the settings cannot be read; as [`serve`]; when there is no such server or tool, or a server cannot be asked.
+pub async fn run(args: &McpArgs, environment: &Environment, flags: &Flags) -> Outcome {
+    match &args.command {
+        Some(command) => look(command, &Setup::without_models(environment, flags)?).await,
+        None => serve(&args.serving, &Setup::read(environment, flags).await?).await,
+    }
+}
+
+async fn look(command: &McpCommand, setup: &Setup) -> Outcome {
     let opened = ToolServers::open(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         McpCommand::List(args) => list(args, &opened).await,

@@ -8,6 +8,7 @@ mod live;
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
+use std::os::fd::AsFd as _;
 
 use crate::failure::Outcome;
 
@@ -82,6 +83,16 @@ impl Data {
     pub fn flush(&mut self) -> Outcome<()> {
         Ok(self.writer.flush()?)
     }
+}
+
+/// Standard input and output as they are, for a program at the other end.
+///
+/// # Errors
+/// When one of them is closed.
+pub fn pipes() -> Outcome<(tokio::fs::File, tokio::fs::File)> {
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok((tokio::fs::File::from_std(input.into()), tokio::fs::File::from_std(output.into())))
 }
 
 /// Standard error. Nothing that happens to it stops a command.

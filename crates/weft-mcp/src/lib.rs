@@ -2,7 +2,8 @@
 //!
 //! [`Servers`] is the `ToolSource` of the engine: it connects to the servers that the operator
 //! configured when they are first asked for, and offers a tool as long as its definition is the one that
-//! was accepted. One file for each way to talk ([`Dial`], [`Wire`]); everything that decides is pure.
+//! was accepted. One file for each way to talk ([`Dial`], [`Wire`]); everything that decides is pure. [`serving`] is the
+//! other half of the protocol: what this process offers to clients.
 
 mod backoff;
 mod child;
@@ -22,6 +23,7 @@ mod oauth;
 mod result;
 mod server;
 mod servers;
+pub mod serving;
 mod streamable;
 mod tool;
 mod wire;

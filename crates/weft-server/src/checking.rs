@@ -7,6 +7,7 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_dsl::{CompileOptions, Plan, Problem};
 
 use crate::app::App;
+use crate::plans::compact;
 
 /// Whether the models that a canvas names have to be there.
 #[derive(Clone, Copy)]
@@ -29,6 +30,18 @@ impl App {
         }
         let known = self.secrets.list(tenant).await?;
         Ok(Some(known.into_iter().map(|info| info.name.to_string()).collect()))
+    }
+
+    /// Everything that was found in a canvas, as it stands in the JSON.
+    ///
+    /// # Errors
+    /// `Invalid` when the text is no JSON object.
+    pub async fn check_canvas(&self, tenant: &TenantId, dsl: &str) -> Result<Vec<Problem>> {
+        let dsl: Arc<str> = compact(dsl)?.into();
+        Ok(match self.compiled(tenant, dsl, Models::Needed).await? {
+            Ok((_, warnings)) => warnings,
+            Err(problems) => problems,
+        })
     }
 
     /// Compiling a large canvas takes long enough to hold up others on the same thread.

@@ -120,6 +120,11 @@ impl ApiError {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, ..Self::new(code::EXCEPTION, message) }
     }
 
+    /// Why, for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Says more to programs.
     #[must_use]
     pub fn with_data(mut self, data: Json) -> Self {

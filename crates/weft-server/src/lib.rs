@@ -22,6 +22,7 @@ pub mod error;
 pub mod fault_points;
 pub mod frames;
 pub mod idempotency;
+pub mod mcp;
 mod open_files;
 pub mod openapi;
 mod past_runs;

@@ -4,6 +4,7 @@
 pub mod agents;
 pub mod chats;
 pub mod datasets;
+pub mod mcp;
 pub mod memories;
 pub mod page;
 pub mod runs;
@@ -61,6 +62,8 @@ pub enum Answer {
     EventsOrData(Type),
     /// Events, or JSON as it is when the caller wants one answer.
     EventsOrWhole(Type),
+    /// A message of JSON-RPC, or events with such messages; failures, too.
+    JsonRpc,
     /// A text.
     Text,
     /// A file.
@@ -288,6 +291,8 @@ fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
     }
     if *public {
         operation["security"] = json!([]);
+    }
+    if *public || matches!(answer, Answer::JsonRpc) {
         // They fail in their own shape.
         let answer = operation["responses"]["200"].clone();
         operation["responses"]["default"] = answer;
@@ -324,6 +329,12 @@ fn content(answer: Answer, shapes: &mut Shapes) -> Json {
             "application/json": or_failure(envelope(kind, None, shapes))}),
         Answer::EventsOrWhole(kind) => {
             json!({"text/event-stream": events(), "application/json": or_failure(schema(kind, shapes))})
+        }
+        Answer::JsonRpc => {
+            let mut message = object(&[], shapes);
+            message["properties"] = json!({"jsonrpc": {"const": "2.0"}});
+            message["required"] = json!(["jsonrpc"]);
+            json!({"text/event-stream": events(), "application/json": or_failure(message)})
         }
         Answer::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
         Answer::File => {

@@ -17,15 +17,16 @@ use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::agents as of_agent;
 use crate::openapi::chats as of_chat;
 use crate::openapi::datasets as of_dataset;
+use crate::openapi::mcp as of_mcp;
 use crate::openapi::memories as of_memory;
 use crate::openapi::runs as of_run;
 use crate::openapi::versions as of_version;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
-    completions, components, conversations, datasets, documents, graph, health, memories, metadata, models,
-    openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech, spending,
-    tasks, templates, tokens, traces, uploads, versions,
+    completions, components, conversations, datasets, documents, graph, health, mcp, memories, metadata,
+    models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech,
+    spending, tasks, templates, tokens, traces, uploads, versions,
 };
 use crate::state::ServerState;
 
@@ -82,6 +83,7 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_memories())
         .merge(of_secrets())
         .merge(of_tokens())
+        .merge(of_mcp())
         .nest("/v1/canvas", of_canvases())
         .nest("/api/canvas", of_canvases())
 }
@@ -334,6 +336,17 @@ fn of_tokens() -> Routes {
         .on(POST, "/v1/system/new_token", tokens::create, &of_run::CREATE_TOKEN)
         .on(GET, "/v1/system/token_list", tokens::list, &of_run::LIST_TOKENS)
         .on(DELETE, "/v1/system/token/{token}", tokens::remove, &of_run::DELETE_TOKEN)
+}
+
+fn of_mcp() -> Routes {
+    // Nothing is told outside of a request, which clients learn by asking for it.
+    let posted = post(mcp::posted).get(mcp::no_stream);
+    Routes::new("Model Context Protocol").with(POST, "/mcp", posted, &of_mcp::POST).on(
+        DELETE,
+        "/mcp",
+        mcp::ended,
+        &of_mcp::DELETE,
+    )
 }
 
 fn of_canvases() -> Routes {

@@ -20,6 +20,8 @@ pub struct ServerState {
     pub stopping: CancellationToken,
     /// Whether the store could be written when that was last tried.
     pub readiness: Arc<Readiness>,
+    /// Where MCP clients post their messages.
+    pub mcp: Arc<weft_mcp::serving::Host>,
 }
 
 impl ServerState {
@@ -31,6 +33,6 @@ impl ServerState {
 
     /// For a server that was not told to stop yet.
     pub fn new(app: App, auth: Auth) -> Self {
-        Self { app, auth, stopping: CancellationToken::new(), readiness: Arc::default() }
+        Self { app, auth, stopping: CancellationToken::new(), readiness: Arc::default(), mcp: Arc::default() }
     }
 }

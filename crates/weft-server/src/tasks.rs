@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Map;
-use weft_core::seam::session_store::Session;
-use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, SessionKey, TaskKey, TenantId, TurnInput};
+use weft_core::seam::session_store::{Session, SessionCommit};
+use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
+use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, RunId, SessionKey, TaskKey, TenantId, TurnInput};
 use weft_engine::form::satisfied;
 use weft_engine::{RunHandle, StartRun};
 
@@ -79,6 +79,37 @@ impl App {
             Box::pin(self.start_for_task(session, (&task, input.clone())))
         };
         self.take_turn(&session.key, waiting, start).await
+    }
+
+    /// Gives up what a run waits for: its tasks are dropped, and the next question of its session begins anew.
+    /// Whether it was waiting.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown session; `Conflict` when a turn of it is under way, or has ended just now.
+    pub async fn give_up_waiting(&self, session: &SessionKey, run: &RunId) -> Result<bool> {
+        let stored = self.sessions.load(session).await?;
+        let waits = stored.state.pointer("/paused/run").and_then(Json::as_str);
+        if waits != Some(run.as_str()) {
+            return Ok(false);
+        }
+        if let Some(busy) = self.engine.at_work(session).await? {
+            return Err(weft_core::seam::run_store::at_work(&session.id, &busy.key.id));
+        }
+        let mut state = stored.state;
+        if let Json::Object(members) = &mut state {
+            members.remove("paused");
+        }
+        let at_ms = self.clock.now_ms();
+        let change = TaskChange { run: run.clone(), at_ms, open: Vec::new(), ended: Vec::new() };
+        let commit = SessionCommit {
+            revision: stored.revision,
+            state: &state,
+            messages: &[],
+            tasks: Some(&change),
+            lease: None,
+        };
+        self.sessions.commit(session, commit).await?;
+        Ok(true)
     }
 
     /// Goes on with the runs whose waits are over without an answer, one of each session. Those that have

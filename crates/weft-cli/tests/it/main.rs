@@ -18,6 +18,7 @@ mod datasets;
 mod demo;
 mod eval;
 mod mcp;
+mod mcp_serving;
 mod measure;
 mod mistakes;
 mod operator;

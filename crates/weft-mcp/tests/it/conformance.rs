@@ -1,11 +1,14 @@
-//! The client half of the official conformance suite. It starts a client, which is this test program.
+//! The official conformance suite. Its client half starts a client, which is this test program; its server half asks
+//! the fixture, which is the core of the real server with the tools that the suite looks for.
 
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::json;
 use tokio::process::Command;
 use weft_core::seam::ToolSource as _;
 
+use crate::fixture;
 use crate::kit::{call, servers, tenant};
 use crate::peers::package;
 
@@ -28,35 +31,85 @@ async fn is_the_client_when_the_suite_asks_for_it() {
     servers.close().await;
 }
 
-#[tokio::test]
-async fn the_suite_finds_nothing_wrong_with_the_client() {
-    let Some((node, suite)) = package("@modelcontextprotocol/conformance/dist/index.js") else { return };
+/// The program that runs the suite, and the suite, if both are there.
+async fn suite() -> Option<(PathBuf, PathBuf)> {
+    let (node, suite) = package("@modelcontextprotocol/conformance/dist/index.js")?;
     let version = Command::new(&node).arg("--version").output().await.unwrap().stdout;
     let version = String::from_utf8(version).unwrap();
     let major: u32 = version.trim_start_matches('v').split('.').next().unwrap().parse().unwrap();
     if major < 22 {
         weft_testkit::skipped(format_args!("the suite needs Node 22, this is {}", version.trim()));
-        return;
+        return None;
     }
+    Some((node, suite))
+}
+
+/// What the suite says. It has to be satisfied.
+async fn told(arguments: &[&str]) -> Option<String> {
+    let (node, suite) = suite().await?;
+    let results = tempfile::tempdir().unwrap();
+    let mut command = Command::new(&node);
+    command.arg(&suite).args(arguments).arg("--output-dir").arg(results.path());
+    let told = command.env(CLIENT, "1").stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    assert!(told.status.success(), "{arguments:?}: {said}");
+    Some(said)
+}
+
+#[tokio::test]
+async fn the_suite_finds_nothing_wrong_with_the_client() {
     let ourselves = std::env::current_exe().unwrap();
     let client = format!(
         "{} --exact conformance::is_the_client_when_the_suite_asks_for_it --nocapture --test-threads=1",
         ourselves.display()
     );
     for scenario in ["initialize", "tools_call", "sse-retry"] {
-        let mut command = Command::new(&node);
-        command.arg(&suite).args(["client", "--command", &client, "--scenario", scenario]);
-        let results = tempfile::tempdir().unwrap();
-        command
-            .arg("--output-dir")
-            .arg(results.path())
-            .env(CLIENT, "1")
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        let told = command.output().await.unwrap();
-        let said =
-            format!("{}{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
-        assert!(told.status.success(), "{scenario}: {said}");
+        let Some(said) = told(&["client", "--command", &client, "--scenario", scenario]).await else {
+            return;
+        };
+        assert!(said.contains("0 failed"), "{scenario}: {said}");
+    }
+}
+
+/// Everything that a revision requires of servers, as it was frozen at its release.
+async fn requirements(revision: &str) {
+    let server = fixture::listen().await;
+    let arguments = ["server", "--url", &server.url, "--requirements", revision];
+    let Some(said) = told(&arguments).await else { return };
+    println!("{said}");
+}
+
+#[tokio::test]
+async fn the_suite_finds_the_server_conforming_to_2025_11_25() {
+    requirements("2025-11-25").await;
+}
+
+#[tokio::test]
+async fn the_suite_finds_the_server_conforming_to_2026_07_28() {
+    requirements("2026-07-28").await;
+}
+
+#[tokio::test]
+async fn the_suite_finds_nothing_wrong_with_tasks() {
+    let server = fixture::listen().await;
+    let scenarios = [
+        "tasks-lifecycle",
+        "tasks-capability-negotiation",
+        "tasks-wire-fields",
+        "tasks-request-state-removal",
+        "tasks-mrtr-input",
+        "tasks-request-headers",
+        "tasks-dispatch-and-envelope",
+        // It checks nothing yet.
+        "tasks-status-notifications",
+        "tasks-required-task-error",
+        "tasks-mrtr-composition",
+    ];
+    for scenario in scenarios {
+        let Some(said) = told(&["server", "--url", &server.url, "--scenario", scenario]).await else {
+            return;
+        };
+        println!("{said}");
         assert!(said.contains("0 failed"), "{scenario}: {said}");
     }
 }

@@ -57,6 +57,7 @@ fn answered(answer: Answer) -> String {
             format!("`data` is {}, and `{count}` says how many there are", in_words(kind))
         }
         Answer::Whole(kind) => in_words(kind),
+        Answer::JsonRpc => "a message of JSON-RPC, or server-sent events with such messages".to_owned(),
         Answer::Text => "a text".to_owned(),
         Answer::Events => "server-sent events".to_owned(),
         Answer::EventsOrData(kind) => {

@@ -16,6 +16,7 @@ pub mod datasets;
 pub mod documents;
 pub mod graph;
 pub mod health;
+pub mod mcp;
 pub mod memories;
 pub mod metadata;
 pub mod models;

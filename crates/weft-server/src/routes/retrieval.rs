@@ -34,22 +34,35 @@ pub async fn search(
 ) -> Result<Response, ApiError> {
     let page_max = usize::try_from(state.app.limits.page_size).unwrap_or(usize::MAX);
     let request = RetrievalRequest::read(&body, page_max)?;
-    let mut datasets = Vec::new();
-    for id in once(request.datasets.clone()).0 {
-        datasets.push(owned::dataset(&state, &caller, &id, dataset_not_owned).await?);
-    }
-    // Those that are searched by words alone can stand beside any others.
-    let models: HashSet<&str> = datasets.iter().map(|dataset| dataset.embedder.as_str()).collect();
-    if models.iter().filter(|model| !model.is_empty()).count() > 1 {
-        return Err(ApiError::data("Datasets use different embedding models."));
-    }
-    let found = find(&state, &caller, &datasets, &request).await?;
+    let (found, _) = searched(&state, &caller, &request).await?;
     let mut highlights = Vec::with_capacity(found.passages.len());
     for passage in &found.passages {
         let marked = || highlighted(&state, &request.question, passage);
         highlights.push(request.highlight.then(marked).flatten());
     }
     Ok(Success(answer(&found, &highlights, request.metadata.as_deref())).into_response())
+}
+
+/// What is found, and where it was looked for.
+///
+/// # Errors
+/// As [`search`].
+pub(crate) async fn searched(
+    state: &ServerState,
+    caller: &Caller,
+    request: &RetrievalRequest,
+) -> Result<(Retrieved, Vec<Dataset>), ApiError> {
+    let mut datasets = Vec::new();
+    for id in once(request.datasets.clone()).0 {
+        datasets.push(owned::dataset(state, caller, &id, dataset_not_owned).await?);
+    }
+    // Those that are searched by words alone can stand beside any others.
+    let models: HashSet<&str> = datasets.iter().map(|dataset| dataset.embedder.as_str()).collect();
+    if models.iter().filter(|model| !model.is_empty()).count() > 1 {
+        return Err(ApiError::data("Datasets use different embedding models."));
+    }
+    let found = find(state, caller, &datasets, request).await?;
+    Ok((found, datasets))
 }
 
 async fn find(

@@ -25,6 +25,7 @@ mod documents;
 mod gate;
 mod idempotency;
 mod known_holes;
+mod mcp;
 mod memories;
 mod models;
 mod openai;

@@ -1,0 +1,299 @@
+//! Each method of the protocol, and what of a service answers it.
+
+use std::sync::Arc;
+
+use serde_json::{Map, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use weft_core::Json;
+
+use super::capabilities::Client;
+use super::envelope::{cacheable, complete, discovered, listed};
+use super::legacy_tasks;
+use super::message::{Request, RpcError, code};
+use super::outlet::{Level, Outlet};
+use super::revision::Revision;
+use super::service::{About, Call, Feature, Leaving, Listing, Outcome, Questions, Service, TaskWish};
+use super::session::Session;
+
+/// How often one call may ask its client something.
+const ROUNDS_MAX: usize = 32;
+
+/// Around one request.
+pub(super) struct Context {
+    pub(super) revision: Revision,
+    pub(super) client: Client,
+    pub(super) level: Option<Level>,
+    /// The conversation, where there is one.
+    pub(super) session: Option<Arc<Session>>,
+    pub(super) cancelled: CancellationToken,
+    pub(super) leaving: Leaving,
+    pub(super) sender: mpsc::Sender<Json>,
+}
+
+impl Context {
+    pub(super) fn outlet(&self, request: &Request) -> Outlet {
+        let token = request.meta().and_then(|meta| meta.get("progressToken")).cloned();
+        Outlet::new(self.sender.clone(), token, self.level)
+    }
+
+    /// Puts questions to the client, one after the other: for revisions in which a server may ask.
+    pub(super) async fn ask(&self, questions: &Questions) -> Result<Map<String, Json>, RpcError> {
+        let Some(session) = &self.session else { return Err(RpcError::capability(&json!({}))) };
+        let mut answers = Map::new();
+        for (name, asked) in &questions.requests {
+            let method = asked.get("method").and_then(Json::as_str).unwrap_or_default();
+            self.client.check_question(method)?;
+            let question = session.question();
+            let params = asked.get("params").cloned().unwrap_or_else(|| json!({}));
+            let message = json!({"jsonrpc": "2.0", "id": question.id, "method": method, "params": params});
+            if self.sender.send(message).await.is_err() {
+                return Err(RpcError::new(code::BUSY, "the client went away"));
+            }
+            answers.insert(name.clone(), question.answer().await?);
+        }
+        Ok(answers)
+    }
+}
+
+/// Does what a request asks for.
+pub(super) async fn perform(
+    service: &dyn Service,
+    request: &Request,
+    context: &Context,
+) -> Result<Map<String, Json>, RpcError> {
+    let about = service.about();
+    let result = match method(service, &about, request, context).await? {
+        Some(result) => result,
+        None => return Err(RpcError::no_method(&request.method)),
+    };
+    Ok(complete(result, &about, context.revision))
+}
+
+/// `None`: there is no such method for this revision and this service.
+async fn method(
+    service: &dyn Service,
+    about: &About,
+    request: &Request,
+    context: &Context,
+) -> Result<Option<Map<String, Json>>, RpcError> {
+    let has = |feature| about.features.contains(&feature);
+    let cursor = || request.params.get("cursor").and_then(Json::as_str);
+    let list = |key: &str, listing: Listing| Ok(Some(listed(key, listing, context.revision)));
+    match request.method.as_str() {
+        "tools/list" => list("tools", service.tools(cursor()).await?),
+        "tools/call" => call(service, Verb::Tool, request, context).await.map(Some),
+        "resources/list" if has(Feature::Resources) => list("resources", service.resources(cursor()).await?),
+        "resources/templates/list" if has(Feature::Resources) => {
+            list("resourceTemplates", service.resource_templates(cursor()).await?)
+        }
+        "resources/read" if has(Feature::Resources) => {
+            call(service, Verb::Resource, request, context).await.map(Some)
+        }
+        "prompts/list" if has(Feature::Prompts) => list("prompts", service.prompts(cursor()).await?),
+        "prompts/get" if has(Feature::Prompts) => {
+            call(service, Verb::Prompt, request, context).await.map(Some)
+        }
+        "completion/complete" if has(Feature::Completions) => {
+            let values = service.complete(&request.params).await?;
+            let completion = json!({"values": values, "total": values.len(), "hasMore": false});
+            Ok(Some(Map::from_iter([("completion".to_owned(), completion)])))
+        }
+        _ if context.revision.is_stateless() => alone(service, about, request, context).await,
+        _ => conversing(service, about, request, context).await,
+    }
+}
+
+/// What there is from 2026-07-28 on.
+async fn alone(
+    service: &dyn Service,
+    about: &About,
+    request: &Request,
+    context: &Context,
+) -> Result<Option<Map<String, Json>>, RpcError> {
+    let tasks = about.features.contains(&Feature::Tasks);
+    let task = || {
+        context.client.check_tasks()?;
+        required(&request.params, "taskId")
+    };
+    Ok(Some(match request.method.as_str() {
+        "server/discover" => discovered(about, context.revision),
+        "tasks/get" if tasks => service.task(task()?).await?.whole(),
+        "tasks/update" if tasks => {
+            service.answer_task(task()?, answers(&request.params)?).await?;
+            Map::new()
+        }
+        "tasks/cancel" if tasks => {
+            service.cancel_task(task()?).await?;
+            Map::new()
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// What there was before.
+async fn conversing(
+    service: &dyn Service,
+    about: &About,
+    request: &Request,
+    context: &Context,
+) -> Result<Option<Map<String, Json>>, RpcError> {
+    let has = |feature| about.features.contains(&feature);
+    match request.method.as_str() {
+        "ping" => {}
+        "logging/setLevel" if has(Feature::Logging) => {
+            let level = required(&request.params, "level")?;
+            let level =
+                Level::parse(level).ok_or_else(|| RpcError::params("`level` is none that there is"))?;
+            if let Some(session) = &context.session {
+                session.set_level(level);
+            }
+        }
+        "resources/subscribe" | "resources/unsubscribe" if has(Feature::Subscriptions) => {
+            required(&request.params, "uri")?;
+        }
+        _ if has(Feature::Tasks) && context.revision == Revision::V2025_11_25 => {
+            return legacy_tasks::method(service, request, context).await;
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(Map::new()))
+}
+
+/// What may need answers of the client before it has a result.
+#[derive(Clone, Copy)]
+enum Verb {
+    Tool,
+    Prompt,
+    Resource,
+}
+
+impl Verb {
+    /// Where it says what is meant.
+    fn key(self) -> &'static str {
+        match self {
+            Self::Tool | Self::Prompt => "name",
+            Self::Resource => "uri",
+        }
+    }
+
+    async fn run(self, service: &dyn Service, call: Call, revision: Revision) -> Result<Outcome, RpcError> {
+        match self {
+            Self::Tool => service.call(call).await,
+            Self::Prompt => service.prompt(call).await,
+            Self::Resource => {
+                let uri = call.name.clone();
+                let found = service.read(call).await?;
+                let code = if revision.is_stateless() { code::INVALID_PARAMS } else { code::NO_RESOURCE };
+                found.ok_or_else(|| {
+                    RpcError::new(code, "there is no such resource").with_data(json!({"uri": uri}))
+                })
+            }
+        }
+    }
+}
+
+async fn call(
+    service: &dyn Service,
+    verb: Verb,
+    request: &Request,
+    context: &Context,
+) -> Result<Map<String, Json>, RpcError> {
+    let params = &request.params;
+    let name = required(params, verb.key())?;
+    let arguments = object(params, "arguments")?;
+    let (mut answers, mut state) = (answers(params)?, None);
+    if let Some(said) = params.get("requestState") {
+        let said = said.as_str().ok_or_else(|| RpcError::params("`requestState` must be a text"))?;
+        state = Some(said.to_owned());
+    }
+    let (outlet, task) = (context.outlet(request), wish(params, context)?);
+    for _ in 0..ROUNDS_MAX {
+        let call = Call {
+            name: name.to_owned(),
+            arguments: arguments.clone(),
+            answers,
+            state,
+            client: context.client.clone(),
+            task,
+            outlet: outlet.again(),
+            cancelled: context.cancelled.clone(),
+            leaving: context.leaving,
+        };
+        let questions = match verb.run(service, call, context.revision).await? {
+            Outcome::Done(mut result) => {
+                if matches!(verb, Verb::Resource) && context.revision.is_stateless() {
+                    result.extend(cacheable());
+                }
+                return Ok(result);
+            }
+            Outcome::Task(view) if context.revision.is_stateless() => {
+                let mut head = view.head();
+                head.insert("resultType".to_owned(), "task".into());
+                return Ok(head);
+            }
+            Outcome::Task(view) => {
+                return Ok(Map::from_iter([("task".to_owned(), Json::Object(view.older()))]));
+            }
+            Outcome::AsksFor(questions) => questions,
+        };
+        if context.revision.is_stateless() {
+            return asks_for(questions, &context.client);
+        }
+        answers = context.ask(&questions).await?;
+        state = questions.state;
+    }
+    Err(RpcError::new(code::BUSY, format!("the call has asked {ROUNDS_MAX} times and still has no result")))
+}
+
+/// A result that is a question.
+fn asks_for(questions: Questions, client: &Client) -> Result<Map<String, Json>, RpcError> {
+    for asked in questions.requests.values() {
+        client.check_question(asked.get("method").and_then(Json::as_str).unwrap_or_default())?;
+    }
+    let mut result = Map::from_iter([
+        ("resultType".to_owned(), Json::from("input_required")),
+        ("inputRequests".to_owned(), Json::Object(questions.requests)),
+    ]);
+    if let Some(state) = questions.state {
+        result.insert("requestState".to_owned(), state.into());
+    }
+    Ok(result)
+}
+
+/// Whether the call may become a task.
+fn wish(params: &Map<String, Json>, context: &Context) -> Result<TaskWish, RpcError> {
+    if context.revision.is_stateless() {
+        // A `task` in the parameters is of the revision before, and means nothing.
+        return Ok(if context.client.check_tasks().is_ok() { TaskWish::May } else { TaskWish::No });
+    }
+    if context.revision != Revision::V2025_11_25 || !params.contains_key("task") {
+        return Ok(TaskWish::No);
+    }
+    Ok(TaskWish::Must(object(params, "task")?.get("ttl").and_then(Json::as_u64)))
+}
+
+/// A parameter that must be there.
+pub(super) fn required<'a>(params: &'a Map<String, Json>, key: &str) -> Result<&'a str, RpcError> {
+    params.get(key).and_then(Json::as_str).ok_or_else(|| RpcError::params(format!("`{key}` must be a text")))
+}
+
+fn object(params: &Map<String, Json>, key: &str) -> Result<Map<String, Json>, RpcError> {
+    match params.get(key) {
+        None => Ok(Map::new()),
+        Some(Json::Object(object)) => Ok(object.clone()),
+        Some(_) => Err(RpcError::params(format!("`{key}` must be an object"))),
+    }
+}
+
+/// The answers that came with a request.
+fn answers(params: &Map<String, Json>) -> Result<Map<String, Json>, RpcError> {
+    let answers = object(params, "inputResponses")?;
+    match answers.iter().find(|(_, answer)| !answer.is_object()) {
+        None => Ok(answers),
+        Some((name, _)) => {
+            let shown: String = name.chars().take(100).collect();
+            Err(RpcError::params(format!("`inputResponses.{shown}` must be an object")))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One request on its way to its answer, with what is told meanwhile.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+use weft_core::Json;
+
+use super::dispatch::{Context, perform};
+use super::message::{Request, answer};
+use super::outlet::WAITING_MAX;
+use super::service::Service;
+
+/// The answer, or nothing for a request that its client has taken back.
+type Work = BoxFuture<'static, Option<Json>>;
+
+/// A request under way. Dropping it leaves it.
+pub(super) struct Exchange {
+    work: Option<Work>,
+    told: mpsc::Receiver<Json>,
+    answer: Option<Json>,
+}
+
+/// What comes next of an exchange.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Something on the way.
+    Told(Json),
+    /// The answer; nothing follows.
+    Answer(Json),
+    /// There is no answer.
+    Nothing,
+}
+
+/// The way on which something is told.
+pub(super) fn way() -> (mpsc::Sender<Json>, mpsc::Receiver<Json>) {
+    mpsc::channel(WAITING_MAX)
+}
+
+/// Works on a request until it is answered or taken back. `kept` is held for so long.
+pub(super) fn work<T: Send + 'static>(
+    service: Arc<dyn Service>,
+    request: Request,
+    context: Context,
+    kept: T,
+) -> Work {
+    async move {
+        let _kept = kept;
+        let outcome = tokio::select! {
+            biased;
+            () = context.cancelled.cancelled() => return None,
+            outcome = perform(&*service, &request, &context) => outcome,
+        };
+        Some(answer(&request.id, &outcome))
+    }
+    .boxed()
+}
+
+impl Exchange {
+    pub(super) fn new(work: Work, told: mpsc::Receiver<Json>) -> Self {
+        Self { work: Some(work), told, answer: None }
+    }
+
+    /// May be dropped at any time without loss.
+    pub(super) async fn next(&mut self) -> Next {
+        loop {
+            let Some(work) = &mut self.work else {
+                // What was told before comes before.
+                return match (self.told.try_recv(), self.answer.take()) {
+                    (Ok(told), answer) => {
+                        self.answer = answer;
+                        Next::Told(told)
+                    }
+                    (Err(_), Some(answer)) => Next::Answer(answer),
+                    (Err(_), None) => Next::Nothing,
+                };
+            };
+            tokio::select! {
+                biased;
+                Some(told) = self.told.recv() => return Next::Told(told),
+                answer = work => {
+                    self.answer = answer;
+                    self.work = None;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_told_comes_before_the_answer() {
+        let (sender, told) = way();
+        let work = async move {
+            for n in 0..3 {
+                sender.send(json!(n)).await.unwrap();
+            }
+            Some(json!("done"))
+        };
+        let mut exchange = Exchange::new(work.boxed(), told);
+        for n in 0..3 {
+            assert!(matches!(exchange.next().await, Next::Told(told) if told == n));
+        }
+        assert!(matches!(exchange.next().await, Next::Answer(answer) if answer == "done"));
+        assert!(matches!(exchange.next().await, Next::Nothing));
+    }
+
+    #[tokio::test]
+    async fn work_that_tells_nothing_is_waited_for() {
+        let (sender, told) = way();
+        drop(sender);
+        let mut exchange = Exchange::new(async { Some(json!(1)) }.boxed(), told);
+        assert!(matches!(exchange.next().await, Next::Answer(_)));
+    }
+}

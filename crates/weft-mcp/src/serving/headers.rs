@@ -1,0 +1,162 @@
+//! Headers that say what the body says, so that what lies between can read them. Whoever reads the body makes sure
+//! that they agree.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use serde_json::json;
+use weft_core::Json;
+
+use super::capabilities::Client;
+use super::envelope::supported;
+use super::message::{Request, RpcError, code};
+use super::outlet::Level;
+use super::revision::Revision;
+
+/// The revision.
+pub(super) const VERSION: &str = "mcp-protocol-version";
+/// The conversation.
+pub(super) const SESSION: &str = "mcp-session-id";
+
+const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const META_CLIENT: &str = "io.modelcontextprotocol/clientCapabilities";
+const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// What a request that stands alone says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Alone {
+    pub(super) revision: Revision,
+    pub(super) client: Client,
+    pub(super) level: Option<Level>,
+}
+
+/// A header that is a text.
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+/// Whether a request means to stand alone, by what it says in its body.
+pub(super) fn stands_alone(request: &Request) -> bool {
+    request.meta().is_some_and(|meta| meta.contains_key(META_VERSION))
+}
+
+/// Whether the headers agree with the body.
+///
+/// # Errors
+/// `HEADER_MISMATCH`, naming the header.
+pub(super) fn check(headers: &HeaderMap, request: &Request) -> Result<(), RpcError> {
+    let said = request.meta().and_then(|meta| meta.get(META_VERSION)).and_then(Json::as_str);
+    let version = text(headers, VERSION);
+    if said.is_some() && said != version {
+        return Err(mismatch("MCP-Protocol-Version", "`_meta`"));
+    }
+    if text(headers, "mcp-method") != Some(request.method.as_str()) {
+        return Err(mismatch("Mcp-Method", "`method`"));
+    }
+    let Some((key, name)) = name(request) else { return Ok(()) };
+    match text(headers, "mcp-name").and_then(decoded).as_deref() == Some(name) {
+        true => Ok(()),
+        false => Err(mismatch("Mcp-Name", &format!("`params.{key}`"))),
+    }
+}
+
+fn mismatch(header: &str, what: &str) -> RpcError {
+    RpcError::new(code::HEADER_MISMATCH, format!("the header {header} must say the same as {what}"))
+}
+
+/// What the body says is meant, and where it says so.
+fn name(request: &Request) -> Option<(&'static str, &str)> {
+    let key = match request.method.as_str() {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return None,
+    };
+    Some((key, request.params.get(key)?.as_str()?))
+}
+
+/// What a header says that may hold letters which headers cannot.
+fn decoded(value: &str) -> Option<String> {
+    let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
+    match inner {
+        None => Some(value.to_owned()),
+        Some(inner) => String::from_utf8(STANDARD.decode(inner).ok()?).ok(),
+    }
+}
+
+/// Reads what a request says of itself.
+///
+/// # Errors
+/// `INVALID_PARAMS` for what is missing, `UNSUPPORTED_REVISION` with those that are spoken.
+pub(super) fn alone(request: &Request) -> Result<Alone, RpcError> {
+    let missing = |key: &str| RpcError::params(format!("`params._meta` must have `{key}`"));
+    let meta = request.meta().ok_or_else(|| RpcError::params("`params._meta` must be an object"))?;
+    let version = meta.get(META_VERSION).and_then(Json::as_str).ok_or_else(|| missing(META_VERSION))?;
+    let declared = meta.get(META_CLIENT).filter(|all| all.is_object()).ok_or_else(|| missing(META_CLIENT))?;
+    let revision = Revision::parse(version).filter(|revision| revision.is_stateless());
+    let revision = revision.ok_or_else(|| {
+        let shown: String = version.chars().take(100).collect();
+        let error =
+            RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not spoken here");
+        error.with_data(json!({"supported": supported(), "requested": shown}))
+    })?;
+    let level = meta.get(META_LEVEL).and_then(Json::as_str).and_then(Level::parse);
+    Ok(Alone { revision, client: Client::new(Some(declared)), level })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    fn request(method: &str, params: Json) -> Request {
+        let Json::Object(params) = params else { panic!("{params}") };
+        Request { id: json!(1), method: method.to_owned(), params }
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn headers_agree_with_the_body_or_are_refused() {
+        let call = request("tools/call", json!({"name": "echo", "_meta": {META_VERSION: "2026-07-28"}}));
+        let version = (VERSION, "2026-07-28");
+        let check = |pairs: &[(&'static str, &str)], expected: Option<&str>| {
+            let got = check(&headers(pairs), &call).err().map(|error| error.message);
+            match (&got, expected) {
+                (None, None) => {}
+                (Some(message), Some(part)) if message.contains(part) => {}
+                _ => panic!("{pairs:?}: {got:?}"),
+            }
+        };
+        let method = ("mcp-method", "tools/call");
+        check(&[version, method, ("mcp-name", " echo ")], None);
+        check(&[version, method, ("mcp-name", "=?base64?ZWNobw==?=")], None);
+        check(&[version, method, ("mcp-name", "=?base64?ZWNobw?=")], Some("Mcp-Name"));
+        check(&[version, method, ("mcp-name", "other")], Some("Mcp-Name"));
+        check(&[version, method], Some("Mcp-Name"));
+        check(&[version, ("mcp-method", "TOOLS/CALL"), ("mcp-name", "echo")], Some("Mcp-Method"));
+        check(&[version, ("mcp-name", "echo")], Some("Mcp-Method"));
+        check(&[("mcp-protocol-version", "2025-11-25"), method], Some("MCP-Protocol-Version"));
+        check(&[method, ("mcp-name", "echo")], Some("MCP-Protocol-Version"));
+    }
+
+    #[test]
+    fn a_request_that_stands_alone_says_who_speaks_what() {
+        let read = |meta: Json| alone(&request("ping", json!({"_meta": meta}))).map_err(|error| error.code);
+        let whole =
+            read(json!({META_VERSION: "2026-07-28", META_CLIENT: {"sampling": {}}, META_LEVEL: "error"}));
+        let whole = whole.unwrap();
+        assert!(whole.client.can("sampling") && whole.level == Some(Level::Error));
+        assert_eq!(read(json!({META_VERSION: "2026-07-28"})), Err(code::INVALID_PARAMS));
+        assert_eq!(read(json!({META_CLIENT: {}})), Err(code::INVALID_PARAMS));
+        assert_eq!(read(json!(1)), Err(code::INVALID_PARAMS));
+        for version in ["2025-11-25", "v999"] {
+            let spoken = read(json!({META_VERSION: version, META_CLIENT: {}}));
+            assert_eq!(spoken, Err(code::UNSUPPORTED_REVISION), "{version}");
+        }
+        assert_eq!(alone(&request("ping", Json::Object(Map::new()))).unwrap_err().code, code::INVALID_PARAMS);
+    }
+}

@@ -1,0 +1,274 @@
+//! Streamable HTTP: a message is posted, and answered with JSON or, when there is something to tell before the
+//! answer, with a stream of events. Nothing is told outside of a request, so there is nothing to be had with GET.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::{HeaderMap, StatusCode, header};
+use async_stream::stream;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use serde_json::Map;
+use tokio_util::sync::CancellationToken;
+use weft_core::Json;
+
+use super::dispatch::Context;
+use super::envelope;
+use super::exchange::{Exchange, Next, way, work};
+use super::headers::{self, SESSION, VERSION, alone, stands_alone};
+use super::message::{Message, Request, RpcError, answer, code};
+use super::revision::Revision;
+use super::service::{Leaving, Service};
+use super::session::{Session, Sessions};
+
+/// An answer that comes sooner is JSON, if nothing comes before it; else the client gets signs of life.
+const SOON: Duration = Duration::from_secs(5);
+/// After this long without an event a comment keeps the line open.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What was posted.
+#[derive(Debug)]
+pub struct Posted<'a> {
+    /// Whose conversations may be gone on with.
+    pub owner: &'a str,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The message.
+    pub message: Map<String, Json>,
+}
+
+/// What is answered.
+pub struct Reply {
+    /// The status.
+    pub status: StatusCode,
+    /// The conversation that has begun, for the header `Mcp-Session-Id`.
+    pub session: Option<String>,
+    /// The body.
+    pub body: ReplyBody,
+}
+
+/// The body of an answer.
+pub enum ReplyBody {
+    /// None.
+    Empty,
+    /// JSON.
+    Json(Json),
+    /// Server-sent events.
+    Events(BoxStream<'static, Bytes>),
+}
+
+impl Reply {
+    fn empty(status: StatusCode) -> Self {
+        Self { status, session: None, body: ReplyBody::Empty }
+    }
+
+    fn json(status: StatusCode, json: Json) -> Self {
+        Self { status, session: None, body: ReplyBody::Json(json) }
+    }
+
+    /// A message that could not be taken.
+    pub fn refused(status: StatusCode, id: &Json, error: RpcError) -> Self {
+        Self::json(status, answer(id, &Err(error)))
+    }
+}
+
+/// A place that messages are posted to.
+#[derive(Debug, Default)]
+pub struct Host {
+    sessions: Sessions,
+}
+
+impl Host {
+    /// Takes a message.
+    pub async fn post(&self, service: Arc<dyn Service>, posted: Posted<'_>) -> Reply {
+        let Posted { owner, headers, message } = posted;
+        let message = match Message::read(message) {
+            Ok(message) => message,
+            Err(refused) => return Reply::refused(StatusCode::BAD_REQUEST, &refused.id, refused.error),
+        };
+        let said = headers::text(headers, VERSION);
+        let newest = said.and_then(Revision::parse).is_some_and(Revision::is_stateless);
+        match message {
+            Message::Request(request) if newest || stands_alone(&request) => {
+                by_itself(service, request, headers).await
+            }
+            // It tells of nothing that is kept here.
+            Message::Notification { .. } if newest => Reply::empty(StatusCode::ACCEPTED),
+            _ if said.is_some_and(|name| Revision::parse(name).is_none()) => {
+                let error =
+                    RpcError::new(code::INVALID_REQUEST, "this revision of the protocol is not spoken here");
+                Reply::refused(StatusCode::BAD_REQUEST, &id_of(&message), error)
+            }
+            Message::Request(request) if request.method == "initialize" => {
+                self.begin(&*service, owner, &request)
+            }
+            message => self.go_on(service, owner, headers, message).await,
+        }
+    }
+
+    /// Ends the conversation that the headers name.
+    pub fn delete(&self, owner: &str, headers: &HeaderMap) -> Reply {
+        let refused = |status, why: &str| {
+            Reply::refused(status, &Json::Null, RpcError::new(code::INVALID_REQUEST, why))
+        };
+        match headers::text(headers, SESSION).map(|id| self.sessions.close(owner, id)) {
+            Some(true) => Reply::empty(StatusCode::NO_CONTENT),
+            Some(false) => refused(StatusCode::NOT_FOUND, "there is no such conversation"),
+            None => refused(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id must name a conversation"),
+        }
+    }
+
+    fn begin(&self, service: &dyn Service, owner: &str, request: &Request) -> Reply {
+        let session = Session::new(&request.params);
+        let result = envelope::initialized(&service.about(), session.revision);
+        let id = self.sessions.open(owner, session);
+        Reply { session: Some(id), ..Reply::json(StatusCode::OK, answer(&request.id, &Ok(result))) }
+    }
+
+    /// A message of a conversation. A request that names none is answered all the same: what needs no memory of
+    /// what was said before needs no conversation.
+    async fn go_on(
+        &self,
+        service: Arc<dyn Service>,
+        owner: &str,
+        headers: &HeaderMap,
+        message: Message,
+    ) -> Reply {
+        let session = match headers::text(headers, SESSION) {
+            Some(id) => match self.sessions.find(owner, id) {
+                Some(session) => session,
+                None => {
+                    let error =
+                        RpcError::new(code::INVALID_REQUEST, "there is no such conversation: begin anew");
+                    return Reply::refused(StatusCode::NOT_FOUND, &id_of(&message), error);
+                }
+            },
+            None => {
+                let revision = headers::text(headers, VERSION).and_then(Revision::parse);
+                Arc::new(Session::unsaid(revision.unwrap_or(Revision::UNSAID)))
+            }
+        };
+        match message {
+            Message::Notification { method, params } => {
+                if method == "notifications/cancelled" {
+                    session.under_way.cancel(&params);
+                }
+                Reply::empty(StatusCode::ACCEPTED)
+            }
+            Message::Answer { id, outcome } => {
+                session.answered(&id, outcome);
+                Reply::empty(StatusCode::ACCEPTED)
+            }
+            Message::Request(request) => in_conversation(service, session, request, headers).await,
+        }
+    }
+}
+
+fn id_of(message: &Message) -> Json {
+    match message {
+        Message::Request(request) => request.id.clone(),
+        Message::Notification { .. } | Message::Answer { .. } => Json::Null,
+    }
+}
+
+async fn in_conversation(
+    service: Arc<dyn Service>,
+    session: Arc<Session>,
+    request: Request,
+    headers: &HeaderMap,
+) -> Reply {
+    let working = match session.under_way.begin(&request.id) {
+        Ok(working) => working,
+        Err(error) => return Reply::refused(StatusCode::OK, &request.id, error),
+    };
+    let (sender, told) = way();
+    let context = Context {
+        revision: session.revision,
+        client: session.client.clone(),
+        level: Some(session.level()),
+        session: Some(session),
+        cancelled: working.cancelled.clone(),
+        // A connection that breaks off is no word of the client.
+        leaving: Leaving::GoesOn,
+        sender,
+    };
+    respond(Exchange::new(work(service, request, context, working), told), headers).await
+}
+
+async fn by_itself(service: Arc<dyn Service>, request: Request, headers: &HeaderMap) -> Reply {
+    let read = headers::check(headers, &request).and_then(|()| alone(&request));
+    let alone = match read {
+        Ok(alone) => alone,
+        Err(error) => return Reply::refused(StatusCode::BAD_REQUEST, &request.id, error),
+    };
+    let (sender, told) = way();
+    let context = Context {
+        revision: alone.revision,
+        client: alone.client,
+        level: alone.level,
+        session: None,
+        cancelled: CancellationToken::new(),
+        // Whoever closes the stream wants nothing more of it.
+        leaving: Leaving::Cancels,
+        sender,
+    };
+    let reply = respond(Exchange::new(work(service, request, context, ()), told), headers).await;
+    Reply { status: status(&reply).unwrap_or(reply.status), ..reply }
+}
+
+/// From 2026-07-28 on the status says what kind of failure it is.
+fn status(reply: &Reply) -> Option<StatusCode> {
+    let ReplyBody::Json(json) = &reply.body else { return None };
+    match json.pointer("/error/code")?.as_i64()? {
+        code::NO_METHOD => Some(StatusCode::NOT_FOUND),
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_REVISION => {
+            Some(StatusCode::BAD_REQUEST)
+        }
+        _ => None,
+    }
+}
+
+/// JSON when the answer comes soon and alone, or the client wants nothing else; otherwise events.
+async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
+    let events =
+        headers::text(headers, header::ACCEPT.as_str()).is_some_and(|all| all.contains("text/event-stream"));
+    if !events {
+        loop {
+            match exchange.next().await {
+                Next::Told(_) => {}
+                Next::Answer(answer) => return Reply::json(StatusCode::OK, answer),
+                Next::Nothing => return Reply::empty(StatusCode::ACCEPTED),
+            }
+        }
+    }
+    let first = match tokio::time::timeout(SOON, exchange.next()).await {
+        Ok(Next::Answer(answer)) => return Reply::json(StatusCode::OK, answer),
+        Ok(Next::Nothing) => return Reply::empty(StatusCode::ACCEPTED),
+        Ok(Next::Told(told)) => event(&told),
+        Err(_) => ping(),
+    };
+    let events = stream! {
+        yield first;
+        loop {
+            match tokio::time::timeout(HEARTBEAT, exchange.next()).await {
+                Err(_) => yield ping(),
+                Ok(Next::Told(told)) => yield event(&told),
+                Ok(Next::Answer(answer)) => {
+                    yield event(&answer);
+                    return;
+                }
+                Ok(Next::Nothing) => return,
+            }
+        }
+    };
+    Reply { body: ReplyBody::Events(Box::pin(events)), ..Reply::empty(StatusCode::OK) }
+}
+
+fn ping() -> Bytes {
+    Bytes::from_static(b": ping\n\n")
+}
+
+fn event(message: &Json) -> Bytes {
+    // JSON in one piece has no line breaks.
+    Bytes::from(format!("event: message\ndata: {message}\n\n"))
+}

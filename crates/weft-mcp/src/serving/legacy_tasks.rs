@@ -1,0 +1,83 @@
+//! Tasks as 2025-11-25 has them: the client asks for one, and for what came of it.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use weft_core::Json;
+
+use super::dispatch::{Context, required};
+use super::message::{Request, RpcError, code};
+use super::service::Service;
+use super::task::TaskState;
+
+/// How often it is looked whether a task is over.
+const EVERY: Duration = Duration::from_millis(300);
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// Does what a request asks for. `None`: it is none of these.
+pub(super) async fn method(
+    service: &dyn Service,
+    request: &Request,
+    context: &Context,
+) -> Result<Option<Map<String, Json>>, RpcError> {
+    let id = || required(&request.params, "taskId");
+    Ok(Some(match request.method.as_str() {
+        "tasks/get" => service.task(id()?).await?.older(),
+        "tasks/result" => result(service, id()?, context).await?,
+        "tasks/cancel" => {
+            let id = id()?;
+            let before = service.task(id).await?;
+            if before.is_over() {
+                return Err(RpcError::params("the task has ended and cannot be cancelled"));
+            }
+            service.cancel_task(id).await?;
+            settled(service, id).await?
+        }
+        "tasks/list" => {
+            let cursor = request.params.get("cursor").and_then(Json::as_str);
+            let (tasks, next) = service.tasks(cursor).await?;
+            let tasks: Json = tasks.iter().map(|task| Json::Object(task.older())).collect();
+            let mut listed = Map::from_iter([("tasks".to_owned(), tasks)]);
+            if let Some(next) = next {
+                listed.insert("nextCursor".to_owned(), next.into());
+            }
+            listed
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// A task that was asked to stop, once it has; or as it is, when that takes long.
+async fn settled(service: &dyn Service, id: &str) -> Result<Map<String, Json>, RpcError> {
+    let mut view = service.task(id).await?;
+    for _ in 0..10 {
+        if view.is_over() {
+            break;
+        }
+        tokio::time::sleep(EVERY).await;
+        view = service.task(id).await?;
+    }
+    Ok(view.older())
+}
+
+/// Waits for the end of a task, and asks the client what it asks.
+async fn result(service: &dyn Service, id: &str, context: &Context) -> Result<Map<String, Json>, RpcError> {
+    loop {
+        match service.task(id).await?.state {
+            TaskState::Working => tokio::time::sleep(EVERY).await,
+            TaskState::AsksFor(questions) => {
+                let answers = context.ask(&questions).await?;
+                service.answer_task(id, answers).await?;
+            }
+            TaskState::Done(mut result) => {
+                if let Json::Object(meta) = result.entry("_meta").or_insert_with(|| json!({})) {
+                    meta.insert(RELATED.to_owned(), json!({"taskId": id}));
+                }
+                return Ok(result);
+            }
+            TaskState::Failed(error) => return Err(error),
+            TaskState::Cancelled => return Err(RpcError::new(code::BUSY, "the task was cancelled")),
+        }
+    }
+}

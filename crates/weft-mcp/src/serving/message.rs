@@ -1,0 +1,231 @@
+//! JSON-RPC messages, as far as a server reads and writes them.
+
+use serde_json::{Map, json};
+use weft_core::{ErrorKind, Json};
+
+/// Numbers of failures.
+pub mod code {
+    /// The text is no JSON.
+    pub const PARSE: i64 = -32_700;
+    /// The JSON is no message.
+    pub const INVALID_REQUEST: i64 = -32_600;
+    /// There is no such method.
+    pub const NO_METHOD: i64 = -32_601;
+    /// The parameters are wrong, or name what is not there.
+    pub const INVALID_PARAMS: i64 = -32_602;
+    /// A defect of ours.
+    pub const INTERNAL: i64 = -32_603;
+    /// It cannot be done now.
+    pub const BUSY: i64 = -32_000;
+    /// No such resource, in revisions before 2026-07-28.
+    pub const NO_RESOURCE: i64 = -32_002;
+    /// Headers and body say different things.
+    pub const HEADER_MISMATCH: i64 = -32_020;
+    /// The client lacks a capability that the request needs.
+    pub const MISSING_CAPABILITY: i64 = -32_021;
+    /// The revision is not spoken.
+    pub const UNSUPPORTED_REVISION: i64 = -32_022;
+}
+
+/// Bytes of an id that is a text.
+const ID_BYTES_MAX: usize = 1_024;
+
+/// A failure of a request, as the protocol tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RpcError {
+    /// Which kind.
+    pub code: i64,
+    /// Why, for people.
+    pub message: String,
+    /// More for programs; null: nothing.
+    pub data: Json,
+}
+
+impl RpcError {
+    /// Of this kind, for this reason.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: Json::Null }
+    }
+
+    /// The parameters are wrong.
+    pub fn params(message: impl Into<String>) -> Self {
+        Self::new(code::INVALID_PARAMS, message)
+    }
+
+    /// There is no such method.
+    pub fn no_method(method: &str) -> Self {
+        let shown: String = method.chars().take(100).collect();
+        Self::new(code::NO_METHOD, format!("there is no method `{shown}`"))
+    }
+
+    /// The client lacks a capability; `needed` is what it would have to declare.
+    pub fn capability(needed: &Json) -> Self {
+        let error =
+            Self::new(code::MISSING_CAPABILITY, "the client has not declared a capability that this needs");
+        error.with_data(json!({"requiredCapabilities": needed}))
+    }
+
+    /// Says more to programs.
+    #[must_use]
+    pub fn with_data(self, data: Json) -> Self {
+        Self { data, ..self }
+    }
+
+    /// As JSON.
+    pub fn to_json(&self) -> Json {
+        let mut json = json!({"code": self.code, "message": self.message});
+        if !self.data.is_null() {
+            json["data"] = self.data.clone();
+        }
+        json
+    }
+}
+
+impl From<weft_core::Error> for RpcError {
+    fn from(error: weft_core::Error) -> Self {
+        let code = match error.kind {
+            ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Unsupported => code::INVALID_PARAMS,
+            ErrorKind::Internal => code::INTERNAL,
+            _ => code::BUSY,
+        };
+        if error.kind == ErrorKind::Internal && !error.is_private() {
+            // The reader gets a number, the log has the reason under it.
+            let id = weft_core::id::generate();
+            tracing::error!(error.id = id, reason = error.detail(), "an MCP request failed");
+            return Self::new(
+                code,
+                format!("something went wrong inside Weft; its log has the reason under {id}"),
+            );
+        }
+        Self::new(code, error.full())
+    }
+}
+
+/// A message of a client.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Message {
+    /// It wants an answer.
+    Request(Request),
+    /// It wants none.
+    Notification { method: String, params: Map<String, Json> },
+    /// It answers a question of ours.
+    Answer { id: Json, outcome: Result<Json, Json> },
+}
+
+/// What is no message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refused {
+    /// What it would have been named; null when that cannot be told.
+    pub(crate) id: Json,
+    pub(crate) error: RpcError,
+}
+
+/// What a client wants an answer to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Request {
+    pub(crate) id: Json,
+    pub(crate) method: String,
+    pub(crate) params: Map<String, Json>,
+}
+
+impl Request {
+    /// What is said about the request itself.
+    pub(crate) fn meta(&self) -> Option<&Map<String, Json>> {
+        self.params.get("_meta").and_then(Json::as_object)
+    }
+}
+
+impl Message {
+    /// Reads a message. What is wrong with it is told with its id, as far as it has one.
+    pub(crate) fn read(mut json: Map<String, Json>) -> Result<Self, Box<Refused>> {
+        let id = json.remove("id");
+        let refused = |why: &str| {
+            let id = id.clone().filter(is_id).unwrap_or(Json::Null);
+            Err(Box::new(Refused { id, error: RpcError::new(code::INVALID_REQUEST, why) }))
+        };
+        if json.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
+            return refused("`jsonrpc` must be \"2.0\"");
+        }
+        if id.as_ref().is_some_and(|id| !is_id(id)) {
+            return refused("`id` must be a number or a text of at most 1024 bytes");
+        }
+        let method = match json.remove("method") {
+            Some(Json::String(method)) => method,
+            Some(_) => return refused("`method` must be a text"),
+            None => {
+                let Some(id) = id.clone() else { return refused("a message needs a `method` or an `id`") };
+                return match (json.remove("result"), json.remove("error")) {
+                    (Some(result), None) => Ok(Self::Answer { id, outcome: Ok(result) }),
+                    (None, Some(error)) => Ok(Self::Answer { id, outcome: Err(error) }),
+                    _ => refused("an answer has a `result` or an `error`"),
+                };
+            }
+        };
+        let params = match json.remove("params") {
+            None => Map::new(),
+            Some(Json::Object(params)) => params,
+            Some(_) => return refused("`params` must be an object"),
+        };
+        Ok(match id {
+            Some(id) => Self::Request(Request { id, method, params }),
+            None => Self::Notification { method, params },
+        })
+    }
+}
+
+fn is_id(id: &Json) -> bool {
+    match id {
+        Json::Number(_) => true,
+        Json::String(text) => text.len() <= ID_BYTES_MAX,
+        _ => false,
+    }
+}
+
+/// An answer.
+pub(crate) fn answer(id: &Json, outcome: &Result<Map<String, Json>, RpcError>) -> Json {
+    match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error.to_json()}),
+    }
+}
+
+/// A message that wants no answer.
+pub(crate) fn notification(method: &str, params: &Json) -> Json {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: Json) -> Result<Message, (Json, i64)> {
+        let Json::Object(map) = json else { panic!("{json}") };
+        Message::read(map).map_err(|refused| (refused.id, refused.error.code))
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        let request = read(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).unwrap();
+        assert!(matches!(request, Message::Request(Request { method, .. }) if method == "ping"));
+        let told = read(json!({"jsonrpc": "2.0", "method": "n", "params": {"a": 1}})).unwrap();
+        assert!(matches!(told, Message::Notification { params, .. } if params["a"] == 1));
+        let answer = read(json!({"jsonrpc": "2.0", "id": "q", "error": {"code": 1}})).unwrap();
+        assert!(matches!(answer, Message::Answer { outcome: Err(_), .. }));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_under_its_id() {
+        let check = |json: Json, id: Json| {
+            assert_eq!(read(json.clone()), Err((id, code::INVALID_REQUEST)), "{json}");
+        };
+        check(json!({"id": 1, "method": "ping"}), json!(1));
+        check(json!({"jsonrpc": "2.0", "id": [1], "method": "ping"}), Json::Null);
+        check(json!({"jsonrpc": "2.0", "id": null, "method": "ping"}), Json::Null);
+        check(json!({"jsonrpc": "2.0", "id": "x".repeat(2_000), "method": "ping"}), Json::Null);
+        check(json!({"jsonrpc": "2.0", "id": 1, "method": 2}), json!(1));
+        check(json!({"jsonrpc": "2.0", "id": 1, "method": "m", "params": [1]}), json!(1));
+        check(json!({"jsonrpc": "2.0", "id": 1}), json!(1));
+        check(json!({"jsonrpc": "2.0", "id": 1, "result": 1, "error": 1}), json!(1));
+        check(json!({"jsonrpc": "2.0"}), Json::Null);
+    }
+}

@@ -1,0 +1,73 @@
+//! Pages in a browser may not speak to a server by its address, or by a name that was made to point to it.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, header};
+
+/// The names that a server is asked under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Those of this machine, since there is nothing else that tells a page from a program.
+    Loopback,
+    /// Any, since every request proves who asks.
+    Any,
+}
+
+/// Whether a request may be answered, by the name that it is asked under and the page that it comes from.
+/// Programs say nothing of a page.
+///
+/// # Errors
+/// The reason, for HTTP status 403.
+pub fn check_origin(headers: &HeaderMap, names: Names) -> Result<(), &'static str> {
+    let host = headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    if names == Names::Loopback && host.is_some_and(|host| !is_loopback(host)) {
+        return Err("without authentication this is answered under localhost, 127.0.0.1 and [::1] only");
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let page = origin.to_str().ok().and_then(|origin| Some(origin.split_once("://")?.1)).unwrap_or("?");
+    let own = host.is_some_and(|host| host.eq_ignore_ascii_case(page));
+    match own || (names == Names::Any && is_loopback(page)) {
+        true => Ok(()),
+        false => Err("pages of other servers may not ask this"),
+    }
+}
+
+/// A name with or without a port.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, _port)) => name,
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.parse::<IpAddr>().map_or(name.eq_ignore_ascii_case("localhost"), |ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_others_and_borrowed_names_are_refused() {
+        let check = |names: Names, host: &str, origin: Option<&str>, allowed: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().unwrap());
+            if let Some(origin) = origin {
+                headers.insert(header::ORIGIN, origin.parse().unwrap());
+            }
+            assert_eq!(check_origin(&headers, names).is_ok(), allowed, "{names:?} {host} {origin:?}");
+        };
+        for names in [Names::Loopback, Names::Any] {
+            check(names, "localhost:9380", None, true);
+            check(names, "127.0.0.1:9380", Some("http://127.0.0.1:9380"), true);
+            check(names, "[::1]:9380", Some("http://[::1]:9380"), true);
+            check(names, "localhost:9380", Some("http://evil.example"), false);
+            check(names, "localhost:9380", Some("null"), false);
+        }
+        check(Names::Loopback, "evil.example", Some("http://evil.example"), false);
+        check(Names::Loopback, "evil.example", None, false);
+        // Another program of this machine that shows pages may be anybody's.
+        check(Names::Loopback, "localhost:9380", Some("http://localhost:8000"), false);
+        check(Names::Any, "weft.example", Some("https://weft.example"), true);
+        check(Names::Any, "weft.example", Some("http://localhost:6274"), true);
+        check(Names::Any, "weft.example", Some("https://other.example"), false);
+    }
+}

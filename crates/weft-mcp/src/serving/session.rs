@@ -1,0 +1,278 @@
+//! Conversations that began with `initialize`: what they agreed on, what was asked in them, and what is being worked
+//! on. They are kept in memory; whoever comes back to one that is gone begins anew.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::{Map, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use weft_core::Json;
+
+use super::capabilities::Client;
+use super::message::{RpcError, code};
+use super::outlet::Level;
+use super::revision::Revision;
+
+/// Conversations of one caller. The one that was silent for longest makes room.
+const PER_OWNER_MAX: usize = 1_000;
+/// Conversations of all callers.
+const ALL_MAX: usize = 10_000;
+/// Requests of one conversation that are worked on at the same time.
+pub(super) const UNDER_WAY_MAX: usize = 64;
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is being worked on, by the ids of the requests.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay(Mutex<HashMap<String, CancellationToken>>);
+
+/// A request that is being worked on, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Working {
+    under_way: Arc<UnderWay>,
+    id: String,
+    /// Fires when the client wants nothing more of it.
+    pub(super) cancelled: CancellationToken,
+}
+
+impl UnderWay {
+    /// Notes that a request is being worked on.
+    pub(super) fn begin(self: &Arc<Self>, id: &Json) -> Result<Working, RpcError> {
+        let (id, mut all) = (id.to_string(), held(&self.0));
+        if all.len() >= UNDER_WAY_MAX {
+            let message =
+                format!("{UNDER_WAY_MAX} requests are being worked on, as many as may be: wait for answers");
+            return Err(RpcError::new(code::BUSY, message));
+        }
+        if all.contains_key(&id) {
+            return Err(RpcError::new(code::INVALID_REQUEST, "a request with this id is being worked on"));
+        }
+        let cancelled = CancellationToken::new();
+        all.insert(id.clone(), cancelled.clone());
+        Ok(Working { under_way: Arc::clone(self), id, cancelled })
+    }
+
+    /// Does as `notifications/cancelled` says.
+    pub(super) fn cancel(&self, params: &Map<String, Json>) {
+        let Some(id) = params.get("requestId") else { return };
+        if let Some(cancelled) = held(&self.0).get(&id.to_string()) {
+            cancelled.cancel();
+        }
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        held(&self.under_way.0).remove(&self.id);
+    }
+}
+
+/// A conversation.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) revision: Revision,
+    pub(super) client: Client,
+    pub(super) under_way: Arc<UnderWay>,
+    level: Mutex<Level>,
+    asked: Mutex<Asked>,
+}
+
+/// Questions that were put to the client.
+#[derive(Debug, Default)]
+struct Asked {
+    count: u64,
+    open: HashMap<String, oneshot::Sender<Result<Json, Json>>>,
+    /// Nobody will answer any more.
+    closed: bool,
+}
+
+/// A question that waits for its answer, until this is dropped.
+pub(super) struct Question<'a> {
+    session: &'a Session,
+    pub(super) id: String,
+    answer: oneshot::Receiver<Result<Json, Json>>,
+}
+
+impl Session {
+    /// As the parameters of `initialize` want it.
+    pub(super) fn new(params: &Map<String, Json>) -> Self {
+        Self {
+            revision: Revision::negotiated(params.get("protocolVersion").and_then(Json::as_str)),
+            client: Client::new(params.get("capabilities")),
+            under_way: Arc::default(),
+            level: Mutex::new(Level::Info),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// For a request without a conversation, whose client can do nothing in particular.
+    pub(super) fn unsaid(revision: Revision) -> Self {
+        let closed = Asked { closed: true, ..Asked::default() };
+        Self { revision, asked: Mutex::new(closed), ..Self::new(&Map::new()) }
+    }
+
+    pub(super) fn level(&self) -> Level {
+        *held(&self.level)
+    }
+
+    pub(super) fn set_level(&self, level: Level) {
+        *held(&self.level) = level;
+    }
+
+    /// Makes room for an answer.
+    pub(super) fn question(&self) -> Question<'_> {
+        let mut asked = held(&self.asked);
+        asked.count += 1;
+        let id = format!("weft-{}", asked.count);
+        let (sender, answer) = oneshot::channel();
+        if !asked.closed {
+            asked.open.insert(id.clone(), sender);
+        }
+        drop(asked);
+        Question { session: self, id, answer }
+    }
+
+    /// Takes in an answer. One to what was not asked is passed over.
+    pub(super) fn answered(&self, id: &Json, outcome: Result<Json, Json>) {
+        let sender = id.as_str().and_then(|id| held(&self.asked).open.remove(id));
+        if let Some(sender) = sender {
+            // Whoever asked may have gone.
+            drop(sender.send(outcome));
+        }
+    }
+
+    /// Nobody answers any more.
+    pub(super) fn close(&self) {
+        let mut asked = held(&self.asked);
+        asked.closed = true;
+        asked.open.clear();
+    }
+}
+
+impl Question<'_> {
+    /// What the client says.
+    pub(super) async fn answer(mut self) -> Result<Json, RpcError> {
+        let gone = || RpcError::new(code::BUSY, "the client went away without an answer");
+        let outcome = (&mut self.answer).await.map_err(|_| gone())?;
+        outcome.map_err(|error| {
+            let why = error.get("message").and_then(Json::as_str).unwrap_or("it does not say why");
+            let why: String = why.chars().take(1_000).collect();
+            RpcError::new(code::BUSY, format!("the client cannot answer: {why}"))
+                .with_data(json!({"error": error}))
+        })
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        held(&self.session.asked).open.remove(&self.id);
+    }
+}
+
+/// The conversations that are open over HTTP.
+#[derive(Debug, Default)]
+pub(super) struct Sessions(Mutex<HashMap<String, Open>>);
+
+#[derive(Debug)]
+struct Open {
+    owner: String,
+    session: Arc<Session>,
+    used: Instant,
+}
+
+impl Sessions {
+    /// Opens one, and names it.
+    pub(super) fn open(&self, owner: &str, session: Session) -> String {
+        let id = weft_core::id::generate();
+        let mut all = held(&self.0);
+        let own = all.values().filter(|open| open.owner == owner).count();
+        if own >= PER_OWNER_MAX || all.len() >= ALL_MAX {
+            let may_go = |open: &Open| own < PER_OWNER_MAX || open.owner == owner;
+            let oldest = all.iter().filter(|(_, open)| may_go(open)).min_by_key(|(_, open)| open.used);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone())
+                && let Some(gone) = all.remove(&oldest)
+            {
+                gone.session.close();
+            }
+        }
+        let open = Open { owner: owner.to_owned(), session: Arc::new(session), used: Instant::now() };
+        all.insert(id.clone(), open);
+        id
+    }
+
+    /// The one of this name, if it is this caller's.
+    pub(super) fn find(&self, owner: &str, id: &str) -> Option<Arc<Session>> {
+        let mut all = held(&self.0);
+        let open = all.get_mut(id).filter(|open| open.owner == owner)?;
+        open.used = Instant::now();
+        Some(Arc::clone(&open.session))
+    }
+
+    /// Ends one. Whether there was such a one.
+    pub(super) fn close(&self, owner: &str, id: &str) -> bool {
+        let mut all = held(&self.0);
+        if all.get(id).is_none_or(|open| open.owner != owner) {
+            return false;
+        }
+        all.remove(id).inspect(|open| open.session.close()).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_its_callers() {
+        let sessions = Sessions::default();
+        let id = sessions.open("a", Session::new(&Map::new()));
+        assert!(sessions.find("a", &id).is_some() && sessions.find("b", &id).is_none());
+        assert!(!sessions.close("b", &id) && sessions.close("a", &id) && !sessions.close("a", &id));
+    }
+
+    #[test]
+    fn who_opens_too_many_loses_their_own() {
+        let sessions = Sessions::default();
+        let other = sessions.open("b", Session::new(&Map::new()));
+        let first = sessions.open("a", Session::new(&Map::new()));
+        for _ in 0..PER_OWNER_MAX {
+            sessions.open("a", Session::new(&Map::new()));
+        }
+        assert!(sessions.find("a", &first).is_none() && sessions.find("b", &other).is_some());
+        assert_eq!(held(&sessions.0).len(), PER_OWNER_MAX + 1);
+    }
+
+    #[tokio::test]
+    async fn answers_reach_whoever_asked() {
+        let session = Session::new(&Map::new());
+        let question = session.question();
+        session.answered(&json!("weft-9"), Ok(json!(0)));
+        session.answered(&json!(question.id), Ok(json!({"action": "accept"})));
+        assert_eq!(question.answer().await.unwrap(), json!({"action": "accept"}));
+        let refused = session.question();
+        session.answered(&json!(refused.id), Err(json!({"code": -1, "message": "no"})));
+        assert!(refused.answer().await.unwrap_err().message.ends_with("no"));
+        let left = session.question();
+        session.close();
+        assert!(left.answer().await.unwrap_err().message.contains("went away"));
+        assert!(session.question().answer().await.is_err());
+    }
+
+    #[test]
+    fn a_request_is_under_way_until_it_is_answered() {
+        let under_way = Arc::new(UnderWay::default());
+        let working = under_way.begin(&json!(1)).unwrap();
+        assert!(under_way.begin(&json!(1)).is_err());
+        let other = under_way.begin(&json!("1")).unwrap();
+        under_way.cancel(json!({"requestId": 1}).as_object().unwrap());
+        assert!(working.cancelled.is_cancelled() && !other.cancelled.is_cancelled());
+        drop(working);
+        under_way.begin(&json!(1)).unwrap();
+        let all: Vec<_> = (0..UNDER_WAY_MAX - 1).map(|n| under_way.begin(&json!(n)).unwrap()).collect();
+        assert_eq!(under_way.begin(&json!("more")).unwrap_err().code, code::BUSY, "{}", all.len());
+    }
+}

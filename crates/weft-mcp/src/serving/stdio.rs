@@ -1,0 +1,202 @@
+//! Lines: one message each, in and out, over a pair of byte streams. Requests are worked on side by side.
+
+use std::io;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use serde_json::Map;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::mpsc;
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use super::dispatch::Context;
+use super::envelope;
+use super::exchange::{way, work};
+use super::headers::{alone, stands_alone};
+use super::message::{Message, Request, RpcError, answer, code};
+use super::revision::Revision;
+use super::service::{Leaving, Service};
+use super::session::{Session, UnderWay};
+
+/// Bytes of a line.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+type Works = FuturesUnordered<BoxFuture<'static, Option<Json>>>;
+
+/// Answers messages until there are no more, and what is being worked on then has ended.
+///
+/// # Errors
+/// When a line is longer than any message may be, or one of the streams fails.
+pub async fn converse(
+    service: Arc<dyn Service>,
+    source: impl AsyncRead + Send + Unpin,
+    sink: impl AsyncWrite + Send + Unpin,
+) -> Result<()> {
+    let (sender, mut told) = way();
+    let mut talk = Talk { service, session: None, under_way: Arc::default(), sender };
+    let (mut lines, mut sink) = (Lines { source: BufReader::new(source), line: Vec::new() }, sink);
+    let (mut works, mut open) = (Works::new(), true);
+    while open || !works.is_empty() {
+        tokio::select! {
+            biased;
+            Some(message) = told.recv() => write(&mut sink, &message).await?,
+            Some(answer) = works.next(), if !works.is_empty() => {
+                // What was told before comes before.
+                while let Ok(message) = told.try_recv() {
+                    write(&mut sink, &message).await?;
+                }
+                if let Some(answer) = answer {
+                    write(&mut sink, &answer).await?;
+                }
+            }
+            line = lines.next(), if open => match line? {
+                Some(line) => {
+                    if let Some(refused) = talk.take(&line, &works) {
+                        write(&mut sink, &refused).await?;
+                    }
+                }
+                None => {
+                    open = false;
+                    talk.left();
+                }
+            },
+        }
+    }
+    Ok(())
+}
+
+async fn write(sink: &mut (impl AsyncWrite + Send + Unpin), message: &Json) -> Result<()> {
+    let line = format!("{message}\n");
+    let written = async {
+        sink.write_all(line.as_bytes()).await?;
+        sink.flush().await
+    };
+    written.await.map_err(|cause| failed("the client takes no answers", cause))
+}
+
+fn failed(what: &str, cause: io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, what.to_owned()).because(cause)
+}
+
+struct Lines<R> {
+    source: BufReader<R>,
+    /// What has been read of the next line, so that reading can be left and taken up again.
+    line: Vec<u8>,
+}
+
+impl<R: AsyncRead + Send + Unpin> Lines<R> {
+    /// `None` after the last. May be dropped at any time without loss.
+    async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        loop {
+            let read = self.source.fill_buf().await;
+            let read = read.map_err(|cause| failed("the messages cannot be read", cause))?;
+            if read.is_empty() {
+                let rest = std::mem::take(&mut self.line);
+                return Ok(if rest.is_empty() { None } else { Some(rest) });
+            }
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let taken = end.unwrap_or(read.len());
+            if taken > LINE_BYTES_MAX.saturating_sub(self.line.len()) {
+                let message = format!("a message has more than {LINE_BYTES_MAX} bytes");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+            self.line.extend(read.iter().take(taken));
+            self.source.consume(end.map_or(taken, |end| end + 1));
+            if end.is_some() {
+                return Ok(Some(std::mem::take(&mut self.line)));
+            }
+        }
+    }
+}
+
+/// The one conversation of a pair of streams.
+struct Talk {
+    service: Arc<dyn Service>,
+    session: Option<Arc<Session>>,
+    under_way: Arc<UnderWay>,
+    sender: mpsc::Sender<Json>,
+}
+
+impl Talk {
+    /// Takes a line. What cannot be worked on is answered at once.
+    fn take(&mut self, line: &[u8], works: &Works) -> Option<Json> {
+        let refused = |id: &Json, error: RpcError| Some(answer(id, &Err(error)));
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        let map: Map<String, Json> = match serde_json::from_slice(line) {
+            Ok(Json::Object(map)) => map,
+            Ok(_) => {
+                return refused(&Json::Null, RpcError::new(code::INVALID_REQUEST, "a message is an object"));
+            }
+            Err(error) => {
+                return refused(&Json::Null, RpcError::new(code::PARSE, format!("no JSON: {error}")));
+            }
+        };
+        let request = match Message::read(map) {
+            Err(no_message) => return refused(&no_message.id, no_message.error),
+            Ok(Message::Notification { method, params }) => {
+                if method == "notifications/cancelled" {
+                    self.under_way.cancel(&params);
+                }
+                return None;
+            }
+            Ok(Message::Answer { id, outcome }) => {
+                if let Some(session) = &self.session {
+                    session.answered(&id, outcome);
+                }
+                return None;
+            }
+            Ok(Message::Request(request)) => request,
+        };
+        if request.method == "initialize" && !stands_alone(&request) {
+            let session = Session::new(&request.params);
+            let result = envelope::initialized(&self.service.about(), session.revision);
+            self.session = Some(Arc::new(session));
+            return Some(answer(&request.id, &Ok(result)));
+        }
+        let id = request.id.clone();
+        self.begin(request, works).err().and_then(|error| refused(&id, error))
+    }
+
+    fn begin(&self, request: Request, works: &Works) -> std::result::Result<(), RpcError> {
+        let by_itself = if stands_alone(&request) { Some(alone(&request)?) } else { None };
+        let working = self.under_way.begin(&request.id)?;
+        let (cancelled, sender) = (working.cancelled.clone(), self.sender.clone());
+        let context = match by_itself {
+            Some(alone) => Context {
+                revision: alone.revision,
+                client: alone.client,
+                level: alone.level,
+                session: None,
+                cancelled,
+                leaving: Leaving::Cancels,
+                sender,
+            },
+            None => {
+                let unsaid = || Arc::new(Session::unsaid(Revision::UNSAID));
+                let session = self.session.clone().unwrap_or_else(unsaid);
+                Context {
+                    revision: session.revision,
+                    client: session.client.clone(),
+                    level: Some(session.level()),
+                    session: Some(session),
+                    cancelled,
+                    leaving: Leaving::GoesOn,
+                    sender,
+                }
+            }
+        };
+        works.push(work(Arc::clone(&self.service), request, context, working));
+        Ok(())
+    }
+
+    /// The client will say nothing more.
+    fn left(&self) {
+        if let Some(session) = &self.session {
+            session.close();
+        }
+    }
+}

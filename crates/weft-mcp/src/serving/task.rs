@@ -1,0 +1,136 @@
+//! Work that outlasts its request.
+
+use serde_json::{Map, json};
+use weft_core::Json;
+
+use super::message::RpcError;
+use super::service::Questions;
+
+/// How often a client should ask, in milliseconds.
+const POLL_MS: u64 = 1_000;
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskState {
+    /// It is being worked on.
+    Working,
+    /// It waits for answers to these questions.
+    AsksFor(Questions),
+    /// It has ended with this result, which may say that it failed.
+    Done(Map<String, Json>),
+    /// It could not be carried out.
+    Failed(RpcError),
+    /// Somebody has stopped it.
+    Cancelled,
+}
+
+/// A task, as its owner may see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskView {
+    /// What names it.
+    pub id: String,
+    /// Where it stands.
+    pub state: TaskState,
+    /// The same in words; may be empty.
+    pub message: String,
+    /// When it began, as RFC 3339 has it.
+    pub created: String,
+    /// When that changed last, as RFC 3339 has it.
+    pub updated: String,
+    /// How long it is kept, in milliseconds; absent: for good.
+    pub ttl_ms: Option<u64>,
+}
+
+impl TaskView {
+    fn status(&self) -> &'static str {
+        match self.state {
+            TaskState::Working => "working",
+            TaskState::AsksFor(_) => "input_required",
+            TaskState::Done(_) => "completed",
+            TaskState::Failed(_) => "failed",
+            TaskState::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, TaskState::Done(_) | TaskState::Failed(_) | TaskState::Cancelled)
+    }
+
+    /// As revisions from 2026-07-28 on have it, without what has come of it.
+    pub(super) fn head(&self) -> Map<String, Json> {
+        let mut head = self.common();
+        head.insert("ttlMs".to_owned(), json!(self.ttl_ms));
+        head.insert("pollIntervalMs".to_owned(), POLL_MS.into());
+        head
+    }
+
+    /// The same with what has come of it.
+    pub(super) fn whole(&self) -> Map<String, Json> {
+        let mut whole = self.head();
+        match &self.state {
+            TaskState::Working | TaskState::Cancelled => {}
+            TaskState::AsksFor(questions) => {
+                whole.insert("inputRequests".to_owned(), Json::Object(questions.requests.clone()));
+            }
+            TaskState::Done(result) => {
+                whole.insert("result".to_owned(), Json::Object(result.clone()));
+            }
+            TaskState::Failed(error) => {
+                whole.insert("error".to_owned(), error.to_json());
+            }
+        }
+        whole
+    }
+
+    /// As 2025-11-25 has it.
+    pub(super) fn older(&self) -> Map<String, Json> {
+        let mut task = self.common();
+        task.insert("ttl".to_owned(), json!(self.ttl_ms));
+        task.insert("pollInterval".to_owned(), POLL_MS.into());
+        task
+    }
+
+    fn common(&self) -> Map<String, Json> {
+        let mut task = Map::from_iter([
+            ("taskId".to_owned(), Json::from(self.id.as_str())),
+            ("status".to_owned(), self.status().into()),
+            ("createdAt".to_owned(), self.created.as_str().into()),
+            ("lastUpdatedAt".to_owned(), self.updated.as_str().into()),
+        ]);
+        if !self.message.is_empty() {
+            task.insert("statusMessage".to_owned(), self.message.as_str().into());
+        }
+        task
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_has_what_came_of_it_and_nothing_else() {
+        let keys = |state: TaskState| {
+            let view = TaskView {
+                id: "t".to_owned(),
+                state,
+                message: String::new(),
+                created: "2026-01-01T00:00:00Z".to_owned(),
+                updated: "2026-01-01T00:00:00Z".to_owned(),
+                ttl_ms: None,
+            };
+            let head = view.head();
+            assert!(!head.contains_key("result") && head["ttlMs"].is_null());
+            let whole = view.whole();
+            let more = whole.keys().filter(|key| !head.contains_key(*key)).cloned().collect::<Vec<_>>();
+            (whole["status"].as_str().unwrap().to_owned(), more.join(","))
+        };
+        let told = |status: &str, more: &str| (status.to_owned(), more.to_owned());
+        assert_eq!(keys(TaskState::Working), told("working", ""));
+        assert_eq!(keys(TaskState::AsksFor(Questions::default())), told("input_required", "inputRequests"));
+        assert_eq!(keys(TaskState::Done(Map::new())), told("completed", "result"));
+        assert_eq!(keys(TaskState::Failed(RpcError::new(-1, "x"))), told("failed", "error"));
+        assert_eq!(keys(TaskState::Cancelled), told("cancelled", ""));
+    }
+}

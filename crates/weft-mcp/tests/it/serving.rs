@@ -1,0 +1,314 @@
+//! What is served, over HTTP and over lines, to clients of every revision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
+use tokio::task::JoinSet;
+use weft_core::seam::ToolSource as _;
+use weft_mcp::serving::{Host, Posted, Reply, ReplyBody, converse};
+
+use crate::fixture::{Fixture, listen};
+use crate::kit::{call, servers, tenant, tool_of};
+
+const EVENTS: (&str, &str) = ("accept", "application/json, text/event-stream");
+
+/// A place that messages are posted to, without a network.
+#[derive(Default)]
+struct Place {
+    host: Host,
+    fixture: Arc<Fixture>,
+}
+
+impl Place {
+    async fn post(&self, owner: &str, headers: &[(&str, &str)], message: Json) -> Reply {
+        let Json::Object(message) = message else { panic!("{message}") };
+        let pair =
+            |(name, value): &(&str, &str)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        let headers: HeaderMap = headers.iter().map(pair).collect();
+        self.host.post(self.fixture.clone(), Posted { owner, headers: &headers, message }).await
+    }
+
+    /// Begins a conversation.
+    async fn begin(&self, owner: &str, capabilities: Json) -> String {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": {"name": "t", "version": "1"}});
+        let reply = self.post(owner, &[EVENTS], request(0, "initialize", params)).await;
+        let id = reply.session.clone().unwrap();
+        assert_eq!(json_of(reply)["result"]["protocolVersion"], "2025-11-25");
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let taken = self.post(owner, &[("mcp-session-id", &id)], told).await;
+        assert_eq!(taken.status, StatusCode::ACCEPTED);
+        id
+    }
+}
+
+fn request(id: u64, method: &str, params: Json) -> Json {
+    let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
+    request["params"] = params;
+    request
+}
+
+fn calling(id: u64, tool: &str, meta: Json) -> Json {
+    let mut params = json!({"name": tool, "arguments": {}});
+    params["_meta"] = meta;
+    request(id, "tools/call", params)
+}
+
+fn newest(capabilities: Json) -> Json {
+    let mut meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    meta
+}
+
+#[track_caller]
+fn json_of(reply: Reply) -> Json {
+    match reply.body {
+        ReplyBody::Json(json) => json,
+        ReplyBody::Empty => panic!("{} without a body", reply.status),
+        ReplyBody::Events(_) => panic!("events"),
+    }
+}
+
+/// The messages of a stream.
+struct Told(BoxStream<'static, axum::body::Bytes>);
+
+impl Told {
+    #[track_caller]
+    fn of(reply: Reply) -> Self {
+        match reply.body {
+            ReplyBody::Events(events) => Self(events),
+            ReplyBody::Json(json) => panic!("{json}"),
+            ReplyBody::Empty => panic!("{} without a body", reply.status),
+        }
+    }
+
+    async fn next(&mut self) -> Option<Json> {
+        loop {
+            let bytes =
+                tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.expect("something")?;
+            let text = String::from_utf8(bytes.to_vec()).unwrap();
+            if let Some(data) = text.strip_prefix("event: message\ndata: ") {
+                return Some(serde_json::from_str(data.trim_end()).unwrap());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_alone_is_json_and_one_that_is_told_of_before_is_a_stream() {
+    let place = Place::default();
+    let id = place.begin("a", json!({})).await;
+    let session = ("mcp-session-id", id.as_str());
+    let simple = place.post("a", &[EVENTS, session], calling(1, "test_simple_text", json!({}))).await;
+    assert!(json_of(simple)["result"]["content"][0]["text"].as_str().unwrap().starts_with("This is"));
+    let meta = json!({"progressToken": "p"});
+    let reply =
+        place.post("a", &[EVENTS, session], calling(2, "test_tool_with_progress", meta.clone())).await;
+    let mut told = Told::of(reply);
+    for progress in [0.0, 50.0, 100.0] {
+        let params = &told.next().await.unwrap()["params"];
+        assert_eq!((&params["progressToken"], &params["progress"]), (&json!("p"), &json!(progress)));
+    }
+    assert_eq!(told.next().await.unwrap()["id"], 2);
+    assert_eq!(told.next().await, None);
+    // Who takes no events gets the answer.
+    let whole = place.post("a", &[session], calling(3, "test_tool_with_progress", meta)).await;
+    assert_eq!(json_of(whole)["id"], 3);
+}
+
+#[tokio::test]
+async fn a_client_of_an_older_revision_is_asked_on_the_stream() {
+    let place = Place::default();
+    let id = place.begin("a", json!({"elicitation": {}})).await;
+    let session = ("mcp-session-id", id.as_str());
+    let mut told =
+        Told::of(place.post("a", &[EVENTS, session], calling(1, "test_wait_for_answer", json!({}))).await);
+    let asked = told.next().await.unwrap();
+    assert_eq!(asked["method"], "elicitation/create");
+    let answer =
+        json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"go": true}}});
+    // Nobody else answers for it.
+    let other = place.begin("b", json!({})).await;
+    let forged = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
+    place.post("b", &[("mcp-session-id", &other)], forged).await;
+    assert_eq!(place.post("a", &[session], answer).await.status, StatusCode::ACCEPTED);
+    let answered = told.next().await.unwrap();
+    assert!(answered["result"]["content"][0]["text"].as_str().unwrap().contains("accept"), "{answered}");
+    // Who cannot be asked is told so.
+    let id = place.begin("a", json!({})).await;
+    let headers = [EVENTS, ("mcp-session-id", id.as_str())];
+    let reply = place.post("a", &headers, calling(1, "test_wait_for_answer", json!({}))).await;
+    assert_eq!(json_of(reply)["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
+}
+
+#[tokio::test]
+async fn a_request_that_is_taken_back_has_no_answer() {
+    let place = Place::default();
+    let id = place.begin("a", json!({})).await;
+    let session = ("mcp-session-id", id.as_str());
+    let waiting = calling(7, "test_wait", json!({"progressToken": 1}));
+    let mut told = Told::of(place.post("a", &[EVENTS, session], waiting).await);
+    assert!(told.next().await.is_some());
+    let taken_back =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    place.post("a", &[session], taken_back).await;
+    assert_eq!(told.next().await, None);
+}
+
+#[tokio::test]
+async fn a_conversation_is_nobody_elses_and_has_an_end() {
+    let place = Place::default();
+    let (mine, other) = (place.begin("a", json!({})).await, place.begin("b", json!({})).await);
+    let list = |id: u64| request(id, "tools/list", json!({}));
+    let status = async |owner: &str, session: &str| {
+        place.post(owner, &[("mcp-session-id", session)], list(1)).await.status
+    };
+    assert_eq!((status("a", &mine).await, status("b", &other).await), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(
+        (status("b", &mine).await, status("a", "made-up").await),
+        (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND)
+    );
+    let headers = HeaderMap::from_iter([(HeaderName::from_static("mcp-session-id"), mine.parse().unwrap())]);
+    assert_eq!(place.host.delete("b", &headers).status, StatusCode::NOT_FOUND);
+    assert_eq!(place.host.delete("a", &headers).status, StatusCode::NO_CONTENT);
+    assert_eq!(status("a", &mine).await, StatusCode::NOT_FOUND);
+    // What needs no conversation needs none.
+    assert!(json_of(place.post("a", &[], list(2)).await)["result"]["tools"].as_array().unwrap().len() > 20);
+    let unknown = place.post("a", &[("mcp-protocol-version", "1999-01-01")], list(3)).await;
+    assert_eq!((unknown.status, json_of(unknown)["id"].clone()), (StatusCode::BAD_REQUEST, json!(3)));
+}
+
+#[tokio::test]
+async fn tasks_of_2025_11_25_are_asked_for_and_waited_for() {
+    let place = Place::default();
+    let id = place.begin("a", json!({"elicitation": {}})).await;
+    let headers = [EVENTS, ("mcp-session-id", id.as_str())];
+    let asked = json!({"name": "confirm_delete", "arguments": {"filename": "a"}, "task": {"ttl": 60_000}});
+    let created = json_of(place.post("a", &headers, request(1, "tools/call", asked)).await);
+    let task = created["result"]["task"]["taskId"].clone();
+    let of_task = json!({"taskId": task});
+    let shown = json_of(place.post("a", &headers, request(2, "tasks/get", of_task.clone())).await);
+    assert_eq!(shown["result"]["status"], "input_required");
+    assert_eq!(shown["result"]["ttl"], 600_000);
+    let listed = json_of(place.post("a", &headers, request(3, "tasks/list", json!({}))).await);
+    assert_eq!(listed["result"]["tasks"][0]["taskId"], task);
+    let mut told = Told::of(place.post("a", &headers, request(4, "tasks/result", of_task.clone())).await);
+    let question = told.next().await.unwrap();
+    let answer =
+        json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}});
+    place.post("a", &headers, answer).await;
+    let result = told.next().await.unwrap();
+    assert_eq!(result["result"]["_meta"]["io.modelcontextprotocol/related-task"], of_task);
+    let refused = json_of(place.post("a", &headers, request(5, "tasks/cancel", of_task)).await);
+    assert_eq!(refused["error"]["code"], -32_602);
+}
+
+/// A client over lines.
+struct Client {
+    lines: Lines<BufReader<DuplexStream>>,
+    input: Option<DuplexStream>,
+    serving: JoinSet<weft_core::Result<()>>,
+}
+
+impl Client {
+    fn start() -> Self {
+        let ((input, source), (sink, output)) = (tokio::io::duplex(1 << 16), tokio::io::duplex(1 << 16));
+        let serving = JoinSet::from_iter([converse(Arc::new(Fixture::default()), source, sink)]);
+        Self { lines: BufReader::new(output).lines(), input: Some(input), serving }
+    }
+
+    async fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn send(&mut self, message: Json) {
+        self.say(&message.to_string()).await;
+    }
+
+    async fn next(&mut self) -> Json {
+        let line = tokio::time::timeout(Duration::from_secs(30), self.lines.next_line()).await;
+        serde_json::from_str(&line.expect("something").unwrap().expect("a line")).unwrap()
+    }
+
+    /// Says nothing more, and hears the rest.
+    async fn end(mut self) -> Vec<Json> {
+        drop(self.input.take());
+        let mut rest = Vec::new();
+        while let Some(line) = self.lines.next_line().await.unwrap() {
+            rest.push(serde_json::from_str(&line).unwrap());
+        }
+        self.serving.join_next().await.unwrap().unwrap().unwrap();
+        rest
+    }
+}
+
+#[tokio::test]
+async fn lines_are_answered_side_by_side_in_every_revision() {
+    let mut client = Client::start();
+    client.say("no json").await;
+    assert_eq!(client.next().await["error"]["code"], -32_700);
+    client.say("").await;
+    client
+        .send(request(
+            1,
+            "initialize",
+            json!({"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}}),
+        ))
+        .await;
+    assert_eq!(client.next().await["result"]["protocolVersion"], "2025-06-18");
+    // A slow one keeps nobody waiting, and can be taken back.
+    client.send(calling(2, "test_wait", json!({"progressToken": 1}))).await;
+    assert_eq!(client.next().await["method"], "notifications/progress");
+    client.send(request(3, "ping", json!({}))).await;
+    assert_eq!(client.next().await, json!({"jsonrpc": "2.0", "id": 3, "result": {}}));
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}))
+        .await;
+    // A question and its answer.
+    client.send(calling(4, "test_wait_for_answer", json!({}))).await;
+    let asked = client.next().await;
+    client
+        .send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {}}}))
+        .await;
+    assert_eq!(client.next().await["id"], 4);
+    // A request that stands alone, on the same lines.
+    client.send(request(5, "server/discover", json!({"_meta": newest(json!({}))}))).await;
+    assert_eq!(client.next().await["result"]["supportedVersions"][0], "2026-07-28");
+    client.send(request(6, "ping", json!({"_meta": newest(json!({}))}))).await;
+    assert_eq!(client.next().await["error"]["code"], -32_601);
+    // What is being worked on at the end is answered.
+    client.send(calling(7, "test_tool_with_progress", json!({}))).await;
+    let rest = client.end().await;
+    assert_eq!(rest.iter().map(|one| &one["id"]).collect::<Vec<_>>(), [&json!(7)]);
+}
+
+#[tokio::test]
+async fn who_goes_away_in_the_middle_of_a_question_holds_nothing_up() {
+    let mut client = Client::start();
+    client.send(request(1, "initialize", json!({"capabilities": {"elicitation": {}}}))).await;
+    client.next().await;
+    client.send(calling(2, "test_wait_for_answer", json!({}))).await;
+    client.next().await;
+    let rest = tokio::time::timeout(Duration::from_secs(30), client.end()).await.unwrap();
+    assert!(rest[0]["error"]["message"].as_str().unwrap().contains("went away"), "{rest:?}");
+}
+
+#[tokio::test]
+async fn our_client_and_our_server_understand_each_other() {
+    let server = listen().await;
+    let servers = servers(&format!("[servers.own]\nurl = '{}'", server.url));
+    let offered = servers.tools(&tenant(), "own").await.map_err(|error| error.full()).unwrap();
+    assert!(offered.tools.len() > 20 && offered.refused.is_empty(), "{:?}", offered.refused);
+    let greet = tool_of(&servers, "own", "greet").await;
+    let told = call(&greet, json!({"name": "Ada"})).await.map_err(|error| error.full()).unwrap();
+    assert_eq!(told.to_text(), "Hello, Ada!");
+    let failing = tool_of(&servers, "own", "test_error_handling").await;
+    assert!(call(&failing, json!({})).await.map_err(|error| error.full()).unwrap().failed);
+    servers.close().await;
+}

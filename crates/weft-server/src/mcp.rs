@@ -1,0 +1,144 @@
+//! What MCP clients are offered: published agents as tools, runs as tasks, datasets, and what it takes to build
+//! canvases. The protocol itself is in `weft_mcp::serving`.
+
+mod agents;
+mod arguments;
+mod authoring;
+mod datasets;
+mod following;
+mod forms;
+mod names;
+mod results;
+mod skill;
+mod tasks;
+mod tool;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value as Json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+use weft_core::{Result, TenantId};
+use weft_mcp::serving::{About, Call, Feature, Listing, Outcome, RpcError, Service, TaskView};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::config::Auth;
+use crate::state::ServerState;
+
+/// Definitions in one answer.
+const PAGE: usize = 200;
+
+/// What one caller is offered.
+#[derive(Clone, Debug)]
+pub struct Offering {
+    pub(crate) state: ServerState,
+    pub(crate) caller: Caller,
+}
+
+impl Offering {
+    /// For this caller.
+    pub fn new(state: ServerState, caller: Caller) -> Self {
+        Self { state, caller }
+    }
+
+    fn app(&self) -> &App {
+        &self.state.app
+    }
+
+    fn tenant(&self) -> &TenantId {
+        &self.caller.tenant
+    }
+}
+
+/// Answers the messages of a client over lines, until there are no more or `stopping` fires, and keeps runs going
+/// meanwhile.
+///
+/// # Errors
+/// When the streams fail.
+pub async fn converse(
+    app: App,
+    tenant: TenantId,
+    source: impl AsyncRead + Send + Unpin,
+    sink: impl AsyncWrite + Send + Unpin,
+    stopping: CancellationToken,
+) -> Result<()> {
+    // Who started this process is who asks.
+    let state = ServerState { stopping: stopping.clone(), ..ServerState::new(app.clone(), Auth::Off) };
+    let offering = Arc::new(Offering::new(state, tenant.into()));
+    tokio::select! {
+        ended = weft_mcp::serving::converse(offering, source, sink) => ended,
+        () = app.keep_runs_going() => Ok(()),
+        () = Box::pin(app.keep_tasks_timely()) => Ok(()),
+        () = stopping.cancelled() => Ok(()),
+    }
+}
+
+#[async_trait]
+impl Service for Offering {
+    fn about(&self) -> About {
+        About {
+            name: "weft",
+            title: "Weft",
+            version: env!("CARGO_PKG_VERSION"),
+            instructions: "Each published agent is a tool: ask it with `query`, and go on with the same conversation \
+                by its `session_id`. `ragflow_retrieval` searches datasets. To build an agent, read the resource \
+                skill://weft-canvas/SKILL.md first, then use `list_components`, `component_schema`, \
+                `check_canvas`, `put_canvas`, `run_canvas` and `get_run`.",
+            features: &[Feature::Resources, Feature::Tasks],
+        }
+    }
+
+    async fn tools(&self, cursor: Option<&str>) -> Result<Listing, RpcError> {
+        let mut all: Vec<Json> = tool::all().map(tool::BuiltIn::definition).collect();
+        all.extend(self.agent_tools().await?);
+        let name = |one: &Json| one["name"].as_str().map(str::to_owned);
+        let from = match cursor {
+            None => 0,
+            Some(last) => match all.iter().position(|one| one["name"] == last) {
+                Some(place) => place + 1,
+                None => {
+                    return Err(RpcError::params(
+                        "`cursor` is none that was given out, or its tool has gone",
+                    ));
+                }
+            },
+        };
+        let more = all.len() > from + PAGE;
+        let items: Vec<Json> = all.into_iter().skip(from).take(PAGE).collect();
+        let next = items.last().and_then(name).filter(|_| more);
+        Ok(Listing { items, next })
+    }
+
+    async fn call(&self, call: Call) -> Result<Outcome, RpcError> {
+        match tool::all().find(|tool| tool.name == call.name) {
+            Some(tool) => (tool.run)(self, &call).await,
+            None => self.ask_agent(call).await,
+        }
+    }
+
+    async fn resources(&self, _: Option<&str>) -> Result<Listing, RpcError> {
+        Ok(vec![skill::resource()].into())
+    }
+
+    async fn read(&self, call: Call) -> Result<Option<Outcome>, RpcError> {
+        Ok(skill::read(&call.name).map(Outcome::Done))
+    }
+
+    async fn task(&self, id: &str) -> Result<TaskView, RpcError> {
+        self.task_view(id).await
+    }
+
+    async fn answer_task(&self, id: &str, answers: Map<String, Json>) -> Result<(), RpcError> {
+        self.answer_questions(id, answers).await
+    }
+
+    async fn cancel_task(&self, id: &str) -> Result<(), RpcError> {
+        self.cancel_run(id).await
+    }
+
+    async fn tasks(&self, cursor: Option<&str>) -> Result<(Vec<TaskView>, Option<String>), RpcError> {
+        self.task_views(cursor).await
+    }
+}

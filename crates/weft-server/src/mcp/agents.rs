@@ -1,0 +1,218 @@
+//! Published agents as tools.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::component::Form;
+use weft_core::reference::Inputs;
+use weft_core::seam::canvas_store::{CanvasFilter, StoredCanvas};
+use weft_core::seam::session_store::Session;
+use weft_core::{CanvasKey, Error, ErrorKind, Role, RunKey, SessionKey, TurnInput};
+use weft_dsl::Plan;
+use weft_mcp::serving::{Call, Outcome, RpcError};
+
+use super::arguments::Arguments;
+use super::forms::{self, Heard};
+use super::{Offering, names, results, tool};
+
+/// Agents that are offered.
+const AGENTS_MAX: usize = 1_000;
+/// Canvases among which they are looked for.
+const CANVASES_MAX: u64 = 10_000;
+/// Canvases that are read at a time.
+const PAGE: u64 = 200;
+
+/// An agent that is offered.
+pub(super) struct Agent {
+    pub(super) name: String,
+    canvas: StoredCanvas,
+    version: Arc<str>,
+}
+
+/// What an agent is asked.
+pub(super) struct Question<'a> {
+    pub(super) query: &'a str,
+    /// Values for the fields of its form.
+    pub(super) inputs: Map<String, Json>,
+    /// The conversation that goes on; absent: a new one.
+    pub(super) session: Option<&'a str>,
+    /// The version that a new one is on.
+    pub(super) version: &'a str,
+}
+
+impl Offering {
+    /// The published agents, by their names.
+    pub(super) async fn agents(&self) -> Result<Vec<Agent>, RpcError> {
+        let mut published: Vec<(StoredCanvas, Arc<str>)> = Vec::new();
+        let mut offset = 0;
+        while published.len() < AGENTS_MAX && offset < CANVASES_MAX {
+            let filter = CanvasFilter {
+                pipelines: Some(false),
+                offset,
+                limit: PAGE,
+                ascending: true,
+                ..CanvasFilter::default()
+            };
+            let (page, _) = self.app().canvases.list(self.tenant(), &filter).await?;
+            let (read, full) = (page.len() as u64, page.len() as u64 == PAGE);
+            published.extend(page.into_iter().filter_map(|canvas| {
+                let version = Arc::clone(&canvas.published.as_ref()?.0);
+                Some((canvas, version))
+            }));
+            offset += read;
+            if !full {
+                break;
+            }
+        }
+        // The oldest keep their names.
+        published.sort_by(|(a, _), (b, _)| {
+            (a.created_ms, a.key.id.as_str()).cmp(&(b.created_ms, b.key.id.as_str()))
+        });
+        published.truncate(AGENTS_MAX);
+        let titles = published.iter().map(|(canvas, _)| (canvas.head.title.as_str(), canvas.key.id.as_str()));
+        let named = names::assign(titles, tool::is_taken);
+        let agent = |(name, (canvas, version))| Agent { name, canvas, version };
+        let mut agents: Vec<Agent> = named.into_iter().zip(published).map(agent).collect();
+        agents.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(agents)
+    }
+
+    /// Their definitions. One that cannot run is left out.
+    pub(super) async fn agent_tools(&self) -> Result<Vec<Json>, RpcError> {
+        let mut tools = Vec::new();
+        for agent in self.agents().await? {
+            match self.app().plan(&agent.canvas.key, &agent.version).await {
+                Ok(plan) => tools.push(definition(&agent, &plan)),
+                Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::NotFound) => {
+                    tracing::debug!(agent = %agent.canvas.key.id, error = error.detail(), "a published agent cannot run");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(tools)
+    }
+
+    /// Asks the agent that a call names.
+    pub(super) async fn ask_agent(&self, call: Call) -> Result<Outcome, RpcError> {
+        let agents = self.agents().await?;
+        let Some(agent) = agents.into_iter().find(|agent| agent.name == call.name) else {
+            let shown: String = call.name.chars().take(128).collect();
+            return Err(RpcError::params(format!("there is no tool `{shown}`")));
+        };
+        let plan = self.app().plan(&agent.canvas.key, &agent.version).await?;
+        let own = form(&plan).fields.contains_key(forms::SESSION);
+        let (arguments, mut inputs) = (Arguments(&call.arguments), call.arguments.clone());
+        let query = arguments.text(forms::QUERY)?.unwrap_or_default().to_owned();
+        let session = if own { None } else { arguments.id(forms::SESSION)? };
+        if !own {
+            inputs.remove(forms::SESSION);
+        }
+        if !form(&plan).fields.contains_key(forms::QUERY) {
+            inputs.remove(forms::QUERY);
+        }
+        let question = Question { query: &query, inputs, session, version: "published" };
+        self.ask(&agent.canvas.key, question, &call).await
+    }
+
+    /// Asks an agent, or goes on with a run that has asked something. What the agent cannot do is a result.
+    pub(super) async fn ask(
+        &self,
+        canvas: &CanvasKey,
+        question: Question<'_>,
+        call: &Call,
+    ) -> Result<Outcome, RpcError> {
+        let begun = match &call.state {
+            Some(state) => self.go_on(canvas, state, call).await,
+            None => self.begin(canvas, question).await,
+        };
+        match begun {
+            Ok((session, handle)) => self.follow(handle, &session.key.id, call).await,
+            Err(error) if error.kind == ErrorKind::Internal => Err(error.into()),
+            Err(error) => Ok(Outcome::Done(results::failed(&error.full()))),
+        }
+    }
+
+    async fn begin(
+        &self,
+        canvas: &CanvasKey,
+        question: Question<'_>,
+    ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
+        let user_id = self.caller.user_id.clone();
+        let Question { query, inputs, session, version } = question;
+        let session = match session {
+            Some(id) => self.session_of(canvas, id).await?,
+            None => self.app().open_session_on(canvas, (&user_id, None, query), version).await?,
+        };
+        let input = TurnInput { query: query.to_owned(), user_id, inputs, ..TurnInput::default() };
+        let handle = self.app().ask_of(&session, &input, &self.state.waiting(None)).await?;
+        Ok((session, handle))
+    }
+
+    /// A session of this agent, and of no other.
+    async fn session_of(&self, canvas: &CanvasKey, id: &str) -> weft_core::Result<Session> {
+        let unknown = || Error::not_found(format!("there is no session {id} of this agent"));
+        match self.app().sessions.load(&SessionKey::new(self.tenant(), id)).await {
+            Ok(session) if session.canvas == canvas.id => Ok(session),
+            Ok(_) => Err(unknown()),
+            Err(error) if error.kind == ErrorKind::NotFound => Err(unknown()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Goes on with the run that a call was handed back, if it is one of this agent.
+    async fn go_on(
+        &self,
+        canvas: &CanvasKey,
+        state: &str,
+        call: &Call,
+    ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
+        let unknown = || Error::invalid("`requestState` is not what was handed out: call the tool anew");
+        let run = match self.app().runs.get(&RunKey::new(self.tenant(), state)).await {
+            Ok(run) if run.canvas == canvas.id => run,
+            Ok(_) => return Err(unknown()),
+            Err(error) if error.kind == ErrorKind::NotFound => return Err(unknown()),
+            Err(error) => return Err(error),
+        };
+        let session = self.session_of(canvas, run.session.as_str()).await?;
+        let open = self.open_tasks(&run.session).await.map_err(|error| Error::invalid(error.message))?;
+        let answers = match forms::hear(&open, &call.answers) {
+            Heard::Answers(answers) => answers,
+            Heard::Declined => {
+                self.app().give_up_waiting(&session.key, &run.key.id).await?;
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "the person declined, and the run was given up",
+                ));
+            }
+            Heard::Nothing => {
+                let message = "nothing was answered, so the run waits on";
+                return Err(Error::invalid(message).help("call the tool anew, or answer what it asks"));
+            }
+        };
+        let handle = self.app().answer_tasks(&session, answers, &self.state.waiting(None)).await?;
+        Ok((session, handle))
+    }
+}
+
+/// What a run may begin with.
+fn form(plan: &Plan) -> Form {
+    let entry = plan.nodes.iter().find(|node| node.role == Role::Entry);
+    entry.map(|node| node.component.form(&Inputs::default())).unwrap_or_default()
+}
+
+fn definition(agent: &Agent, plan: &Plan) -> Json {
+    let head = &agent.canvas.head;
+    let description = match head.description.trim() {
+        "" => format!("Asks the agent \"{}\".", head.title),
+        text => text.to_owned(),
+    };
+    json!({
+        "name": agent.name,
+        "title": head.title,
+        "description": description,
+        "inputSchema": forms::arguments(&form(plan).fields),
+        "outputSchema": results::schema(),
+        "annotations": {"title": head.title, "readOnlyHint": false, "openWorldHint": true},
+        "execution": {"taskSupport": "optional"},
+    })
+}

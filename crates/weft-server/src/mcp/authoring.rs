@@ -1,0 +1,242 @@
+//! What it takes to build a canvas: what it can be made of, whether it is right, a draft of it, and what it does.
+//! Nothing here publishes anything: that is for people.
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::component_reference::described;
+use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
+use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, RunKey};
+use weft_dsl::Problem;
+use weft_mcp::serving::{Call, Outcome, RpcError};
+
+use super::agents::Question;
+use super::arguments::Arguments;
+use super::tool::{BuiltIn, Changes, Done, arguments, done};
+use super::{Offering, results};
+use crate::answer::Answer;
+
+/// Characters of one output that are shown of a run.
+const OUTPUT_CHARS_MAX: usize = 2_000;
+/// Activations that are shown of a run.
+const STEPS_MAX: usize = 500;
+
+pub(super) static TOOLS: &[BuiltIn] = &[
+    BuiltIn {
+        name: "list_components",
+        title: "List components",
+        description: "Lists what a canvas can be made of: the name of each component type and what it does.",
+        changes: Changes::Nothing,
+        arguments: || arguments(&json!({}), &[]),
+        run: |_, _| done(async { Ok(components()) }),
+    },
+    BuiltIn {
+        name: "component_schema",
+        title: "Describe a component",
+        description: "Describes a component type: its parameters as a JSON Schema, its outputs, and how agents call it.",
+        changes: Changes::Nothing,
+        arguments: || {
+            let name =
+                json!({"type": "string", "description": "A name of `list_components`, such as Agent."});
+            arguments(&json!({"name": name}), &["name"])
+        },
+        run: |_, call| done(async { component(call) }),
+    },
+    BuiltIn {
+        name: "check_canvas",
+        title: "Check a canvas",
+        description: "Says everything that is wrong with a canvas, each with its place and what to do. Stores nothing.",
+        changes: Changes::Nothing,
+        arguments: || arguments(&json!({"canvas": canvas()}), &["canvas"]),
+        run: |offering, call| done(offering.check_canvas(call)),
+    },
+    BuiltIn {
+        name: "put_canvas",
+        title: "Store a draft",
+        description: "Stores a canvas as a draft, new or as the next version of one that is there, and says what is wrong \
+            with it. What is published stays as it is.",
+        changes: Changes::Something,
+        arguments: || {
+            let text = |what: &str| json!({"type": "string", "description": what});
+            let properties = json!({
+                "canvas": canvas(),
+                "id": text("The canvas to change; without it a new one is made."),
+                "title": text("Its title, which no other canvas has; needed for a new one."),
+                "description": text("What it is for."),
+            });
+            arguments(&properties, &["canvas"])
+        },
+        run: |offering, call| done(offering.put_canvas(call)),
+    },
+    BuiltIn {
+        name: "run_canvas",
+        title: "Try a draft",
+        description: "Runs the newest version of a canvas, published or not, and gives its answer.",
+        changes: Changes::Something,
+        arguments: || {
+            let text = |what: &str| json!({"type": "string", "description": what});
+            let properties = json!({
+                "id": text("The canvas."),
+                "query": text("The question."),
+                "inputs": {"type": "object", "description": "Values for the fields of its Begin form."},
+                "session_id": text("Goes on with the conversation that an earlier answer named."),
+            });
+            arguments(&properties, &["id"])
+        },
+        run: |offering, call| Box::pin(offering.run_canvas(call)),
+    },
+    BuiltIn {
+        name: "get_run",
+        title: "Look at a run",
+        description: "Shows what a run did: each step with its outputs or its error, the answer, and how it ended.",
+        changes: Changes::Nothing,
+        arguments: || {
+            let id = json!({"type": "string", "description": "The `run_id` of an answer."});
+            arguments(&json!({"run_id": id}), &["run_id"])
+        },
+        run: |offering, call| done(offering.get_run(call)),
+    },
+];
+
+fn canvas() -> Json {
+    json!({"type": "object", "description": "The canvas: {\"components\": {ID: {\"obj\": {\"component_name\", \"params\"}, \
+        \"downstream\": [IDs]}}, …}; the one of type Begin is called `begin`."})
+}
+
+fn components() -> Map<String, Json> {
+    let one = |spec: &weft_core::ComponentSpec| json!({"name": spec.kind, "summary": spec.summary});
+    results::data(json!({"components": crate::components().map(one).collect::<Json>()}))
+}
+
+fn component(call: &Call) -> Done {
+    let name = Arguments(&call.arguments).required_id("name")?;
+    match crate::components().find(|spec| spec.kind == name) {
+        Some(spec) => Ok(results::data(described(spec))),
+        None => Ok(results::failed(&format!("there is no component `{name}`; `list_components` lists them"))),
+    }
+}
+
+/// What was found in a canvas, and whether it can run.
+fn found(problems: &[Problem]) -> Json {
+    json!({"runnable": !problems.iter().any(Problem::is_error), "problems": problems})
+}
+
+impl Offering {
+    async fn check_canvas(&self, call: &Call) -> Done {
+        let canvas = Arguments(&call.arguments).canvas()?;
+        match self.app().check_canvas(self.tenant(), &canvas).await {
+            Ok(problems) => Ok(results::data(found(&problems))),
+            Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn put_canvas(&self, call: &Call) -> Done {
+        let arguments = Arguments(&call.arguments);
+        let (canvas, id) = (arguments.canvas()?, arguments.id("id")?);
+        let (title, description) = (arguments.text("title")?, arguments.text("description")?);
+        let known = match id {
+            None if title.is_none() => return Err(RpcError::params("a new canvas needs a `title`")),
+            None => CanvasHead { permission: "me".to_owned(), ..CanvasHead::default() },
+            Some(id) => match self.known(id).await? {
+                Some(head) => head,
+                None => return Ok(results::failed(&no_canvas(id))),
+            },
+        };
+        let head = CanvasHead {
+            title: title.map_or(known.title, str::to_owned),
+            description: description.map_or(known.description, str::to_owned),
+            // Whatever file it came from, this is no longer what stands there.
+            source: String::new(),
+            ..known
+        };
+        match self.app().put_canvas(self.tenant(), id.map(CanvasId::new), head, &canvas).await {
+            Ok((stored, problems)) => {
+                let mut data = found(&problems);
+                data["id"] = json!(stored.key.id);
+                data["version"] = json!(stored.version);
+                Ok(results::data(data))
+            }
+            Err(error) if error.kind == ErrorKind::Conflict => Ok(results::failed(
+                "another canvas has this title: choose another one, or give the `id` of that canvas",
+            )),
+            Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is said about a canvas, if there is one.
+    async fn known(&self, id: &str) -> Result<Option<CanvasHead>, RpcError> {
+        match self.app().canvases.get(&CanvasKey::new(self.tenant(), id)).await {
+            // What an assistant is run as is changed by its own routes.
+            Ok(canvas) if canvas.head.canvas_type == CHAT_TYPE => Ok(None),
+            Ok(canvas) => Ok(Some(canvas.head)),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn run_canvas(&self, call: &Call) -> Result<Outcome, RpcError> {
+        let arguments = Arguments(&call.arguments);
+        let id = arguments.required_id("id")?;
+        if self.known(id).await?.is_none() {
+            return Ok(Outcome::Done(results::failed(&no_canvas(id))));
+        }
+        let query = arguments.text("query")?.unwrap_or_default();
+        let (inputs, session) = (arguments.object("inputs")?, arguments.id("session_id")?);
+        let key = CanvasKey::new(self.tenant(), id);
+        self.ask(&key, Question { query, inputs, session, version: "latest" }, call).await
+    }
+
+    async fn get_run(&self, call: &Call) -> Done {
+        let id = Arguments(&call.arguments).required_id("run_id")?;
+        let key = RunKey::new(self.tenant(), id);
+        let run = match self.app().runs.get(&key).await {
+            Ok(run) => run,
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                return Ok(results::failed(&format!("there is no run `{id}`")));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (mut answer, mut steps) = (Answer::default(), Vec::new());
+        if run.ending.is_some() {
+            let mut entries = self.app().engine.events(&key, 0).await?;
+            while let Some(entry) = entries.next().await? {
+                answer.learn(&entry);
+                steps.extend(step(&entry.record).filter(|_| steps.len() < STEPS_MAX));
+            }
+        }
+        let open = self.open_tasks(&run.session).await?;
+        let mut data = json!({
+            "run_id": run.key.id, "session_id": run.session, "canvas_id": run.canvas, "query": run.query,
+            "status": run.ending.map_or("unfinished", |ending| ending.as_str()),
+            "answer": answer.text(), "steps": steps,
+        });
+        if let Some(error) = answer.end.as_ref().and_then(|end| end.error.as_deref()) {
+            data["error"] = error.into();
+        }
+        if !open.is_empty() {
+            data["waits_for"] =
+                open.iter().map(|task| json!({"id": task.key.id, "fields": task.form.fields})).collect();
+        }
+        Ok(results::data(data))
+    }
+}
+
+fn no_canvas(id: &str) -> String {
+    format!("there is no canvas `{id}`")
+}
+
+/// What a node did.
+fn step(record: &Record) -> Option<Json> {
+    let Record::NodeFinished { who, outputs, error, elapsed, .. } = record else { return None };
+    let shown = outputs.0.iter().map(|(key, value)| {
+        let text = weft_core::value::to_text(&value.snapshot());
+        let cut: String = text.chars().take(OUTPUT_CHARS_MAX).collect();
+        (key.to_string(), Json::from(if cut.len() < text.len() { format!("{cut}…") } else { cut }))
+    });
+    let mut step = json!({"node": who.node, "component": who.kind, "seconds": elapsed,
+        "outputs": shown.collect::<Map<String, Json>>()});
+    if let Some(error) = error {
+        step["error"] = json!(error);
+    }
+    Some(step)
+}

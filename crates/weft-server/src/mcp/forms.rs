@@ -1,0 +1,232 @@
+//! Forms as schemas: of the arguments of an agent's tool, and of what its runs ask people.
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::TaskKey;
+use weft_core::seam::task_store::{Task, TaskKind};
+
+use crate::tasks::TaskAnswer;
+
+/// The question.
+pub(super) const QUERY: &str = "query";
+/// The conversation.
+pub(super) const SESSION: &str = "session_id";
+
+/// What an agent is asked with: the question, the fields of its form, and the conversation.
+pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
+    let mut properties = Map::from_iter([(
+        QUERY.to_owned(),
+        json!({"type": "string", "description": "The question, or what to do."}),
+    )]);
+    let mut required = vec![QUERY.to_owned()];
+    for (key, field) in fields.iter().filter(|(key, _)| *key != QUERY) {
+        properties.insert(key.clone(), argument(field));
+        if !is_optional(field) {
+            required.push(key.clone());
+        }
+    }
+    // A form that has such a field means something else by it.
+    properties.entry(SESSION).or_insert_with(|| {
+        json!({"type": "string", "description": "Goes on with the conversation that an earlier answer named."})
+    });
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+fn is_optional(field: &Json) -> bool {
+    field.get("optional").and_then(Json::as_bool) == Some(true)
+}
+
+fn word<'a>(field: &'a Json, key: &str) -> &'a str {
+    field.get(key).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// A field of a form that a program fills in.
+fn argument(field: &Json) -> Json {
+    let mut property = match word(field, "type") {
+        "object" => json!({"type": "object"}),
+        "file" => json!({}),
+        _ => simple(field),
+    };
+    describe(&mut property, field);
+    property
+}
+
+/// A field that a person fills in. Only simple types may be asked for.
+fn simple(field: &Json) -> Json {
+    let mut property = match word(field, "type") {
+        "integer" => json!({"type": "integer"}),
+        "number" => json!({"type": "number"}),
+        "boolean" | "bool" => json!({"type": "boolean"}),
+        _ => json!({"type": "string"}),
+    };
+    let options = field.get("options").and_then(Json::as_array).filter(|list| !list.is_empty());
+    if let Some(options) = options.filter(|_| property["type"] == "string") {
+        property["enum"] =
+            options.iter().map(|option| Json::from(weft_core::value::to_text(option))).collect();
+    }
+    property
+}
+
+fn describe(property: &mut Json, field: &Json) {
+    if !word(field, "name").is_empty() {
+        property["title"] = word(field, "name").into();
+    }
+    if !word(field, "description").is_empty() {
+        property["description"] = word(field, "description").into();
+    }
+}
+
+/// A task of a waiting run as a question to the client.
+pub(super) fn question(task: &Task) -> Json {
+    let fields = &task.form.fields;
+    let first = fields.values().next().map(|field| word(field, "name")).unwrap_or_default();
+    let tips = task.form.tips.as_deref().filter(|tips| !tips.trim().is_empty());
+    let mut message = tips.unwrap_or(if first.is_empty() { &task.title } else { first }).to_owned();
+    if let Some(arguments) = fields.values().next().and_then(|field| field.get("arguments")) {
+        message = format!("{message} {}", weft_core::value::to_text(arguments));
+    }
+    let schema = match is_decision(task) {
+        true => json!({
+            "type": "object",
+            "properties": {
+                "decision": {"type": "string", "enum": ["approve", "deny"]},
+                "reason": {"type": "string"},
+            },
+            "required": ["decision"],
+        }),
+        false => form(fields),
+    };
+    json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}})
+}
+
+fn form(fields: &Map<String, Json>) -> Json {
+    let property = |(key, field): (&String, &Json)| {
+        let mut property = simple(field);
+        describe(&mut property, field);
+        (key.clone(), property)
+    };
+    let properties: Map<String, Json> = fields.iter().map(property).collect();
+    let required: Vec<&String> =
+        fields.iter().filter(|(_, field)| !is_optional(field)).map(|(key, _)| key).collect();
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+fn is_decision(task: &Task) -> bool {
+    matches!(task.kind, TaskKind::ToolApproval | TaskKind::PlanReview)
+}
+
+/// What a client has said to the tasks that are open.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Heard {
+    /// The run can go on with this.
+    Answers(Vec<(TaskKey, TaskAnswer)>),
+    /// A person does not want to fill in a form.
+    Declined,
+    /// Nothing that was asked.
+    Nothing,
+}
+
+/// Reads the answers of a client. Answers to what was not asked are passed over.
+pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> Heard {
+    let said = || open.iter().filter_map(|task| Some((task, answers.get(task.key.id.as_str())?)));
+    let given = said().filter_map(|(task, said)| Some((task.key.clone(), answer(task, said)?)));
+    let given: Vec<_> = given.collect();
+    if !given.is_empty() {
+        return Heard::Answers(given);
+    }
+    match said().any(|(_, said)| matches!(word(said, "action"), "decline" | "cancel")) {
+        true => Heard::Declined,
+        false => Heard::Nothing,
+    }
+}
+
+/// An answer that a run can go on with.
+fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
+    match (word(said, "action"), said.get("content")) {
+        ("accept", Some(Json::Object(content))) if is_decision(task) => {
+            Some(TaskAnswer::Decision(Json::Object(content.clone())))
+        }
+        ("accept", Some(Json::Object(content))) => {
+            // What was not asked is passed over.
+            let asked = content.iter().filter(|(key, _)| task.form.fields.contains_key(*key));
+            Some(TaskAnswer::Inputs(asked.map(|(key, value)| (key.clone(), value.clone())).collect()))
+        }
+        ("decline" | "cancel", _) if is_decision(task) => Some(TaskAnswer::Decision("deny".into())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::TenantId;
+    use weft_core::component::Form;
+    use weft_core::seam::task_store::TaskStatus;
+
+    use super::*;
+
+    fn task(kind: TaskKind, fields: &Json) -> Task {
+        Task {
+            key: TaskKey::new(&TenantId::from("t"), "run-1"),
+            session: "s".into(),
+            canvas: "c".into(),
+            run: "run".into(),
+            node: "N".into(),
+            address: "N".into(),
+            kind,
+            title: "N".into(),
+            form: Form { fields: fields.as_object().cloned().unwrap_or_default(), ..Form::default() },
+            created_ms: 0,
+            due_ms: None,
+            status: TaskStatus::Open,
+            ended_by: None,
+            ended_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_form_is_a_schema_of_arguments() {
+        let fields = json!({
+            "town": {"type": "line", "name": "Town", "optional": false},
+            "days": {"type": "integer", "optional": true},
+            "style": {"type": "options", "options": ["short", 2]},
+            "more": {"type": "object", "optional": true},
+            "query": {"type": "line"},
+        });
+        let schema = arguments(fields.as_object().unwrap());
+        assert_eq!(schema["required"], json!(["query", "town", "style"]));
+        let properties = &schema["properties"];
+        assert_eq!(properties["town"], json!({"type": "string", "title": "Town"}));
+        assert_eq!(properties["style"]["enum"], json!(["short", "2"]));
+        assert_eq!(properties["more"], json!({"type": "object"}));
+        assert_eq!(properties["session_id"]["type"], "string");
+        let own = arguments(json!({"session_id": {"type": "integer"}}).as_object().unwrap());
+        assert_eq!(own["properties"]["session_id"], json!({"type": "integer"}));
+    }
+
+    #[test]
+    fn what_people_say_becomes_an_answer() {
+        let form = task(TaskKind::Form, &json!({"go": {"type": "boolean", "name": "Go on?"}}));
+        let asked = question(&form);
+        assert_eq!(asked["params"]["message"], "Go on?");
+        assert_eq!(asked["params"]["requestedSchema"]["required"], json!(["go"]));
+        let said = |content: Json| json!({"action": "accept", "content": content});
+        let inputs = answer(&form, &said(json!({"go": true, "x": 1})));
+        assert_eq!(inputs, Some(TaskAnswer::Inputs(json!({"go": true}).as_object().unwrap().clone())));
+        assert_eq!(answer(&form, &json!({"action": "decline"})), None);
+        assert_eq!(answer(&form, &json!({"ignored": true})), None);
+        let heard =
+            |said: Json| hear(std::slice::from_ref(&form), json!({"run-1": said}).as_object().unwrap());
+        assert_eq!(heard(json!({"action": "decline"})), Heard::Declined);
+        assert_eq!(heard(json!({"action": "accept"})), Heard::Nothing);
+        assert!(matches!(heard(said(json!({"go": true}))), Heard::Answers(all) if all.len() == 1));
+        assert_eq!(
+            hear(std::slice::from_ref(&form), json!({"other": {}}).as_object().unwrap()),
+            Heard::Nothing
+        );
+        let call =
+            task(TaskKind::ToolApproval, &json!({"c": {"name": "Allow?", "arguments": {"path": "a"}}}));
+        assert_eq!(question(&call)["params"]["message"], "Allow? {\"path\":\"a\"}");
+        assert_eq!(answer(&call, &json!({"action": "cancel"})), Some(TaskAnswer::Decision("deny".into())));
+        let decided = answer(&call, &said(json!({"decision": "approve"})));
+        assert_eq!(decided, Some(TaskAnswer::Decision(json!({"decision": "approve"}))));
+    }
+}

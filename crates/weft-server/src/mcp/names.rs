@@ -1,0 +1,94 @@
+//! Names of tools, made of the titles of agents: letters, digits, `_` and `-`, which every client takes.
+
+use std::collections::HashSet;
+
+/// Characters of a name.
+const CHARS_MAX: usize = 64;
+/// Characters of an id that tell apart what would have the same name.
+const ID_CHARS: usize = 8;
+
+/// A name for each pair of title and id, all different and none of them `taken`. Which one keeps the plain name
+/// depends on those before it only, so whoever comes later takes nobody's.
+pub(super) fn assign<'a>(
+    agents: impl Iterator<Item = (&'a str, &'a str)>,
+    taken: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let mut known = HashSet::new();
+    let mut free = |name: &String| !taken(name) && known.insert(name.clone());
+    let name = |(title, id): (&str, &str)| {
+        let plain = slug(title);
+        let (short, whole) = (with(&plain, id, ID_CHARS), with(&plain, id, usize::MAX));
+        let mut names = [plain, short, whole].into_iter().filter(|name| !name.is_empty());
+        names
+            .find(|name| free(name))
+            .unwrap_or_else(|| format!("agent_{id}").chars().take(CHARS_MAX).collect())
+    };
+    agents.map(name).collect()
+}
+
+/// Of a title what a name can have; what lies between becomes one `_`.
+fn slug(title: &str) -> String {
+    let mut name = String::new();
+    for c in title.chars() {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            name.push(c.to_ascii_lowercase());
+        } else if !name.is_empty() && !name.ends_with('_') {
+            name.push('_');
+        }
+        if name.len() >= CHARS_MAX {
+            break;
+        }
+    }
+    name.trim_end_matches('_').to_owned()
+}
+
+/// A name with the beginning of an id.
+fn with(plain: &str, id: &str, id_chars: usize) -> String {
+    let plain = if plain.is_empty() { "agent" } else { plain };
+    let id: String =
+        id.chars().filter(char::is_ascii_alphanumeric).take(id_chars.min(CHARS_MAX - 6)).collect();
+    let room = CHARS_MAX.saturating_sub(id.len() + 1);
+    let plain: String = plain.chars().take(room).collect();
+    format!("{plain}_{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_readable_different_and_stay() {
+        let long = "x".repeat(200);
+        let agents = [
+            ("Stock Research (v2)", "a1b2c3d4e5"),
+            ("stock research v2", "ffffffff00"),
+            ("股票", "0123456789"),
+            ("put canvas", "9999999999"),
+            ("put_canvas", "8888888888"),
+            (long.as_str(), "1111111111"),
+            (long.as_str(), "2222222222"),
+        ];
+        let names = assign(agents.into_iter(), |name| name == "put_canvas");
+        assert_eq!(
+            names[..5],
+            [
+                "stock_research_v2",
+                "stock_research_v2_ffffffff",
+                "agent_01234567",
+                "put_canvas_99999999",
+                "put_canvas_88888888"
+            ]
+        );
+        assert!(names.iter().all(|name| name.len() <= CHARS_MAX));
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+        // Who comes later changes no name.
+        assert_eq!(assign(agents[..2].iter().copied(), |_| false), names[..2]);
+    }
+
+    #[test]
+    fn the_same_beginning_of_an_id_is_no_conflict() {
+        let names =
+            assign([("a", "12345678x"), ("a", "12345678y"), ("a", "12345678z")].into_iter(), |_| false);
+        assert_eq!(names, ["a", "a_12345678", "a_12345678z"]);
+    }
+}

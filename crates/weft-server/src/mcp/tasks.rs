@@ -1,0 +1,181 @@
+//! Runs as tasks of the protocol. A task is named by the run that it began with; when that has waited for a person,
+//! the task goes on with the run that goes on. All of it is read from the store, so any process can tell.
+
+use serde_json::{Map, Value as Json};
+use weft_core::journal::Ending;
+use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::seam::task_store::{Task, TaskStatus};
+use weft_core::{ErrorKind, RunKey, SessionKey};
+use weft_mcp::serving::{Questions, RpcError, TaskState, TaskView};
+
+use super::forms::{self, Heard};
+use super::{Offering, results};
+use crate::answer::collect;
+use crate::dialect::ragflow::RunView;
+
+/// Runs of one session that are looked at.
+const RUNS_MAX: u64 = 1_000;
+/// Tasks in one answer.
+const PAGE: u64 = 20;
+
+/// Where a task stands.
+struct Standing {
+    /// The run that it began with.
+    first: StoredRun,
+    /// The one that it is at.
+    now: StoredRun,
+    /// What that waits for.
+    open: Vec<Task>,
+}
+
+impl Offering {
+    /// A task, as its tenant may see it.
+    pub(super) async fn task_view(&self, id: &str) -> Result<TaskView, RpcError> {
+        let first = self.run(id).await?;
+        self.view(self.standing(first).await?).await
+    }
+
+    async fn run(&self, id: &str) -> Result<StoredRun, RpcError> {
+        let key = RunKey::new(self.tenant(), id);
+        self.app().runs.get(&key).await.map_err(|error| match error.kind {
+            ErrorKind::NotFound => {
+                let shown: String = id.chars().take(128).collect();
+                RpcError::params(format!("there is no task `{shown}`"))
+            }
+            _ => error.into(),
+        })
+    }
+
+    /// Follows a task from the run that it began with.
+    async fn standing(&self, first: StoredRun) -> Result<Standing, RpcError> {
+        if first.ending != Some(Ending::Waiting) {
+            return Ok(Standing { now: first.clone(), first, open: Vec::new() });
+        }
+        let filter =
+            RunFilter { session: Some(first.session.clone()), limit: RUNS_MAX, ..RunFilter::default() };
+        let mut runs = self.app().runs.list(self.tenant(), &filter).await?;
+        runs.reverse();
+        let tasks = self.tasks_of(&first.session).await?;
+        let now = last_of(&first, &runs, &tasks).clone();
+        let open = match now.ending {
+            Some(Ending::Waiting) => {
+                tasks.into_iter().filter(|task| task.status == TaskStatus::Open).collect()
+            }
+            _ => Vec::new(),
+        };
+        Ok(Standing { first, now, open })
+    }
+
+    async fn view(&self, Standing { first, now, open }: Standing) -> Result<TaskView, RpcError> {
+        let (state, message) = match now.ending {
+            None => (TaskState::Working, "the run is under way"),
+            Some(Ending::Cancelled) => (TaskState::Cancelled, "the run was cancelled"),
+            // It was given up, or another question was asked in its session.
+            Some(Ending::Waiting) if open.is_empty() => {
+                (TaskState::Cancelled, "the session went on without it")
+            }
+            Some(Ending::Waiting) => {
+                let requests = open.iter().map(|task| (task.key.id.to_string(), forms::question(task)));
+                let questions = Questions { requests: requests.collect(), state: None };
+                (TaskState::AsksFor(questions), "the run waits for a person")
+            }
+            Some(Ending::Succeeded) => (TaskState::Done(self.result(&now).await?), "the run has ended"),
+            Some(Ending::Failed) => (TaskState::Done(self.result(&now).await?), "the run has failed"),
+        };
+        Ok(TaskView {
+            id: first.key.id.to_string(),
+            state,
+            message: message.to_owned(),
+            created: rfc3339(first.started_ms),
+            updated: rfc3339(now.finished_ms.unwrap_or(now.started_ms)),
+            ttl_ms: None,
+        })
+    }
+
+    async fn result(&self, run: &StoredRun) -> Result<Map<String, Json>, RpcError> {
+        let mut entries = self.app().engine.events(&run.key, 0).await?;
+        let answer = collect(&mut entries, &mut RunView::from(run)).await?;
+        Ok(results::of_run(&run.key.id, &run.session, &answer, &[]))
+    }
+
+    /// Answers what a task asks; the run that goes on begins before this returns.
+    pub(super) async fn answer_questions(
+        &self,
+        id: &str,
+        answers: Map<String, Json>,
+    ) -> Result<(), RpcError> {
+        let standing = self.standing(self.run(id).await?).await?;
+        let given = match forms::hear(&standing.open, &answers) {
+            Heard::Answers(given) => given,
+            Heard::Declined => return self.give_up(&standing.now).await,
+            Heard::Nothing => return Ok(()),
+        };
+        let session = SessionKey::new(self.tenant(), standing.now.session.clone());
+        let session = self.app().sessions.load(&session).await?;
+        let handle = self.app().answer_tasks(&session, given, &self.state.waiting(None)).await?;
+        self.app().engine.run_in_background(&handle.key);
+        Ok(())
+    }
+
+    /// Asks the run of a task to stop, or gives up what it waits for.
+    pub(super) async fn cancel_run(&self, id: &str) -> Result<(), RpcError> {
+        let standing = self.standing(self.run(id).await?).await?;
+        if standing.now.ending == Some(Ending::Waiting) {
+            return self.give_up(&standing.now).await;
+        }
+        self.app().cancel(self.tenant(), standing.now.key.id.as_str()).await?;
+        Ok(())
+    }
+
+    /// Gives up what a run waits for.
+    pub(super) async fn give_up(&self, run: &StoredRun) -> Result<(), RpcError> {
+        let session = SessionKey::new(self.tenant(), run.session.clone());
+        self.app().give_up_waiting(&session, &run.key.id).await?;
+        Ok(())
+    }
+
+    /// The newest runs of the tenant as tasks.
+    pub(super) async fn task_views(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<TaskView>, Option<String>), RpcError> {
+        let offset: u64 = match cursor {
+            None => 0,
+            Some(cursor) => {
+                cursor.parse().map_err(|_| RpcError::params("`cursor` is none that was given out"))?
+            }
+        };
+        let filter = RunFilter { offset, limit: PAGE, ..RunFilter::default() };
+        let runs = self.app().runs.list(self.tenant(), &filter).await?;
+        let next = (runs.len() as u64 == PAGE).then(|| offset.saturating_add(PAGE).to_string());
+        let mut views = Vec::new();
+        for run in runs {
+            views.push(self.view(self.standing(run).await?).await?);
+        }
+        Ok((views, next))
+    }
+}
+
+/// The run that a task is at: from one that waits to the next of the session, as long as that goes on with it.
+/// `runs` are those of the session, the oldest first.
+fn last_of<'a>(first: &'a StoredRun, runs: &'a [StoredRun], tasks: &[Task]) -> &'a StoredRun {
+    let goes_on = |run: &StoredRun| {
+        let ended = |task: &&Task| matches!(task.status, TaskStatus::Answered | TaskStatus::TimedOut);
+        // What it has ended is stored with its own end.
+        run.ending.is_none()
+            || tasks.iter().filter(ended).any(|task| task.ended_by.as_ref() == Some(&run.key.id))
+    };
+    let Some(place) = runs.iter().position(|run| run.key == first.key) else { return first };
+    let mut now = first;
+    for run in runs.iter().skip(place + 1) {
+        if now.ending != Some(Ending::Waiting) || !goes_on(run) {
+            break;
+        }
+        now = run;
+    }
+    now
+}
+
+fn rfc3339(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}
