@@ -47,6 +47,10 @@ pub struct TurnInput {
     /// that can show several; else one of them speaks and the others are held back until it has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel_messages: bool,
+    /// What the route that began the turn wants to find in its journal again, under a name of its own. No component
+    /// sees it.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub notes: serde_json::Map<String, Json>,
 }
 
 impl TurnInput {

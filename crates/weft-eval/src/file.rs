@@ -113,13 +113,13 @@ impl Turn {
             files: self.files.clone(),
             inputs: self.inputs.clone(),
             pins: self.pins.clone(),
-            parallel_messages: false,
+            ..TurnInput::default()
         }
     }
 
     /// From what an engine was given, with nothing expected.
     pub fn of(input: TurnInput) -> Self {
-        let TurnInput { query, user_id, files, inputs, pins, parallel_messages: _ } = input;
+        let TurnInput { query, user_id, files, inputs, pins, parallel_messages: _, notes: _ } = input;
         Self { query, inputs, files, user_id, pins, expect: Vec::new() }
     }
 }

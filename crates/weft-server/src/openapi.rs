@@ -6,6 +6,7 @@ pub mod chats;
 pub mod datasets;
 pub mod memories;
 pub mod page;
+pub mod responses;
 pub mod runs;
 pub mod shape;
 pub mod versions;

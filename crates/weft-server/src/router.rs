@@ -18,14 +18,15 @@ use crate::openapi::agents as of_agent;
 use crate::openapi::chats as of_chat;
 use crate::openapi::datasets as of_dataset;
 use crate::openapi::memories as of_memory;
+use crate::openapi::responses as of_response;
 use crate::openapi::runs as of_run;
 use crate::openapi::versions as of_version;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, datasets, documents, graph, health, memories, metadata, models,
-    openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech, spending,
-    tasks, templates, tokens, traces, uploads, versions,
+    openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, secrets, sessions, speech,
+    spending, tasks, templates, tokens, traces, uploads, versions,
 };
 use crate::state::ServerState;
 
@@ -72,6 +73,8 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_attachments(upload_max))
         .merge(of_speech(upload_max))
         .merge(of_sessions())
+        .nest("/v1/responses", of_responses())
+        .nest("/api/v1/responses", of_responses())
         .merge(of_chats())
         .merge(of_schedules())
         .merge(of_runs())
@@ -170,6 +173,16 @@ fn of_sessions() -> Routes {
         .on(POST, "/api/v1/agents_openai/{id}/chat/completions", openai::of_agent, &of_agent::COMPLETE_OPENAI)
         .on(POST, "/api/v1/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
         .on(POST, "/v1/api/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
+}
+
+/// Below `/v1`, where clients of OpenAI look for them, and beside everything else.
+fn of_responses() -> Routes {
+    Routes::new("Responses")
+        .on(POST, "/", responses::create, &of_response::CREATE)
+        .on(GET, "/{id}", responses::get, &of_response::GET)
+        .on(DELETE, "/{id}", responses::delete, &of_response::DELETE)
+        .on(POST, "/{id}/cancel", responses::cancel, &of_response::CANCEL)
+        .on(GET, "/{id}/input_items", responses::input_items, &of_response::INPUT_ITEMS)
 }
 
 fn of_chats() -> Routes {

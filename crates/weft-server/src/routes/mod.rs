@@ -24,6 +24,7 @@ pub mod openapi;
 mod owned;
 pub mod parsing;
 pub mod past_runs;
+pub mod responses;
 pub mod retrieval;
 pub mod runs;
 pub mod schedules;

@@ -33,6 +33,7 @@ mod past_runs;
 mod pipelines;
 mod private;
 mod rehearsal;
+mod responses;
 mod schedules;
 mod secrets;
 mod sessions;
