@@ -51,6 +51,10 @@ pub struct TurnInput {
     /// sees it.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub notes: serde_json::Map<String, Json>,
+    /// What another program has called a webhook with: `query`, `headers`, `body` and the `request` that they are of.
+    /// Begin hands them on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Json>,
 }
 
 impl TurnInput {

@@ -119,7 +119,8 @@ impl Turn {
 
     /// From what an engine was given, with nothing expected.
     pub fn of(input: TurnInput) -> Self {
-        let TurnInput { query, user_id, files, inputs, pins, parallel_messages: _, notes: _ } = input;
+        let TurnInput { query, user_id, files, inputs, pins, parallel_messages: _, notes: _, webhook: _ } =
+            input;
         Self { query, inputs, files, user_id, pins, expect: Vec::new() }
     }
 }

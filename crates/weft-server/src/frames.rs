@@ -34,13 +34,15 @@ pub enum Kinds {
     Session,
     /// The same in a form that clients before 2026 can read: an empty `content` in every frame.
     Older,
+    /// What is said and asked, and the end: nothing of how a canvas works.
+    Messages,
 }
 
 impl Kinds {
     fn takes(self, record: &Record) -> bool {
         match record {
-            Record::NodeFinished { .. }
-            | Record::Said { .. }
+            Record::NodeFinished { .. } => self != Self::Messages,
+            Record::Said { .. }
             | Record::Played { .. }
             | Record::ThinkingStarted { .. }
             | Record::ThinkingEnded { .. }

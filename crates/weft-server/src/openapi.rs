@@ -10,6 +10,7 @@ pub mod responses;
 pub mod runs;
 pub mod shape;
 pub mod versions;
+pub mod webhooks;
 
 use axum::Router;
 use axum::handler::Handler;

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::config::Auth;
 use crate::routes::health::Readiness;
 use crate::turns::{MultitaskStrategy, Waiting};
+use crate::webhook::Rates;
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct ServerState {
     pub stopping: CancellationToken,
     /// Whether the store could be written when that was last tried.
     pub readiness: Arc<Readiness>,
+    /// How often each webhook is called.
+    pub webhook_rates: Arc<Rates>,
 }
 
 impl ServerState {
@@ -31,6 +34,12 @@ impl ServerState {
 
     /// For a server that was not told to stop yet.
     pub fn new(app: App, auth: Auth) -> Self {
-        Self { app, auth, stopping: CancellationToken::new(), readiness: Arc::default() }
+        Self {
+            app,
+            auth,
+            stopping: CancellationToken::new(),
+            readiness: Arc::default(),
+            webhook_rates: Arc::default(),
+        }
     }
 }

@@ -39,3 +39,5 @@ pub mod traces;
 mod turn;
 pub mod uploads;
 pub mod versions;
+pub mod webhook_logs;
+pub mod webhooks;

@@ -47,5 +47,6 @@ mod tasks;
 mod traces;
 mod turns;
 mod versions;
+mod webhooks;
 mod wire;
 mod work;
