@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value as Json, json};
+use weft_core::masking::shown as shown_record;
 use weft_core::reference::Inputs;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
 use weft_core::seam::session_store::Session;
@@ -62,7 +63,7 @@ async fn begun(
     let ResponseRequest { model, previous, turn, answers, note } = ResponseRequest::read(body, caller)?;
     let mut turn = turn.with_headers(headers)?;
     let before = match &previous {
-        Some(id) => Some(gone_on_from(state, &RunKey::new(&caller.tenant, id.clone())).await?),
+        Some(id) => Some(known(state, &RunKey::new(&caller.tenant, id.clone())).await?.0),
         None => None,
     };
     let canvas = match (&model, &before) {
@@ -71,6 +72,11 @@ async fn begun(
         (None, None) => return Err(ApiError::argument("`model` must name an agent")),
     };
     if let Some(run) = before {
+        let again = match &turn.idempotency_key {
+            Some(key) => state.app.keyed(&canvas, key).await?.known,
+            None => None,
+        };
+        goes_on_from(state, &run, again.as_ref()).await?;
         turn.session = Some(run.session);
     }
     if let Some(instructions) = &note.instructions {
@@ -169,7 +175,7 @@ async fn entries_of(
     (after, count_max): (u64, u64),
 ) -> Result<Vec<Arc<Entry>>, ApiError> {
     let read = |stored: weft_core::seam::run_store::StoredEntry| {
-        let record = serde_json::from_str(&stored.record)
+        let record = serde_json::from_str(&shown_record(&stored.record))
             .map_err(|cause| Error::internal("cannot read an entry of a journal").because(cause))?;
         Ok(Arc::new(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record }))
     };
@@ -189,21 +195,27 @@ async fn so_far(state: &ServerState, stored: &StoredRun) -> Result<ResponseRun, 
     }
 }
 
-/// The run that a question goes on from. Conversations go on from their end: what has failed or was stopped after it
-/// counts for nothing, and anything else would be in the history without the client's knowing.
-async fn gone_on_from(state: &ServerState, key: &RunKey) -> Result<StoredRun, ApiError> {
-    let (stored, _) = known(state, key).await?;
-    let filter =
-        RunFilter { session: Some(stored.session.clone()), limit: LATER_MAX, ..RunFilter::default() };
-    let runs = state.app.runs.list(&key.tenant, &filter).await?;
-    let mut later = runs.iter().take_while(|run| run.key.id != key.id);
-    let counts = |run: &&StoredRun| !matches!(run.ending, Some(Ending::Failed | Ending::Cancelled));
+/// Checks that a question may go on from a run. Conversations go on from their end: what has failed or was stopped after it
+/// counts for nothing, nor does the run that the same question has begun before; anything else would be in the history
+/// without the client's knowing.
+async fn goes_on_from(
+    state: &ServerState,
+    from: &StoredRun,
+    again: Option<&StoredRun>,
+) -> Result<(), ApiError> {
+    let filter = RunFilter { session: Some(from.session.clone()), limit: LATER_MAX, ..RunFilter::default() };
+    let runs = state.app.runs.list(&from.key.tenant, &filter).await?;
+    let mut later = runs.iter().take_while(|run| run.key.id != from.key.id);
+    let counts = |run: &&StoredRun| {
+        !matches!(run.ending, Some(Ending::Failed | Ending::Cancelled))
+            && again.is_none_or(|again| again.key.id != run.key.id)
+    };
     match later.find(counts) {
-        None => Ok(stored),
+        None => Ok(()),
         Some(newer) => {
             let message = format!(
                 "the conversation has gone on since {}: go on from {}, or begin another one",
-                response_id(&key.id),
+                response_id(&from.key.id),
                 response_id(&newer.key.id)
             );
             Err(ApiError::new(code::CONFLICT, message).with_status(StatusCode::CONFLICT))

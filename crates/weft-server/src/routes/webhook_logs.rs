@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value as Json, json};
+use weft_core::masking::shown;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
 use weft_core::seam::session_store::{SessionFilter, SessionOrder};
 use weft_core::{CanvasKey, Ending, Entry, Record, RunId, RunKey};
@@ -121,7 +122,7 @@ async fn events(
         let Some(last) = stored.last() else { break };
         after = last.seq;
         for stored in stored {
-            let Ok(record) = serde_json::from_str(&stored.record) else { continue };
+            let Ok(record) = serde_json::from_str(&shown(&stored.record)) else { continue };
             let entry = Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record };
             let entry = std::sync::Arc::new(entry);
             view.learn(&entry);

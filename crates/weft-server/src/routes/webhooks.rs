@@ -197,7 +197,7 @@ async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
     let reading = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, most));
     match reading.await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(refused(webhook::too_large(&format!("more than {most}"), webhook))),
+        Ok(Err(_)) => Err(refused(format!("Request body too large: it has more than {most} bytes"))),
         Err(_) => Err(refused("the body of the request did not come in time")),
     }
 }

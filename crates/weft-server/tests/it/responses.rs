@@ -237,7 +237,13 @@ async fn refusals_are_errors_of_openai_with_their_status() {
     let check = async |body: Json, status: u16, words: &str| {
         let answer = bench.post(PATH, body).await;
         assert_eq!(answer.status, status, "{}", answer.text);
-        let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+        let error = answer.json()["error"].clone();
+        let message = error["message"].as_str().unwrap().to_owned();
+        // There are clients that read no error otherwise.
+        assert!(
+            error["code"].is_string() && error["param"].is_string() && error["type"].is_string(),
+            "{error}"
+        );
         assert!(message.contains(words), "{message}");
     };
     check(json!({"model": id}), 400, "input").await;
@@ -345,4 +351,30 @@ async fn a_model_names_a_version() {
     assert_eq!(named.status, 200, "{}", named.text);
     let unknown = bench.post(PATH, asked(&format!("{id}@nosuch"), &json!("q"))).await;
     assert_eq!(unknown.status, 404, "{}", unknown.text);
+}
+
+#[tokio::test]
+async fn a_question_that_is_sent_again_is_the_same_response() {
+    let bench = bench(Script::new().reply(Reply::text("once").always())).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let first = whole(&bench, asked(&id, &json!("a"))).await;
+    let body = json!({"input": "b", "previous_response_id": first["id"], "idempotency_key": "k"});
+    let second = whole(&bench, body.clone()).await;
+    assert_eq!(whole(&bench, body).await, second);
+    assert_eq!(bench.model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn secrets_are_shown_as_little_later_as_at_once() {
+    let bench = bench(Script::new()).await;
+    bench.ask("PUT", "/api/v1/secrets/KEY", json!({"value": "rosebud-0815"})).await.data();
+    let canvas = json!({"components": {
+        "begin": component("Begin", &json!({}), &["Message:M"]),
+        "Message:M": component("Message", &json!({"content": ["it is {secret.KEY}"]}), &[]),
+    }});
+    let id = bench.store("Tells", canvas).await;
+    let response = whole(&bench, asked(&id, &json!("q"))).await;
+    assert!(!response.to_string().contains("rosebud"), "{response}");
+    let later = bench.get(&format!("{PATH}/{}", response["id"].as_str().unwrap())).await.json();
+    assert_eq!(later, response);
 }
