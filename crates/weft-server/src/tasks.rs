@@ -56,7 +56,7 @@ impl App {
         answers: Vec<(TaskKey, TaskAnswer)>,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
-        self.answer_tasks_noting(session, answers, (waiting, Map::new())).await
+        self.answer_tasks_noting(session, answers, (waiting, None)).await
     }
 
     /// The same with notes for the journal of the run, as [`TurnInput::notes`] has them.
@@ -67,7 +67,7 @@ impl App {
         &self,
         session: &Session,
         answers: Vec<(TaskKey, TaskAnswer)>,
-        (waiting, notes): (&Waiting, Map<String, Json>),
+        (waiting, notes): (&Waiting, Option<Box<Map<String, Json>>>),
     ) -> Result<RunHandle> {
         let (mut inputs, mut first) = (Map::new(), None);
         for (key, answer) in answers {

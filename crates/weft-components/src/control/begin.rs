@@ -92,7 +92,8 @@ impl Component for Begin {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        if let (Some(_), Some(Json::Object(call))) = (&self.webhook, &ctx.run.input.webhook) {
+        let call = ctx.run.input.webhook.as_deref().and_then(Json::as_object);
+        if let (Some(_), Some(call)) = (&self.webhook, call) {
             return Ok(call.iter().map(|(name, value)| (name, value.clone())).collect::<Outputs>().into());
         }
         if ctx.filled.is_empty() {

@@ -480,9 +480,11 @@ mod tests {
     use crate::testing::Node;
 
     fn node(more: Json) -> Node {
-        let mut params = json!({"mode": "Webhook"});
-        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        Node::new("Begin", params)
+        let mut params = serde_json::Map::from_iter([("mode".to_owned(), json!("Webhook"))]);
+        if let Json::Object(more) = more {
+            params.extend(more);
+        }
+        Node::new("Begin", params.into())
     }
 
     fn webhook(more: Json) -> Webhook {
@@ -490,7 +492,7 @@ mod tests {
     }
 
     fn security(security: Json) -> Json {
-        json!({"security": security})
+        serde_json::Map::from_iter([("security".to_owned(), security)]).into()
     }
 
     #[test]

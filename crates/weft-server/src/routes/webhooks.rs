@@ -165,6 +165,7 @@ async fn admitted(
     (by, parts, peer): (By, &Parts, Option<Peer>),
 ) -> Result<String, ApiError> {
     if by == By::Owner {
+        webhook::check_method(webhook, &parts.method).map_err(refused)?;
         return Ok(String::new());
     }
     let now_ms = state.app.clock.now_ms();
@@ -290,7 +291,8 @@ async fn begun(
     called: &Called,
     (by, payload, once): (By, Json, Option<String>),
 ) -> Result<(Session, RunHandle), ApiError> {
-    let input = TurnInput { user_id: USER.to_owned(), webhook: Some(payload), ..TurnInput::default() };
+    let input =
+        TurnInput { user_id: USER.to_owned(), webhook: Some(Box::new(payload)), ..TurnInput::default() };
     let name = match by {
         By::Program => NAME,
         By::Owner => TEST_NAME,

@@ -31,6 +31,12 @@ pub(crate) fn secret_of(auth: &WebhookAuth) -> Option<&SecretText> {
     }
 }
 
+/// A call has one of the methods that the canvas takes.
+pub(crate) fn check_method(webhook: &Webhook, method: &Method) -> Result<(), Refusal> {
+    let allowed = webhook.methods.is_empty() || webhook.methods.iter().any(|one| one == method.as_str());
+    if allowed { Ok(()) } else { Err(format!("HTTP method '{method}' not allowed for this webhook.")) }
+}
+
 /// What is refused of a call before anybody looks who makes it: its method, what nobody allows, its declared length and
 /// where it comes from.
 pub(crate) fn check_call(
@@ -38,10 +44,7 @@ pub(crate) fn check_call(
     (method, headers): (&Method, &HeaderMap),
     peer: Option<Peer>,
 ) -> Result<(), Refusal> {
-    let allowed = webhook.methods.is_empty() || webhook.methods.iter().any(|one| one == method.as_str());
-    if !allowed {
-        return Err(format!("HTTP method '{method}' not allowed for this webhook."));
-    }
+    check_method(webhook, method)?;
     match webhook.auth {
         WebhookAuth::Unsaid => {
             let message = "Webhook security is required. Set allow_anonymous to true to permit unauthenticated webhooks.";

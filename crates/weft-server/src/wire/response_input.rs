@@ -239,13 +239,13 @@ fn named_uri(data: &str, name: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    fn read(input: Json) -> ResponseInput {
-        ResponseInput::read(&input).unwrap()
+    fn read(input: &Json) -> ResponseInput {
+        ResponseInput::read(input).unwrap()
     }
 
     #[test]
     fn the_last_messages_of_the_user_are_the_question() {
-        let input = read(json!([
+        let input = read(&json!([
             {"role": "developer", "content": "be brief"},
             {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]},
             {"type": "reasoning", "summary": []},
@@ -264,14 +264,14 @@ mod tests {
         let output = json!({"type": "function_call_output", "call_id": "t", "output": "{\"a\":1}"});
         let approval = json!({"type": "mcp_approval_response", "approval_request_id": "u", "approve": false, "reason": "no"});
         let call = json!({"type": "function_call", "call_id": "t", "name": "f", "arguments": "{}"});
-        let input = read(json!([call, output, approval]));
+        let input = read(&json!([call, output, approval]));
         let denied = Reply::Approval { approve: false, reason: Some("no".to_owned()) };
         assert_eq!(
             input.answers,
             [("t".to_owned(), Reply::Output("{\"a\":1}".to_owned())), ("u".to_owned(), denied)]
         );
         let later = read(
-            json!([call, output, {"role": "assistant", "content": "done"}, {"role": "user", "content": "q"}]),
+            &json!([call, output, {"role": "assistant", "content": "done"}, {"role": "user", "content": "q"}]),
         );
         assert!(later.answers.is_empty() && later.query == "q");
     }

@@ -58,7 +58,11 @@ impl Default for Note {
 impl Note {
     /// From what a run was given. A run that was begun in another way has asked its question.
     pub fn of(input: &TurnInput) -> Self {
-        let noted = input.notes.get(NAME).and_then(|noted| Self::deserialize(noted).ok());
+        let noted = input
+            .notes
+            .as_ref()
+            .and_then(|notes| notes.get(NAME))
+            .and_then(|noted| Self::deserialize(noted).ok());
         let mut note = noted.unwrap_or_default();
         if note.input.is_empty() && !input.query.is_empty() {
             note.input.push(json!({"type": "message", "role": "user",
@@ -68,8 +72,8 @@ impl Note {
     }
 
     /// As the notes of a turn.
-    pub fn notes(&self) -> Map<String, Json> {
-        Map::from_iter([(NAME.to_owned(), json!(self))])
+    pub fn notes(&self) -> Option<Box<Map<String, Json>>> {
+        Some(Box::new(Map::from_iter([(NAME.to_owned(), json!(self))])))
     }
 
     /// Adds to a response what its request said.
