@@ -194,6 +194,7 @@ mod tests {
             "ListOperations" => by("operations", &["sort", "filter"]),
             "StringTransform" => by("method", &["split", "merge"]),
             "WebSearch" => web_search::ENGINES.iter().map(|engine| json!({"engine": engine.value})).collect(),
+            "Begin" => by("mode", &["webhook"]),
             "UserFillUp" => vec![json!({"timeout_seconds": 5})],
             _ => Vec::new(),
         }

@@ -16,6 +16,7 @@ use crate::field::{FieldGroup, schema};
 use crate::id::{ComponentId, FileId};
 use crate::reference::{Inputs, Names, Reference};
 use crate::value::{Json, Outputs};
+use crate::webhook::Webhook;
 
 /// What the engine must know about a component type to schedule it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,6 +283,8 @@ pub struct Shape {
     pub changes: Vec<Reference>,
     /// Other nodes of the canvas that it calls as tools: they need no edge that leads to them.
     pub calls: Vec<ComponentId>,
+    /// For a Begin that other programs call: who may, and how.
+    pub webhook: Option<Arc<Webhook>>,
 }
 
 /// What an activation leads to besides its outputs.

@@ -47,6 +47,14 @@ pub struct TurnInput {
     /// that can show several; else one of them speaks and the others are held back until it has ended.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parallel_messages: bool,
+    /// What the route that began the turn wants to find in its journal again, under a name of its own. No component
+    /// sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<Box<serde_json::Map<String, Json>>>,
+    /// What another program has called a webhook with: `query`, `headers`, `body` and the `request` that they are of.
+    /// Begin hands them on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Box<Json>>,
 }
 
 impl TurnInput {

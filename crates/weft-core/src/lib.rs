@@ -37,6 +37,7 @@ mod stored_names;
 pub mod stream;
 pub mod tool;
 pub mod value;
+pub mod webhook;
 
 pub use assign::{Assignment, Operand, Operator};
 pub use budget::Budget;

@@ -98,6 +98,9 @@ pub struct Turn {
     /// Nodes that do not run, and what they give.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<ComponentId, Pin>,
+    /// What another program calls its webhook with: `query`, `headers`, `body`, `request`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Json>,
     /// What has to be true of it. Without a word about the status it has to succeed, or to wait for a
     /// person when another turn follows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -113,14 +116,16 @@ impl Turn {
             files: self.files.clone(),
             inputs: self.inputs.clone(),
             pins: self.pins.clone(),
-            parallel_messages: false,
+            webhook: self.webhook.clone().map(Box::new),
+            ..TurnInput::default()
         }
     }
 
     /// From what an engine was given, with nothing expected.
     pub fn of(input: TurnInput) -> Self {
-        let TurnInput { query, user_id, files, inputs, pins, parallel_messages: _ } = input;
-        Self { query, inputs, files, user_id, pins, expect: Vec::new() }
+        let TurnInput { query, user_id, files, inputs, pins, webhook, parallel_messages: _, notes: _ } =
+            input;
+        Self { query, inputs, files, user_id, pins, webhook: webhook.map(|call| *call), expect: Vec::new() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use weft_core::citation::{Cited, reference};
 use weft_core::context::Limited;
 use weft_core::journal::{Ending, WaitingForm};
@@ -128,6 +129,12 @@ impl Answer {
     /// Whether an activation's pieces are reasoning now.
     pub fn is_thinking(&self, activation: u32) -> bool {
         self.thinking.contains(&activation)
+    }
+
+    /// The HTTP status that the last message asks for.
+    pub fn status(&self) -> Option<StatusCode> {
+        let Record::MessageEnded { end, .. } = &self.message_end.as_ref()?.record else { return None };
+        StatusCode::from_u16(u16::try_from(end.status?).ok()?).ok()
     }
 
     /// Everything that was said, without reasoning.

@@ -301,24 +301,38 @@ impl App {
     pub async fn open_session_on(
         &self,
         canvas: &CanvasKey,
-        (user_id, id, name): (&str, Option<SessionId>, &str),
+        of: (&str, Option<SessionId>, &str),
         version: &str,
+    ) -> Result<Session> {
+        self.open_session_after(canvas, of, (version, &[])).await
+    }
+
+    /// The same, going on with what was said elsewhere, as role and text. Then there are no opening words.
+    ///
+    /// # Errors
+    /// As [`App::open_session`].
+    pub async fn open_session_after(
+        &self,
+        canvas: &CanvasKey,
+        (user_id, id, name): (&str, Option<SessionId>, &str),
+        (version, before): (&str, &[(&'static str, String)]),
     ) -> Result<Session> {
         let version = self.find_version(canvas, version).await?;
         let plan = self.plan(canvas, &version).await?;
         let now_ms = self.clock.now_ms();
+        let turns = before.iter().filter(|(role, _)| *role == "user").count() as u64;
         let session = Session {
             key: SessionKey::new(&canvas.tenant, id.unwrap_or_else(SessionId::generate)),
             canvas: canvas.id.clone(),
             canvas_version: Arc::clone(&plan.version),
             user_id: user_id.to_owned(),
             name: name.chars().take(SESSION_NAME_MAX).collect(),
-            state: SessionState::new(&plan).to_json()?,
+            state: SessionState { turns, ..SessionState::new(&plan) }.to_json()?,
             revision: 0,
             created_ms: now_ms,
             updated_ms: now_ms,
         };
-        self.sessions.create(&session, &opening(&plan, now_ms)).await?;
+        self.sessions.create(&session, &opening(&plan, before, now_ms)).await?;
         Ok(session)
     }
 
@@ -451,16 +465,18 @@ impl App {
     }
 }
 
-fn opening(plan: &Plan, now_ms: i64) -> Vec<SessionMessage> {
-    if plan.prologue.is_empty() {
-        return Vec::new();
-    }
-    vec![SessionMessage {
-        role: "assistant".to_owned(),
-        content: plan.prologue.clone(),
+/// The messages that a conversation begins with: what was said before, else the opening words.
+fn opening(plan: &Plan, before: &[(&'static str, String)], now_ms: i64) -> Vec<SessionMessage> {
+    let message = |role: &str, content: &str| SessionMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
         run: None,
         reference: Json::Null,
         created_ms: now_ms,
         feedback: None,
-    }]
+    };
+    if before.is_empty() && !plan.prologue.is_empty() {
+        return vec![message("assistant", &plan.prologue)];
+    }
+    before.iter().map(|(role, content)| message(role, content)).collect()
 }

@@ -22,7 +22,7 @@ const VALUE_SHOWN_MAX: usize = 128;
 
 /// Values in the JSON of a body, at most, with members and items of all depths. One takes up to a kilobyte in memory,
 /// and three bytes in a request.
-const VALUES_MAX: usize = 200_000;
+pub(crate) const VALUES_MAX: usize = 200_000;
 
 /// Entries of a page when nobody says how many.
 const PAGE_SIZE: u64 = 30;
@@ -72,7 +72,7 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 }
 
 /// How many values a JSON text has at most: each but the first follows the beginning of a list or an object, or a comma.
-fn values_of(json: &[u8]) -> usize {
+pub(crate) fn values_of(json: &[u8]) -> usize {
     let (mut values, mut in_text, mut escaped) = (1, false, false);
     for byte in json {
         match byte {

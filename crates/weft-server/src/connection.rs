@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::error::{ApiError, code};
+use crate::webhook::Peer;
 use body::Held;
 use places::{Places, Seat};
 use watched::Watched;
@@ -111,12 +112,18 @@ async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn off delays of a connection");
     }
+    let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
     let watched = TokioIo::new(Watched::new(stream, Arc::clone(&seat)));
     let mut builder = host.builder.clone();
     builder.keep_alive(!seat.is_reserved());
     let service = {
         let (host, seat) = (Arc::clone(&host), Arc::clone(&seat));
-        service_fn(move |request| answer(Arc::clone(&host), Arc::clone(&seat), request))
+        service_fn(move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
+            answer(Arc::clone(&host), Arc::clone(&seat), request)
+        })
     };
     let mut connection = pin!(builder.serve_connection(watched, service));
     let ended = tokio::select! {

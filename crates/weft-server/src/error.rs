@@ -195,10 +195,24 @@ impl IntoResponse for ApiError {
                 status if status.is_server_error() => "server_error",
                 _ => "invalid_request_error",
             };
-            json!({"message": message, "type": kind, "param": null, "code": code})
+            // Some clients read nothing of an error whose members are no texts.
+            json!({"message": message, "type": kind, "param": "", "code": word(status)})
         });
         let data = (shape != Shape::Bare).then_some(&data);
         envelope::respond(status, &Failure { code, message: &message, data, error })
+    }
+}
+
+/// What the OpenAI API calls a failure of this status.
+fn word(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => "invalid_api_key",
+        StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::CONFLICT => "conflict",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limit_exceeded",
+        status if status.is_server_error() => "server_error",
+        _ => "invalid_request",
     }
 }
 

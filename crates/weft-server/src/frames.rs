@@ -10,6 +10,7 @@ use crate::dialect::ag_ui::{AgUiRun, Names};
 use crate::dialect::agent::AgentRun;
 use crate::dialect::openai::Completion;
 use crate::dialect::ragflow::{self, Additions, RunView};
+use crate::dialect::responses::ResponseRun;
 use crate::dialect::write_json;
 use crate::sse::{Frames, Prefix, put_failure, put_frame, put_text};
 use crate::wire::session::sources;
@@ -33,13 +34,15 @@ pub enum Kinds {
     Session,
     /// The same in a form that clients before 2026 can read: an empty `content` in every frame.
     Older,
+    /// What is said and asked, and the end: nothing of how a canvas works.
+    Messages,
 }
 
 impl Kinds {
     fn takes(self, record: &Record) -> bool {
         match record {
-            Record::NodeFinished { .. }
-            | Record::Said { .. }
+            Record::NodeFinished { .. } => self != Self::Messages,
+            Record::Said { .. }
             | Record::Played { .. }
             | Record::ThinkingStarted { .. }
             | Record::ThinkingEnded { .. }
@@ -214,6 +217,45 @@ impl Frames for AgUiEvents {
     fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
         let message = if cut.is_some() { GOES_ON } else { CUT_OFF };
         self.0.broken_off(message).iter().for_each(|event| put_event(event, out));
+    }
+}
+
+/// Run events as those of OpenAI's Responses API.
+pub struct ResponseEvents {
+    run: ResponseRun,
+    after: Option<u64>,
+}
+
+impl ResponseEvents {
+    /// Of a response, after the event of this number.
+    pub fn new(run: ResponseRun, after: Option<u64>) -> Self {
+        Self { run, after }
+    }
+}
+
+/// Its clients know an event by its name before they look into it.
+fn put_named(event: &Json, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"event: ");
+    out.extend_from_slice(event["type"].as_str().unwrap_or("error").as_bytes());
+    out.push(b'\n');
+    put_event(event, out);
+}
+
+impl Frames for ResponseEvents {
+    fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
+        for event in self.run.events(entry) {
+            if event["sequence_number"].as_u64() > self.after {
+                put_named(&event, out);
+            }
+        }
+    }
+
+    fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
+        if cut.is_some() || !self.run.is_over() {
+            let message = if cut.is_some() { GOES_ON } else { CUT_OFF };
+            put_named(&self.run.broken_off(message), out);
+        }
+        put_text(out, Prefix::Spaced, "[DONE]");
     }
 }
 

@@ -45,6 +45,7 @@ pub mod templates;
 pub mod tokens;
 pub mod turns;
 pub mod versions;
+pub mod webhook;
 pub mod wire;
 pub mod work;
 pub mod worker;

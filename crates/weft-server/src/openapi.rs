@@ -7,9 +7,11 @@ pub mod datasets;
 pub mod mcp;
 pub mod memories;
 pub mod page;
+pub mod responses;
 pub mod runs;
 pub mod shape;
 pub mod versions;
+pub mod webhooks;
 
 use axum::Router;
 use axum::handler::Handler;

@@ -7,7 +7,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
 use axum::middleware::map_request;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
+use axum::routing::{on, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
@@ -19,14 +19,16 @@ use crate::openapi::chats as of_chat;
 use crate::openapi::datasets as of_dataset;
 use crate::openapi::mcp as of_mcp;
 use crate::openapi::memories as of_memory;
+use crate::openapi::responses as of_response;
 use crate::openapi::runs as of_run;
 use crate::openapi::versions as of_version;
+use crate::openapi::webhooks as of_webhook;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, datasets, documents, graph, health, mcp, memories, metadata,
-    models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech,
-    spending, tasks, templates, tokens, traces, uploads, versions,
+    models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, secrets, sessions,
+    speech, spending, tasks, templates, tokens, traces, uploads, versions, webhook_logs, webhooks,
 };
 use crate::state::ServerState;
 
@@ -73,7 +75,10 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_attachments(upload_max))
         .merge(of_speech(upload_max))
         .merge(of_sessions())
+        .nest("/v1/responses", of_responses())
+        .nest("/api/v1/responses", of_responses())
         .merge(of_chats())
+        .merge(of_webhooks())
         .merge(of_schedules())
         .merge(of_runs())
         .merge(of_tasks())
@@ -172,6 +177,38 @@ fn of_sessions() -> Routes {
         .on(POST, "/api/v1/agents_openai/{id}/chat/completions", openai::of_agent, &of_agent::COMPLETE_OPENAI)
         .on(POST, "/api/v1/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
         .on(POST, "/v1/api/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
+}
+
+/// Every method of a call; a canvas says which of them it takes, and how large a body.
+fn of_webhooks() -> Routes {
+    let (call, test) = (&of_webhook::CALL, &of_webhook::TEST);
+    let mut routes = Routes::new("Webhooks");
+    for method in [GET, POST, PUT, PATCH, DELETE] {
+        let called = || on(method, webhooks::call).layer(DefaultBodyLimit::disable());
+        let tested = || on(method, webhooks::test).layer(DefaultBodyLimit::disable());
+        routes = routes
+            .with(method, "/api/v1/agents/{id}/webhook", called(), call)
+            .with(method, "/api/v1/agents/{id}/webhook/test", tested(), test)
+            // The older names.
+            .with(method, "/api/v1/webhook/{id}", called(), call)
+            .with(method, "/api/v1/webhook_test/{id}", tested(), test);
+    }
+    routes.on(GET, "/api/v1/agents/{id}/webhook/logs", webhook_logs::logs, &of_webhook::LOGS).on(
+        GET,
+        "/api/v1/webhook_trace/{id}",
+        webhook_logs::logs,
+        &of_webhook::LOGS,
+    )
+}
+
+/// Below `/v1`, where clients of OpenAI look for them, and beside everything else.
+fn of_responses() -> Routes {
+    Routes::new("Responses")
+        .on(POST, "/", responses::create, &of_response::CREATE)
+        .on(GET, "/{id}", responses::get, &of_response::GET)
+        .on(DELETE, "/{id}", responses::delete, &of_response::DELETE)
+        .on(POST, "/{id}/cancel", responses::cancel, &of_response::CANCEL)
+        .on(GET, "/{id}/input_items", responses::input_items, &of_response::INPUT_ITEMS)
 }
 
 fn of_chats() -> Routes {

@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::config::Auth;
 use crate::routes::health::Readiness;
 use crate::turns::{MultitaskStrategy, Waiting};
+use crate::webhook::Rates;
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct ServerState {
     pub readiness: Arc<Readiness>,
     /// Where MCP clients post their messages.
     pub mcp: Arc<weft_mcp::serving::Host>,
+    /// How often each webhook is called.
+    pub webhook_rates: Arc<Rates>,
 }
 
 impl ServerState {
@@ -33,6 +36,13 @@ impl ServerState {
 
     /// For a server that was not told to stop yet.
     pub fn new(app: App, auth: Auth) -> Self {
-        Self { app, auth, stopping: CancellationToken::new(), readiness: Arc::default(), mcp: Arc::default() }
+        Self {
+            app,
+            auth,
+            stopping: CancellationToken::new(),
+            readiness: Arc::default(),
+            mcp: Arc::default(),
+            webhook_rates: Arc::default(),
+        }
     }
 }

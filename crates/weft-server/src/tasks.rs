@@ -56,6 +56,19 @@ impl App {
         answers: Vec<(TaskKey, TaskAnswer)>,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
+        self.answer_tasks_noting(session, answers, (waiting, None)).await
+    }
+
+    /// The same with notes for the journal of the run, as [`TurnInput::notes`] has them.
+    ///
+    /// # Errors
+    /// As [`App::answer_tasks`].
+    pub(crate) async fn answer_tasks_noting(
+        &self,
+        session: &Session,
+        answers: Vec<(TaskKey, TaskAnswer)>,
+        (waiting, notes): (&Waiting, Option<Box<Map<String, Json>>>),
+    ) -> Result<RunHandle> {
         let (mut inputs, mut first) = (Map::new(), None);
         for (key, answer) in answers {
             let task = self.tasks.get(&key).await?;
@@ -74,7 +87,7 @@ impl App {
             first.get_or_insert(task);
         }
         let Some(task) = first else { return Err(Error::invalid("no task is answered")) };
-        let input = TurnInput { inputs, user_id: session.user_id.clone(), ..TurnInput::default() };
+        let input = TurnInput { inputs, notes, user_id: session.user_id.clone(), ..TurnInput::default() };
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(self.start_for_task(session, (&task, input.clone())))
         };

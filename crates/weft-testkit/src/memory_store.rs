@@ -172,6 +172,13 @@ impl CanvasStore for MemoryStore {
         self.tables().canvases.get(&at).cloned().ok_or_else(|| missing("canvas", key.id.as_str()))
     }
 
+    async fn tenant_of(&self, id: &CanvasId) -> Result<Option<TenantId>> {
+        let tables = self.tables();
+        let named = tables.canvases.values().filter(|canvas| canvas.key.id == *id);
+        let first = named.min_by(|a, b| (a.created_ms, &a.key.tenant).cmp(&(b.created_ms, &b.key.tenant)));
+        Ok(first.map(|canvas| canvas.key.tenant.clone()))
+    }
+
     async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>> {
         let at = (key.tenant.clone(), key.id.clone(), version.into());
         self.tables().versions.get(&at).cloned().ok_or_else(|| missing("version", version))

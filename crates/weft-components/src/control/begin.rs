@@ -1,5 +1,7 @@
 //! Begin: where every run starts.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use weft_core::{
     Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
@@ -8,7 +10,9 @@ use weft_core::{
 
 use weft_core::component::Form;
 use weft_core::reference::Inputs;
+use weft_core::webhook::Webhook;
 
+use super::webhook;
 use crate::control::fields::{self, Fields};
 use crate::params::{self, Field, Params, Widget, asks_for_something, choice};
 
@@ -18,7 +22,7 @@ static MODE: Field<&str> = Field::choice(
     &[
         choice("conversational", "people write to it"),
         choice("task", "nobody is greeted"),
-        choice("webhook", "not part of this build"),
+        choice("webhook", "other programs call it"),
     ],
     "how a run begins",
 );
@@ -30,24 +34,22 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Begin",
     role: Role::Entry,
     summary: "Starts the run and hands on what was filled into its form.",
-    fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &fields::INPUTS])],
+    fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &fields::INPUTS]), webhook::FIELDS],
     outputs: &[],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        if params.take(&MODE) == "webhook" {
-            let problem = ParamProblem::new("/mode", "has no effect: webhooks aren't part of this build");
-            params.warn(problem.help("start the canvas in another way, such as over HTTP or by a schedule"));
-        }
+        let webhook = (params.take(&MODE) == "webhook").then(|| Arc::new(webhook::read(&mut params)));
         let (fields, warnings) = (fields::declared(&params), params.warnings());
-        params.finish(Begin { fields, warnings })
+        params.finish(Begin { fields, webhook, warnings })
     },
 };
 
 struct Begin {
     fields: Fields,
+    webhook: Option<Arc<Webhook>>,
     warnings: Vec<ParamProblem>,
 }
 
@@ -81,7 +83,8 @@ impl Component for Begin {
         // Without a form whoever starts the run says what there is.
         let named = NodeOutputs::named(self.fields.keys().map(String::as_str));
         let outputs = NodeOutputs { open: self.fields.is_empty(), ..named };
-        Shape { reads, warnings: self.warnings.clone(), outputs, ..Shape::default() }
+        let webhook = self.webhook.clone();
+        Shape { reads, warnings: self.warnings.clone(), outputs, webhook, ..Shape::default() }
     }
 
     fn form(&self, _: &Inputs) -> Form {
@@ -89,6 +92,10 @@ impl Component for Begin {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let call = ctx.run.input.webhook.as_deref().and_then(Json::as_object);
+        if let (Some(_), Some(call)) = (&self.webhook, call) {
+            return Ok(call.iter().map(|(name, value)| (name, value.clone())).collect::<Outputs>().into());
+        }
         if ctx.filled.is_empty() {
             return Ok(self.stand_in(&ctx.inputs.json(&query())).into());
         }
@@ -127,7 +134,7 @@ mod tests {
     #[test]
     fn an_unknown_mode_is_a_problem() {
         assert_eq!(Node::new("Begin", json!({"mode": "other"})).problems(), ["/mode"]);
-        let warned = |mode: &str| Node::new("Begin", json!({"mode": mode})).build().shape().warnings.len();
-        assert_eq!(["Webhook", "task", "conversational", ""].map(warned), [1, 0, 0, 0]);
+        let called = |mode: &str| Node::new("Begin", json!({"mode": mode})).build().shape().webhook.is_some();
+        assert_eq!(["Webhook", "task", "conversational", ""].map(called), [true, false, false, false]);
     }
 }

@@ -12,3 +12,4 @@ pub mod unbuilt;
 pub mod user_fill_up;
 
 mod fields;
+mod webhook;

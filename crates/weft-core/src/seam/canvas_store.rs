@@ -89,6 +89,13 @@ pub trait CanvasStore: Send + Sync {
     /// `NotFound`.
     async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas>;
 
+    /// Whose canvas has this id; of several the one that was there first. Other programs call a canvas by its id alone,
+    /// before anybody knows whose it is; everything after that goes by the tenant.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn tenant_of(&self, id: &CanvasId) -> Result<Option<TenantId>>;
+
     /// The name of its newest version. A turn that begins a session asks for no more: the plan of the
     /// version is at hand most of the time, and the DSL may be large.
     ///

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::journal::WaitingForm;
-use weft_core::seam::task_store::TaskKind;
 use weft_core::value::to_text;
 use weft_core::{Ending, Entry, Record, TaskId};
 
+use super::asked;
 use crate::answer::{Answer, End};
 
 /// What a run is called by its client.
@@ -228,40 +228,11 @@ impl AgUiRun {
     }
 }
 
-/// What a form asks, as one interrupt for each of its tasks.
-fn interrupts(waiting: &WaitingForm) -> Vec<Json> {
-    let fields = &waiting.form.fields;
-    match waiting.tasks.as_slice() {
-        [] => Vec::new(),
-        // A form that comes before the work is answered as a whole.
-        [task] if fields.len() != 1 || !is_decision(fields.values().next()) => {
-            vec![interrupt(waiting, task, fields)]
-        }
-        tasks => {
-            let one = |(name, field): (&String, &Json)| Map::from_iter([(name.clone(), field.clone())]);
-            tasks
-                .iter()
-                .zip(fields.iter().map(one))
-                .map(|(task, field)| interrupt(waiting, task, &field))
-                .collect()
-        }
-    }
-}
-
-/// Whether a field is one that a person agrees to.
-fn is_decision(field: Option<&Json>) -> bool {
-    field.is_some_and(|field| {
-        matches!(TaskKind::of_field(field), TaskKind::ToolApproval | TaskKind::PlanReview)
-    })
-}
-
+/// A task as an interrupt.
 fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -> Json {
-    let decision = fields.values().next().filter(|field| fields.len() == 1 && is_decision(Some(field)));
-    let reason = if decision.is_some() { "tool_call" } else { "input_required" };
-    let name = fields.values().next().and_then(|field| field.get("name")).and_then(Json::as_str);
-    let message = waiting.form.tips.as_deref().filter(|tips| !tips.trim().is_empty()).or(name);
-    let schema = match decision {
-        Some(_) => json!({
+    let decides = asked::is_decision(fields);
+    let schema = if decides {
+        json!({
             "type": "object",
             "properties": {
                 "decision": {"type": "string", "enum": ["approve", "deny", "edit"]},
@@ -269,16 +240,17 @@ fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -
                 "arguments": {"type": "object"},
             },
             "required": ["decision"],
-        }),
-        None => schema(fields),
+        })
+    } else {
+        asked::schema(fields)
     };
     let mut interrupt = json!({
         "id": task,
-        "reason": reason,
+        "reason": if decides { "tool_call" } else { "input_required" },
         "responseSchema": schema,
         "metadata": {"component_id": waiting.node, "inputs": fields},
     });
-    if let Some(message) = message {
+    if let Some(message) = asked::words(waiting, fields) {
         interrupt["message"] = json!(message);
     }
     if let Some(due) = waiting.due_ms.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()) {
@@ -287,30 +259,9 @@ fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -
     interrupt
 }
 
-/// What the values of a form may be.
-fn schema(fields: &Map<String, Json>) -> Json {
-    let property = |(name, field): (&String, &Json)| {
-        let word = |key: &str| field.get(key).and_then(Json::as_str).unwrap_or_default();
-        let mut property = match word("type") {
-            "integer" => json!({"type": "integer"}),
-            "number" => json!({"type": "number"}),
-            "boolean" | "bool" => json!({"type": "boolean"}),
-            "file" => json!({}),
-            _ => json!({"type": "string"}),
-        };
-        if let Some(options) = field.get("options").and_then(Json::as_array).filter(|list| !list.is_empty()) {
-            property["enum"] = json!(options);
-        }
-        if !word("name").is_empty() {
-            property["title"] = json!(word("name"));
-        }
-        (name.clone(), property)
-    };
-    let properties: Map<String, Json> = fields.iter().map(property).collect();
-    let needed = |field: &Json| field.get("optional").and_then(Json::as_bool) != Some(true);
-    let required: Vec<&String> =
-        fields.iter().filter(|(_, field)| needed(field)).map(|(name, _)| name).collect();
-    json!({"type": "object", "properties": properties, "required": required})
+/// What a form asks, as one interrupt for each of its tasks.
+fn interrupts(waiting: &WaitingForm) -> Vec<Json> {
+    asked::tasks(waiting).iter().map(|(task, fields)| interrupt(waiting, task, fields)).collect()
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 
 pub mod ag_ui;
 pub mod agent;
+mod asked;
 mod asks;
 pub mod openai;
 pub mod ragflow;
+pub mod responses;
 mod text;
 
 pub(crate) use text::write_json;

@@ -56,7 +56,7 @@ pub async fn create(
     };
     let name = body.text("name")?.unwrap_or_default();
     let canvas = canvas_key(&caller, agent);
-    let session = begun(&state, &canvas, (&user_id, None, &name), version.as_deref()).await?;
+    let session = begun(&state, &canvas, (&user_id, None, &name), (version.as_deref(), &[])).await?;
     let dsl = drawing(&state, &canvas, &session.canvas_version).await?;
     Ok(Success(view(&state, session, Some(dsl)).await?).into_response())
 }

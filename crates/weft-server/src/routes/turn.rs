@@ -97,9 +97,9 @@ pub(crate) async fn begun(
     state: &ServerState,
     canvas: &CanvasKey,
     of: (&str, Option<SessionId>, &str),
-    version: Option<&str>,
+    (version, before): (Option<&str>, &[(&'static str, String)]),
 ) -> weft_core::Result<Session> {
-    let opened = state.app.open_session_on(canvas, of, version.unwrap_or("latest")).await;
+    let opened = state.app.open_session_after(canvas, of, (version.unwrap_or("latest"), before)).await;
     match opened {
         Err(error) if error.kind == ErrorKind::NotFound => {
             // It is the version that there is not, if there is a canvas.
@@ -124,7 +124,10 @@ async fn begin(
     let TurnInput { user_id, query, .. } = &request.input;
     let opened = match &request.opening {
         Some(before) => state.app.open_chat(canvas, (id.clone(), user_id, query), before).await,
-        None => begun(state, canvas, (user_id, id.clone(), query), request.version.as_deref()).await,
+        None => {
+            let on = (request.version.as_deref(), request.before.as_slice());
+            begun(state, canvas, (user_id, id.clone(), query), on).await
+        }
     };
     match (opened, id) {
         (Ok(session), _) => Ok(session),

@@ -44,6 +44,8 @@ pub struct CompletionRequest {
     pub idempotency_key: Option<String>,
     /// Of a question to a chat assistant: what a conversation that begins with it begins with, as role and text.
     pub opening: Option<Vec<(&'static str, String)>>,
+    /// Of a question to an agent: what was said before in the conversation that begins with it, as role and text.
+    pub before: Vec<(&'static str, String)>,
 }
 
 impl CompletionRequest {
@@ -66,13 +68,22 @@ impl CompletionRequest {
         Ok(Self {
             session: body.id("session_id")?.map(SessionId::from),
             version: version(body)?,
-            input: TurnInput { query, user_id, files, inputs, pins, parallel_messages },
+            input: TurnInput {
+                query,
+                user_id,
+                files,
+                inputs,
+                pins,
+                parallel_messages,
+                ..TurnInput::default()
+            },
             response_mode: response_mode(body, default)?,
             dialect: dialect(body.text("dialect")?.as_deref())?,
             trace: body.flag("return_trace")?.unwrap_or(false),
             strategy: strategy(body)?,
             idempotency_key: body.text("idempotency_key")?.map(|key| checked_key(&key)).transpose()?,
             opening: None,
+            before: Vec::new(),
         })
     }
 }

@@ -15,6 +15,8 @@ pub mod metadata;
 pub mod method;
 pub mod model;
 mod python;
+pub mod response_input;
+pub mod responses;
 pub mod retrieval;
 pub mod rules;
 pub mod run;

@@ -53,7 +53,7 @@ pub fn changed(body: &Body, before: Terms, now_ms: i64) -> Result<Terms, ApiErro
 
 fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
     let Terms { name, timing, input, session, misfire, enabled } = terms;
-    let TurnInput { query, user_id, files, inputs, pins, parallel_messages } = input;
+    let TurnInput { query, user_id, files, inputs, pins, parallel_messages, notes, webhook } = input;
     Ok(Terms {
         name: body.text("name")?.unwrap_or(name),
         timing,
@@ -64,6 +64,8 @@ fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
             inputs: body.object("inputs")?.unwrap_or(inputs),
             pins,
             parallel_messages,
+            notes,
+            webhook,
         },
         session: match (body.text("session_id")?, body.id("session_id")?) {
             (None, _) => session,
@@ -167,7 +169,8 @@ impl From<Schedule> for ScheduleItem {
             created_ms,
             updated_ms,
         } = schedule;
-        let TurnInput { query, user_id, files, inputs, pins: _, parallel_messages: _ } = input;
+        let TurnInput { query, user_id, files, inputs, pins: _, parallel_messages: _, notes: _, webhook: _ } =
+            input;
         let (cron, timezone, every) = match timing {
             Timing::Cron { expression, zone } => (Some(expression), Some(zone), None),
             Timing::Every { every_ms, .. } => (None, None, Some(interval_text(every_ms))),

@@ -22,6 +22,7 @@ mod m0018_chat;
 mod m0019_give_way;
 mod m0020_secret;
 mod m0021_version;
+mod m0022_canvas_by_id;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -64,6 +65,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0019_give_way::Migration),
             Box::new(m0020_secret::Migration),
             Box::new(m0021_version::Migration),
+            Box::new(m0022_canvas_by_id::Migration),
         ]
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
-use weft_core::id::{CanvasKey, TenantId};
+use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::version_store::checked_tags;
@@ -241,6 +241,19 @@ impl CanvasStore for Store {
             .ok_or_else(|| missing(key))?;
         let dsl = self.version(key, &row.version).await?;
         Ok(row.with(dsl))
+    }
+
+    async fn tenant_of(&self, id: &CanvasId) -> Result<Option<TenantId>> {
+        let found = Entity::find()
+            .select_only()
+            .column(Column::TenantId)
+            .filter(Column::Id.eq(text(id.as_str())))
+            .order_by_asc(Column::CreatedMs)
+            .order_by_asc(Column::TenantId)
+            .into_tuple();
+        let tenant: Option<String> =
+            found.one(&self.inner.read).await.map_err(|error| self.fail("find the canvas", error))?;
+        Ok(tenant.map(TenantId::from))
     }
 
     async fn newest(&self, key: &CanvasKey) -> Result<Arc<str>> {

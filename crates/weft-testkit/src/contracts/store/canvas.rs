@@ -4,7 +4,7 @@
 
 use futures::future::join_all;
 use weft_core::ErrorKind::{Conflict, NotFound};
-use weft_core::id::{CanvasKey, TenantId};
+use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 
@@ -27,6 +27,7 @@ pub async fn canvas_store_keeps_its_contract(store: &dyn CanvasStore) {
     titles_are_unique_without_regard_to_case(store).await;
     a_refused_change_changes_nothing(store).await;
     keys_are_exact(store).await;
+    an_id_alone_tells_who_was_first(store).await;
     lists_are_ordered_and_paged(store).await;
     keywords_are_taken_literally(store).await;
     large_canvases_are_kept(store).await;
@@ -104,6 +105,20 @@ async fn keys_are_exact(store: &dyn CanvasStore) {
     refused(store.delete(&other).await, NotFound);
     assert_eq!(store.list(&theirs, &all()).await.unwrap(), (vec![], 0));
     refused(store.get(&CanvasKey::new(&ours, "id\0")).await, NotFound);
+}
+
+async fn an_id_alone_tells_who_was_first(store: &dyn CanvasStore) {
+    let (first, second) = (tenant(), tenant());
+    let id = CanvasId::generate();
+    assert_eq!(store.tenant_of(&id).await.unwrap(), None);
+    store.put(&CanvasKey::new(&first, id.clone()), &titled("whose"), "{}").await.unwrap();
+    later().await;
+    store.put(&CanvasKey::new(&second, id.clone()), &titled("whose"), "{}").await.unwrap();
+    assert_eq!(store.tenant_of(&id).await.unwrap(), Some(first.clone()));
+    store.put(&CanvasKey::new(&first, id.clone()), &titled("whose"), "{\"n\":1}").await.unwrap();
+    assert_eq!(store.tenant_of(&id).await.unwrap(), Some(first.clone()));
+    store.delete(&CanvasKey::new(&first, id.clone())).await.unwrap();
+    assert_eq!(store.tenant_of(&id).await.unwrap(), Some(second));
 }
 
 fn all() -> CanvasFilter {

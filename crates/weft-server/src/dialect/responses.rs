@@ -1,0 +1,264 @@
+//! Run events as those of OpenAI's Responses API: a response is the fold of a run's journal, and its events are the
+//! steps of that fold. So what a stream tells, what an answer in one piece has, and what is got later are the same.
+
+mod items;
+mod note;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use weft_core::citation::{Chunk, Cited};
+use weft_core::{CanvasId, Ending, Entry, Record, RunId, SessionId};
+
+use self::items::{Part, call_of, done, ids, question};
+use super::asked;
+use crate::answer::Answer;
+
+pub use self::note::{Note, PREFIX, response_id};
+
+/// An item that text still comes to.
+#[derive(Debug)]
+struct Open {
+    part: Part,
+    /// Its place in the output.
+    place: usize,
+    text: String,
+}
+
+/// A response, as far as the entries of its run have been shown.
+#[derive(Debug)]
+pub struct ResponseRun {
+    run: RunId,
+    session: SessionId,
+    model: CanvasId,
+    created_ms: i64,
+    ended_ms: Option<i64>,
+    note: Note,
+    answer: Answer,
+    output: Vec<Json>,
+    /// What each activation is in the middle of saying.
+    open: HashMap<u32, Open>,
+    /// The messages that each activation has begun.
+    said: HashMap<u32, Vec<usize>>,
+    /// The calls that are not over, with their place in the output.
+    calls: HashMap<(u32, Arc<str>), usize>,
+    sources: HashMap<u32, Arc<Chunk>>,
+    /// How many events there have been.
+    told: u64,
+}
+
+impl ResponseRun {
+    /// Of a run whose entries are yet to come.
+    pub fn new(run: &RunId, session: &SessionId, model: &CanvasId) -> Self {
+        Self {
+            run: run.clone(),
+            session: session.clone(),
+            model: model.clone(),
+            created_ms: 0,
+            ended_ms: None,
+            note: Note::default(),
+            answer: Answer::default(),
+            output: Vec::new(),
+            open: HashMap::new(),
+            said: HashMap::new(),
+            calls: HashMap::new(),
+            sources: HashMap::new(),
+            told: 0,
+        }
+    }
+
+    /// What its request noted.
+    pub fn note(&self) -> &Note {
+        &self.note
+    }
+
+    /// Whether the run's end has been seen.
+    pub fn is_over(&self) -> bool {
+        self.answer.end.is_some()
+    }
+
+    /// Takes in the next entry, and gives its events. All entries of a run are shown to it, in their order.
+    pub fn events(&mut self, entry: &Arc<Entry>) -> Vec<Json> {
+        let mut events = Vec::new();
+        self.tell(entry, &mut events);
+        self.answer.learn(entry);
+        if let Record::RunFinished { ending, .. } = &entry.record {
+            self.ended_ms = Some(entry.at_ms);
+            self.end(*ending, &mut events);
+        }
+        for event in &mut events {
+            event["sequence_number"] = json!(self.told);
+            self.told += 1;
+        }
+        events
+    }
+
+    /// The end of a stream that breaks off before its run ends.
+    pub fn broken_off(&self, message: &str) -> Json {
+        json!({"type": "error", "code": "server_error", "message": message, "param": null, "sequence_number": self.told})
+    }
+
+    fn tell(&mut self, entry: &Entry, events: &mut Vec<Json>) {
+        match &entry.record {
+            Record::RunStarted { input, canvas, session, .. } => {
+                self.created_ms = entry.at_ms;
+                (self.model, self.session) = (canvas.clone(), session.clone());
+                self.note = Note::of(input);
+                for name in ["response.created", "response.in_progress"] {
+                    events.push(json!({"type": name, "response": self.response()}));
+                }
+            }
+            Record::Said { activation, text, .. } if !text.is_empty() => {
+                let thinks = self.answer.is_thinking(*activation);
+                self.say(*activation, (if thinks { Part::Reasoning } else { Part::Text }, text), events);
+            }
+            Record::ThinkingStarted { activation, .. } | Record::ThinkingEnded { activation, .. } => {
+                self.close(*activation, "completed", events);
+            }
+            Record::Sourced { sources } => self.learn_sources(sources),
+            Record::MessageEnded { activation, end, .. } => {
+                self.learn_sources(&end.cited);
+                self.close(*activation, "completed", events);
+            }
+            Record::NodeFinished { who, error, .. } => {
+                let status = if error.is_some() { "incomplete" } else { "completed" };
+                self.close(who.activation, status, events);
+            }
+            Record::MessageReset { activation: Some(activation), .. } => self.take_back(*activation, events),
+            Record::ToolStarted { activation, call } => {
+                let place = self.output.len();
+                let (item, begun) = call_of(call, &ids(&self.run, place), place);
+                self.output.push(item);
+                self.calls.insert((*activation, Arc::clone(&call.call)), place);
+                events.extend(begun);
+            }
+            Record::ToolFinished { activation, call } => {
+                if let Some(place) = self.calls.remove(&(*activation, Arc::clone(&call.started.call))) {
+                    events.extend(items::call_ended(&mut self.output[place], call, place));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn learn_sources(&mut self, sources: &[Cited]) {
+        self.sources.extend(sources.iter().map(|one| (one.number, Arc::clone(&one.chunk))));
+    }
+
+    /// A piece of what an activation says, in the item that it belongs to.
+    fn say(&mut self, activation: u32, (part, text): (Part, &str), events: &mut Vec<Json>) {
+        if self.open.get(&activation).is_some_and(|open| open.part != part) {
+            self.close(activation, "completed", events);
+        }
+        let next = self.output.len();
+        if !self.open.contains_key(&activation) {
+            let (item, begun) = part.begun(&ids(&self.run, next), next);
+            self.output.push(item);
+            events.extend(begun);
+            if part == Part::Text {
+                self.said.entry(activation).or_default().push(next);
+            }
+        }
+        let open =
+            self.open.entry(activation).or_insert_with(|| Open { part, place: next, text: String::new() });
+        open.text.push_str(text);
+        events.push(part.delta(&self.output[open.place]["id"], open.place, text));
+    }
+
+    fn close(&mut self, activation: u32, status: &str, events: &mut Vec<Json>) {
+        let Some(Open { part, place, text }) = self.open.remove(&activation) else { return };
+        let (item, ended) = part.ended(&self.output[place]["id"], (place, status), (&text, &self.sources));
+        events.extend(ended);
+        self.output[place] = item;
+        events.push(done(&self.output[place], place));
+    }
+
+    /// What an activation has said does not count. The protocol takes nothing back, so its messages stay in their places
+    /// and are empty from now on.
+    fn take_back(&mut self, activation: u32, events: &mut Vec<Json>) {
+        if let Some(open) = self.open.get_mut(&activation).filter(|open| open.part == Part::Text) {
+            open.text.clear();
+        }
+        self.close(activation, "incomplete", events);
+        for place in self.said.remove(&activation).unwrap_or_default() {
+            Part::Text.empty(&mut self.output[place]);
+        }
+    }
+
+    fn end(&mut self, ending: Ending, events: &mut Vec<Json>) {
+        let stopped = matches!(ending, Ending::Failed | Ending::Cancelled);
+        let mut open: Vec<u32> = self.open.keys().copied().collect();
+        open.sort_unstable();
+        for activation in open {
+            self.close(activation, if stopped { "incomplete" } else { "completed" }, events);
+        }
+        let mut calls: Vec<usize> = self.calls.drain().map(|(_, place)| place).collect();
+        calls.sort_unstable();
+        for place in calls {
+            self.output[place]["status"] = json!("incomplete");
+            events.push(done(&self.output[place], place));
+        }
+        if ending == Ending::Waiting {
+            let forms = std::mem::take(&mut self.answer.forms);
+            for waiting in &forms {
+                for (task, fields) in asked::tasks(waiting) {
+                    let place = self.output.len();
+                    let (item, told) = question(waiting, (task, &fields), place);
+                    self.output.push(item);
+                    events.extend(told);
+                }
+            }
+            self.answer.forms = forms;
+        }
+        let name = match self.status() {
+            "completed" => "response.completed",
+            "failed" => "response.failed",
+            // There is no event for one that was cancelled; its status says so.
+            _ => "response.incomplete",
+        };
+        events.push(json!({"type": name, "response": self.response()}));
+    }
+
+    /// The word for how far it has come.
+    pub fn status(&self) -> &'static str {
+        let Some(end) = &self.answer.end else { return "in_progress" };
+        match end.ending {
+            Ending::Failed => "failed",
+            Ending::Cancelled => "cancelled",
+            Ending::Succeeded if self.answer.limited().is_some() => "incomplete",
+            // What it waits for are items that a client answers, as it answers calls.
+            Ending::Succeeded | Ending::Waiting => "completed",
+        }
+    }
+
+    /// The response.
+    pub fn response(&self) -> Json {
+        let over = self.answer.end.as_ref();
+        let error = self.answer.failure().map(|reason| json!({"code": "server_error", "message": reason}));
+        let limit = self.answer.limited().filter(|_| self.status() == "incomplete");
+        let incomplete = limit.map(|limit| json!({"reason": "max_output_tokens", "limit": limit.as_str()}));
+        let mut response = json!({
+            "id": response_id(&self.run),
+            "object": "response",
+            "created_at": self.created_ms.div_euclid(1000),
+            "completed_at": self.ended_ms.map(|ms| ms.div_euclid(1000)),
+            "status": self.status(),
+            "error": error,
+            "incomplete_details": incomplete,
+            "model": self.model,
+            "conversation": {"id": self.session},
+            "output": self.output,
+            "usage": over.map(|end| items::usage(end.usage)),
+            "max_output_tokens": null, "max_tool_calls": null, "parallel_tool_calls": true, "prompt_cache_key": null,
+            "reasoning": {"effort": null, "summary": null}, "service_tier": "default", "temperature": null,
+            "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": null,
+            "truncation": "disabled",
+        });
+        self.note.put_into(&mut response);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests;

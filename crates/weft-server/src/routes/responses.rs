@@ -1,0 +1,407 @@
+//! Agents behind OpenAI's Responses API. A response is a run, and its conversation is a session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde_json::{Value as Json, json};
+use weft_core::masking::shown as shown_record;
+use weft_core::reference::Inputs;
+use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::seam::session_store::Session;
+use weft_core::seam::task_store::{Task, TaskKind};
+use weft_core::{
+    CanvasKey, Ending, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId,
+};
+use weft_engine::{EntryReader, RunHandle};
+
+use super::turn::{UnknownSession, begin_turn, canvas_key, session};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::dialect::responses::{ResponseRun, response_id};
+use crate::error::{ApiError, code};
+use crate::frames::ResponseEvents;
+use crate::path::Path;
+use crate::sse;
+use crate::state::ServerState;
+use crate::tasks::TaskAnswer;
+use crate::wire::completion::{CompletionRequest, ResponseMode};
+use crate::wire::envelope::respond;
+use crate::wire::response_input::Reply;
+use crate::wire::responses::{ResponseRequest, item_page, no_response, run_of};
+
+/// Entries of a journal that are read at once.
+const ENTRIES_AT_ONCE: u64 = 500;
+/// Runs of a conversation after the one that a client names, as far as they are looked at.
+const LATER_MAX: u64 = 50;
+/// How long a cancel waits for the run to stop.
+const CANCEL_WAIT: Duration = Duration::from_secs(10);
+/// The field of a canvas's beginning that takes instructions.
+const INSTRUCTIONS: &str = "instructions";
+
+/// `POST /v1/responses`.
+///
+/// # Errors
+/// Those of the OpenAI API: 400 for what is not valid or has no effect, 401, 403, 404 for an agent, a response or a task
+/// that is not there, 409 for a conversation that has gone on.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    begun(&state, &caller, (&headers, &body)).await.map_err(ApiError::for_openai)
+}
+
+async fn begun(
+    state: &ServerState,
+    caller: &Caller,
+    (headers, body): (&HeaderMap, &Body),
+) -> Result<Response, ApiError> {
+    let ResponseRequest { model, previous, turn, answers, note } = ResponseRequest::read(body, caller)?;
+    let mut turn = turn.with_headers(headers)?;
+    let before = match &previous {
+        Some(id) => Some(known(state, &RunKey::new(&caller.tenant, id.clone())).await?.0),
+        None => None,
+    };
+    let canvas = match (&model, &before) {
+        (Some(model), _) => of_model(state, caller, (model, &mut turn)).await?,
+        (None, Some(run)) => canvas_key(caller, run.canvas.clone()),
+        (None, None) => return Err(ApiError::argument("`model` must name an agent")),
+    };
+    if let Some(run) = before {
+        let again = match &turn.idempotency_key {
+            Some(key) => state.app.keyed(&canvas, key).await?.known,
+            None => None,
+        };
+        goes_on_from(state, &run, again.as_ref()).await?;
+        turn.session = Some(run.session);
+    }
+    if let Some(instructions) = &note.instructions {
+        instruct(state, &canvas, (&mut turn, instructions)).await?;
+    }
+    let mode = turn.response_mode;
+    let handle = if answers.is_empty() {
+        begin_turn(state, &canvas, &turn, UnknownSession::Begin).await?.1
+    } else {
+        answered(state, &canvas, (turn, answers)).await?
+    };
+    if note.background {
+        state.app.engine.run_in_background(&handle.key);
+    }
+    told(state, handle, (mode, note.background)).await
+}
+
+/// How the response of a run that was begun is given.
+async fn told(
+    state: &ServerState,
+    handle: RunHandle,
+    (mode, background): (ResponseMode, bool),
+) -> Result<Response, ApiError> {
+    let stored = state.app.runs.get(&handle.key).await?;
+    let mut run = of(&stored);
+    if mode == ResponseMode::Stream {
+        return Ok(sse::respond(handle.entries, ResponseEvents::new(run, None)));
+    }
+    let mut entries = handle.entries.answering_at_the_end();
+    if background {
+        // Its first entry says when it began, and what was asked.
+        if let Some(first) = entries.next().await? {
+            run.events(&first);
+        }
+    } else {
+        read_all(&mut entries, &mut run).await?;
+    }
+    Ok(respond(StatusCode::OK, &run.response()))
+}
+
+fn of(run: &StoredRun) -> ResponseRun {
+    ResponseRun::new(&run.key.id, &run.session, &run.canvas)
+}
+
+async fn read_all(entries: &mut EntryReader, run: &mut ResponseRun) -> Result<(), ApiError> {
+    while let Some(entry) = entries.next().await? {
+        run.events(&entry);
+    }
+    Ok(())
+}
+
+/// The agent that a model's name stands for: its id, or its id, `@` and a version.
+async fn of_model(
+    state: &ServerState,
+    caller: &Caller,
+    (model, turn): (&str, &mut CompletionRequest),
+) -> Result<CanvasKey, ApiError> {
+    let whole = canvas_key(caller, model);
+    match state.app.canvases.newest(&whole).await {
+        Ok(_) => return Ok(whole),
+        Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+        Err(_) => {}
+    }
+    let unknown =
+        || ApiError::data(format!("There is no agent `{}`: `model` names one by its id.", whole.id));
+    let (agent, version) = model.rsplit_once('@').ok_or_else(unknown)?;
+    let canvas = canvas_key(caller, agent);
+    match state.app.canvases.newest(&canvas).await {
+        Ok(_) => {
+            turn.version.get_or_insert_with(|| version.to_owned());
+            Ok(canvas)
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => Err(unknown()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The run of a response that may be asked for, which is the caller's, and what it noted.
+async fn known(state: &ServerState, key: &RunKey) -> Result<(StoredRun, ResponseRun), ApiError> {
+    let missing = || no_response(&response_id(&key.id));
+    let stored = state.app.runs.get(key).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => missing(),
+        _ => error.into(),
+    })?;
+    let mut run = of(&stored);
+    for entry in entries_of(state, key, (0, 1)).await? {
+        run.events(&entry);
+    }
+    if run.note().store { Ok((stored, run)) } else { Err(missing()) }
+}
+
+/// Entries of a journal as they are stored, which need not be all that there will be.
+async fn entries_of(
+    state: &ServerState,
+    key: &RunKey,
+    (after, count_max): (u64, u64),
+) -> Result<Vec<Arc<Entry>>, ApiError> {
+    let read = |stored: weft_core::seam::run_store::StoredEntry| {
+        let record = serde_json::from_str(&shown_record(&stored.record))
+            .map_err(|cause| Error::internal("cannot read an entry of a journal").because(cause))?;
+        Ok(Arc::new(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record }))
+    };
+    state.app.runs.entries(key, after, count_max).await?.into_iter().map(read).collect()
+}
+
+/// The response of a run, as far as that has come.
+async fn so_far(state: &ServerState, stored: &StoredRun) -> Result<ResponseRun, ApiError> {
+    let (mut run, mut after) = (of(stored), 0);
+    loop {
+        let entries = entries_of(state, &stored.key, (after, ENTRIES_AT_ONCE)).await?;
+        let Some(last) = entries.last() else { return Ok(run) };
+        after = last.seq;
+        for entry in &entries {
+            run.events(entry);
+        }
+    }
+}
+
+/// Checks that a question may go on from a run. Conversations go on from their end: what has failed or was stopped after it
+/// counts for nothing, nor does the run that the same question has begun before; anything else would be in the history
+/// without the client's knowing.
+async fn goes_on_from(
+    state: &ServerState,
+    from: &StoredRun,
+    again: Option<&StoredRun>,
+) -> Result<(), ApiError> {
+    let filter = RunFilter { session: Some(from.session.clone()), limit: LATER_MAX, ..RunFilter::default() };
+    let runs = state.app.runs.list(&from.key.tenant, &filter).await?;
+    let mut later = runs.iter().take_while(|run| run.key.id != from.key.id);
+    let counts = |run: &&StoredRun| {
+        !matches!(run.ending, Some(Ending::Failed | Ending::Cancelled))
+            && again.is_none_or(|again| again.key.id != run.key.id)
+    };
+    match later.find(counts) {
+        None => Ok(()),
+        Some(newer) => {
+            let message = format!(
+                "the conversation has gone on since {}: go on from {}, or begin another one",
+                response_id(&from.key.id),
+                response_id(&newer.key.id)
+            );
+            Err(ApiError::new(code::CONFLICT, message).with_status(StatusCode::CONFLICT))
+        }
+    }
+}
+
+/// Gives instructions to a canvas that takes them.
+async fn instruct(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    (turn, instructions): (&mut CompletionRequest, &str),
+) -> Result<(), ApiError> {
+    let session = match &turn.session {
+        Some(id) => state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await.ok(),
+        None => None,
+    };
+    let version = match session {
+        Some(session) => session.canvas_version,
+        None => state.app.find_version(canvas, turn.version.as_deref().unwrap_or("latest")).await?,
+    };
+    let plan = state.app.plan(canvas, &version).await?;
+    let entry = plan.nodes.iter().find(|node| node.role == Role::Entry && node.scope == 0);
+    let takes =
+        entry.is_some_and(|node| node.component.form(&Inputs::default()).fields.contains_key(INSTRUCTIONS));
+    if !takes {
+        let message = "`instructions` and messages of system and developer have no effect: the agent's are in its canvas; leave \
+            them out, or give its Begin an input `instructions` and use that";
+        return Err(ApiError::argument(message));
+    }
+    turn.input.inputs.entry(INSTRUCTIONS).or_insert_with(|| instructions.into());
+    Ok(())
+}
+
+/// Goes on with a run that waits. The tasks say which, so that a client needs not know the conversation.
+async fn answered(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    (mut turn, answers): (CompletionRequest, Vec<(String, Reply)>),
+) -> Result<RunHandle, ApiError> {
+    let mut given = Vec::new();
+    for (id, reply) in answers {
+        let key = TaskKey::new(&canvas.tenant, id.as_str());
+        let task = state.app.tasks.get(&key).await.map_err(|error| match error.kind {
+            ErrorKind::NotFound => ApiError::data(format!("Nothing waits for an answer to `{id}`.")),
+            _ => error.into(),
+        })?;
+        turn.session.get_or_insert_with(|| task.session.clone());
+        given.push((key, answer(&task, reply)));
+    }
+    let session: Session = session(state, canvas, &turn, UnknownSession::Refuse).await?;
+    let waiting = state.waiting(turn.strategy);
+    Ok(state.app.answer_tasks_noting(&session, given, (&waiting, turn.input.notes)).await?)
+}
+
+/// What a reply says to a task. What a function gives is a form's values as JSON, the value of the only field, or a word
+/// such as `approve`.
+fn answer(task: &Task, reply: Reply) -> TaskAnswer {
+    let output = match reply {
+        Reply::Approval { approve: true, .. } => return TaskAnswer::Decision(json!("approve")),
+        Reply::Approval { approve: false, reason } => {
+            return TaskAnswer::Decision(json!({"decision": "deny", "reason": reason.unwrap_or_default()}));
+        }
+        Reply::Output(output) => output,
+    };
+    match serde_json::from_str(&output) {
+        Ok(Json::Object(values)) if !values.contains_key("decision") => TaskAnswer::Inputs(values),
+        Ok(decision @ Json::Object(_)) => TaskAnswer::Decision(decision),
+        _ if task.kind == TaskKind::Form => {
+            let fields = task.form.fields.keys().take(1).filter(|_| task.form.fields.len() == 1);
+            TaskAnswer::Inputs(fields.map(|field| (field.clone(), json!(output))).collect())
+        }
+        _ => TaskAnswer::Decision(json!(output)),
+    }
+}
+
+/// `GET /v1/responses/{id}`: as far as it has come, or with `stream=true` its events after `starting_after`.
+///
+/// # Errors
+/// 404 for an unknown one and for one that was not to be stored, 400 for a place that is no number.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    shown(&state, &caller.tenant, (&id, &params)).await.map_err(ApiError::for_openai)
+}
+
+async fn shown(
+    state: &ServerState,
+    tenant: &TenantId,
+    (id, params): (&str, &Params),
+) -> Result<Response, ApiError> {
+    let key = RunKey::new(tenant, run_of(id)?);
+    let (stored, _) = known(state, &key).await?;
+    if params.flag("stream") != Some(true) {
+        return Ok(respond(StatusCode::OK, &so_far(state, &stored).await?.response()));
+    }
+    let after = params.get("starting_after").map(str::parse::<u64>).transpose();
+    let after = after.map_err(|_| ApiError::argument("`starting_after` must be the number of an event"))?;
+    let entries = state.app.engine.events(&key, 0).await?;
+    Ok(sse::respond(entries, ResponseEvents::new(of(&stored), after)))
+}
+
+/// `GET /v1/responses/{id}/input_items`.
+///
+/// # Errors
+/// 404 as [`get`], 400 for a page that is none.
+pub async fn input_items(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    asked_with(&state, &caller.tenant, (&id, &params)).await.map_err(ApiError::for_openai)
+}
+
+async fn asked_with(
+    state: &ServerState,
+    tenant: &TenantId,
+    (id, params): (&str, &Params),
+) -> Result<Response, ApiError> {
+    let key = RunKey::new(tenant, run_of(id)?);
+    let (_, run) = known(state, &key).await?;
+    let first = entries_of(state, &key, (0, 1)).await?;
+    let files = match first.first().map(|entry| &entry.record) {
+        Some(Record::RunStarted { input, .. }) => input.files.as_slice(),
+        _ => &[],
+    };
+    Ok(respond(StatusCode::OK, &item_page(&key.id, (run.note(), files), params)?))
+}
+
+/// `POST /v1/responses/{id}/cancel`: the response, stopped. One that is over already is none the worse for it.
+///
+/// # Errors
+/// 404 as [`get`].
+pub async fn cancel(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    cancelled(&state, &caller.tenant, &id).await.map_err(ApiError::for_openai)
+}
+
+async fn cancelled(state: &ServerState, tenant: &TenantId, id: &str) -> Result<Response, ApiError> {
+    let key = RunKey::new(tenant, run_of(id)?);
+    let (stored, _) = known(state, &key).await?;
+    if state.app.engine.cancel(&key).await? {
+        let mut run = of(&stored);
+        let mut entries = state.app.engine.events(&key, 0).await?;
+        // Whichever process has it obeys; one that takes longer is told as it is.
+        if let Ok(read) = tokio::time::timeout(CANCEL_WAIT, read_all(&mut entries, &mut run)).await {
+            read?;
+            return Ok(respond(StatusCode::OK, &run.response()));
+        }
+    }
+    Ok(respond(StatusCode::OK, &so_far(state, &stored).await?.response()))
+}
+
+/// `DELETE /v1/responses/{id}`: its journal, and what it has left in its conversation.
+///
+/// # Errors
+/// 404 as [`get`], 409 while it is under way.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    deleted(&state, &caller.tenant, &id).await.map_err(ApiError::for_openai)
+}
+
+async fn deleted(state: &ServerState, tenant: &TenantId, id: &str) -> Result<Response, ApiError> {
+    let key = RunKey::new(tenant, run_of(id)?);
+    let (stored, _) = known(state, &key).await?;
+    if stored.ending.is_none() {
+        let message = format!("{id} is under way: cancel it first");
+        return Err(ApiError::new(code::CONFLICT, message).with_status(StatusCode::CONFLICT));
+    }
+    let session = SessionKey::new(tenant, stored.session);
+    match state.app.sessions.forget_run(&session, &key.id).await {
+        Ok(()) => {}
+        // It has said nothing, or its conversation is gone.
+        Err(error) if error.kind == ErrorKind::NotFound => {}
+        Err(error) => return Err(error.into()),
+    }
+    state.app.runs.remove(&[key]).await?;
+    Ok(respond(StatusCode::OK, &json!({"id": id, "object": "response", "deleted": true})))
+}

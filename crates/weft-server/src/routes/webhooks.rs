@@ -1,0 +1,410 @@
+//! Webhooks: other programs begin runs of a canvas whose Begin lets them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::multipart::Multipart;
+use axum::extract::{FromRequest as _, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Map, Value as Json, json};
+use weft_core::seam::canvas_store::{CHAT_TYPE, PIPELINE_TYPE};
+use weft_core::seam::session_store::Session;
+use weft_core::webhook::{Webhook, WebhookAnswer};
+use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, TurnInput};
+use weft_engine::RunHandle;
+
+use super::turn::canvas_key;
+use crate::answer::Answer;
+use crate::auth::{Caller, check_local};
+use crate::body::VALUES_MAX;
+use crate::config::Auth;
+use crate::dialect::ragflow::RunView;
+use crate::error::ApiError;
+use crate::frames::{Kinds, RunEvents, Terminator};
+use crate::path::Path;
+use crate::sse;
+use crate::state::ServerState;
+use crate::webhook::payload::{self, Call};
+use crate::webhook::{self, Peer};
+use crate::wire::completion::checked_key;
+use crate::wire::envelope::respond;
+
+/// Who asks, for runs that a call begins.
+const USER: &str = "webhook";
+/// What sessions of calls are named, and those of calls that try one out.
+const NAME: &str = "webhook";
+pub(super) const TEST_NAME: &str = "webhook test";
+/// The code and the status of everything that is refused.
+const REFUSED: u16 = 400;
+/// Files of one call.
+const FILES_MAX: usize = 10;
+/// Parts of one call's form.
+const PARTS_MAX: usize = 1_000;
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(120);
+
+fn refused(message: impl Into<String>) -> ApiError {
+    ApiError::new(REFUSED, message).with_status(StatusCode::BAD_REQUEST).bare()
+}
+
+/// Who makes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// Another program, whom the canvas has to let in.
+    Program,
+    /// The owner, who tries it out: the token stands for what the canvas asks of others.
+    Owner,
+}
+
+/// A canvas that is called.
+struct Called {
+    canvas: CanvasKey,
+    version: Arc<str>,
+    webhook: Arc<Webhook>,
+}
+
+/// `/api/v1/agents/{id}/webhook` and its older name, with any method: begins a run. The canvas says who may.
+///
+/// # Errors
+/// 400 for everything that its Begin does not allow.
+pub async fn call(
+    State(state): State<ServerState>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if state.auth == Auth::Off {
+        check_local(request.method(), request.headers())?;
+    }
+    let id = CanvasId::from(id);
+    let unknown = || refused("Canvas not found.");
+    let tenant = state.app.canvases.tenant_of(&id).await?.ok_or_else(unknown)?;
+    answered(&state, CanvasKey::new(&tenant, id), (By::Program, request)).await
+}
+
+/// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, as the canvas is drawn now.
+///
+/// # Errors
+/// As [`call`]; 401 without a token.
+pub async fn test(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    answered(&state, canvas_key(&caller, id), (By::Owner, request)).await
+}
+
+async fn answered(
+    state: &ServerState,
+    canvas: CanvasKey,
+    (by, request): (By, Request),
+) -> Result<Response, ApiError> {
+    let called = called(state, canvas, by).await?;
+    let webhook = Arc::clone(&called.webhook);
+    let peer = request.extensions().get::<Peer>().copied();
+    let (parts, body) = request.into_parts();
+    let secret = admitted(state, &called, (by, &parts, peer)).await?;
+    let bytes = read(&webhook, body).await?;
+    let once = match by {
+        By::Owner => None,
+        By::Program => {
+            let now_ms = state.app.clock.now_ms();
+            let signed = webhook::check_signature(&webhook.auth, (&parts.headers, &bytes), (&secret, now_ms));
+            signed.map_err(refused)?.once
+        }
+    };
+    let media = webhook::media_type(&parts.headers);
+    webhook::check_media_type(&webhook, media.as_deref()).map_err(refused)?;
+    let once = match (once, parts.headers.get("idempotency-key")) {
+        (None, Some(key)) => Some(checked_key(key.to_str().unwrap_or_default())?),
+        (once, _) => once,
+    };
+    let events = wants_events(&parts.headers);
+    let payload = payload_of(state, &called, (parts, media), bytes).await?;
+    let (session, handle) = begun(state, &called, (by, payload, once)).await?;
+    given(state, (&webhook.answer, events), (session, handle)).await
+}
+
+/// The canvas that is called, if it can be. Other programs call the version that is published, if one is.
+async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called, ApiError> {
+    let stored = state.app.canvases.get(&canvas).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => refused("Canvas not found."),
+        _ => error.into(),
+    })?;
+    match stored.head.canvas_type.as_str() {
+        PIPELINE_TYPE => return Err(refused("Dataflow can not be triggered by webhook.")),
+        CHAT_TYPE => return Err(refused("Canvas not found.")),
+        _ => {}
+    }
+    let published = match by {
+        By::Program => stored.published.map(|(version, _)| version),
+        By::Owner => None,
+    };
+    let version = published.unwrap_or(stored.version);
+    let plan = state.app.plan(&canvas, &version).await.map_err(|error| match error.kind {
+        // What is wrong with it is the business of its owner.
+        ErrorKind::Invalid => {
+            tracing::warn!(canvas.id = %canvas.id, error = error.detail(), "a canvas with errors was called");
+            refused("Invalid DSL format.")
+        }
+        _ => error.into(),
+    })?;
+    let entry = plan.nodes.iter().find(|node| node.role == Role::Entry && node.scope == 0);
+    let webhook = entry.and_then(|node| node.shape.webhook.clone());
+    let webhook = webhook.ok_or_else(|| refused("Webhook not configured for this agent."))?;
+    Ok(Called { canvas, version, webhook })
+}
+
+/// Lets a call in, as far as its head tells, and gives the secret that its settings name.
+async fn admitted(
+    state: &ServerState,
+    Called { canvas, webhook, .. }: &Called,
+    (by, parts, peer): (By, &Parts, Option<Peer>),
+) -> Result<String, ApiError> {
+    if by == By::Owner {
+        webhook::check_method(webhook, &parts.method).map_err(refused)?;
+        return Ok(String::new());
+    }
+    let now_ms = state.app.clock.now_ms();
+    webhook::check_call(webhook, (&parts.method, &parts.headers), peer).map_err(refused)?;
+    if !state.webhook_rates.take(canvas, webhook.rate, now_ms) {
+        return Err(refused("Rate limit error: Too many requests (rate limit exceeded)"));
+    }
+    let secret = secret(state, canvas, webhook).await?;
+    webhook::check_caller(&webhook.auth, (&parts.headers, &secret), now_ms).map_err(refused)?;
+    Ok(secret)
+}
+
+/// The secret of a webhook: as it is written, or what the tenant has under its name.
+async fn secret(state: &ServerState, canvas: &CanvasKey, webhook: &Webhook) -> Result<String, ApiError> {
+    let Some(text) = webhook::secret_of(&webhook.auth) else { return Ok(String::new()) };
+    let Some(name) = text.name() else { return Ok(text.literal().to_owned()) };
+    let values = state.app.secrets.values(&canvas.tenant, &[name.into()]).await?;
+    match values.into_iter().next() {
+        Some(named) => Ok(named.value.reveal().to_owned()),
+        None => {
+            tracing::warn!(canvas.id = %canvas.id, secret = name, "a webhook names a secret that is not there");
+            Err(refused("the secret of this webhook is not there"))
+        }
+    }
+}
+
+/// The body of a call, no larger than the canvas takes: what its length says is not believed.
+async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
+    let most = usize::try_from(webhook.body_bytes_max).unwrap_or(usize::MAX);
+    let reading = tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, most));
+    match reading.await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(refused(format!("Request body too large: it has more than {most} bytes"))),
+        Err(_) => Err(refused("the body of the request did not come in time")),
+    }
+}
+
+async fn payload_of(
+    state: &ServerState,
+    called: &Called,
+    (parts, media): (Parts, Option<String>),
+    bytes: Bytes,
+) -> Result<Json, ApiError> {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+        .map_err(|_| refused("the query parameters cannot be read"))?;
+    let query = pairs.0.into_iter().map(|(name, value)| (name, value.into())).collect();
+    let headers = payload::headers(&parts.headers, &called.webhook.auth);
+    let body = body_of(state, called, (parts, media.as_deref()), bytes).await?;
+    let call = Call { query, headers, body, content_type: media };
+    payload::given(&called.webhook, call).map_err(refused)
+}
+
+/// A body as its media type says: JSON, a form, or JSON all the same where that can be read.
+async fn body_of(
+    state: &ServerState,
+    called: &Called,
+    (parts, media): (Parts, Option<&str>),
+    bytes: Bytes,
+) -> Result<Json, ApiError> {
+    let nothing = || Json::Object(Map::new());
+    match media {
+        Some("multipart/form-data") => {
+            let form = Multipart::from_request(Request::from_parts(parts, Body::from(bytes)), state).await;
+            let form = form.map_err(|_| refused("the form cannot be read"))?;
+            form_of(state, called, form).await
+        }
+        Some("application/x-www-form-urlencoded") => {
+            payload::form(&bytes).map(Json::Object).ok_or_else(|| refused("the form cannot be read"))
+        }
+        _ if bytes.iter().all(u8::is_ascii_whitespace) => Ok(nothing()),
+        _ if crate::body::values_of(&bytes) > VALUES_MAX => {
+            Err(refused(format!("the body has more than {VALUES_MAX} values")))
+        }
+        Some(kind) if kind == "application/json" || kind.ends_with("+json") => {
+            serde_json::from_slice(&bytes).map_err(|_| refused("the body is no JSON"))
+        }
+        _ => Ok(serde_json::from_slice(&bytes).unwrap_or_else(|_| nothing())),
+    }
+}
+
+/// The fields of a form. Files are kept for the canvas that declares them, and told as what names them.
+async fn form_of(state: &ServerState, called: &Called, mut form: Multipart) -> Result<Json, ApiError> {
+    let broken = |_| refused("the form cannot be read");
+    let (mut members, mut files, mut parts) = (Map::new(), 0, 0);
+    while let Some(part) = form.next_field().await.map_err(broken)? {
+        parts += 1;
+        if parts > PARTS_MAX {
+            return Err(refused(format!("the form has more than {PARTS_MAX} parts")));
+        }
+        let name = part.name().unwrap_or_default().to_owned();
+        let Some(file) = part.file_name().map(str::to_owned) else {
+            members.insert(name, part.text().await.map_err(broken)?.into());
+            continue;
+        };
+        files += 1;
+        if files > FILES_MAX {
+            return Err(refused(format!("the form has more than {FILES_MAX} files")));
+        }
+        let bytes = part.bytes().await.map_err(broken)?;
+        if !called.webhook.body.fields.contains_key(&name) {
+            continue;
+        }
+        let kept =
+            state.app.keep_file(&called.canvas.tenant, &file, bytes).await.map_err(|error| {
+                match error.kind {
+                    ErrorKind::Invalid | ErrorKind::QuotaExceeded => refused(error.full()),
+                    _ => error.into(),
+                }
+            })?;
+        let described =
+            json!({"id": kept.id, "name": kept.name, "size": kept.size, "mime_type": kept.mime_type});
+        match members.entry(name).or_insert_with(|| json!([])) {
+            Json::Array(several) => several.push(described),
+            other => *other = json!([described]),
+        }
+    }
+    Ok(Json::Object(members))
+}
+
+/// Begins the run of a call, in a conversation of its own: calls share nothing. A call that is made again is the same run.
+async fn begun(
+    state: &ServerState,
+    called: &Called,
+    (by, payload, once): (By, Json, Option<String>),
+) -> Result<(Session, RunHandle), ApiError> {
+    let input =
+        TurnInput { user_id: USER.to_owned(), webhook: Some(Box::new(payload)), ..TurnInput::default() };
+    let name = match by {
+        By::Program => NAME,
+        By::Owner => TEST_NAME,
+    };
+    let open = async |id| state.app.open_session_on(&called.canvas, (USER, id, name), &called.version).await;
+    let Some(key) = once else {
+        let session = open(None).await?;
+        let handle = state.app.ask_of(&session, &input, &state.waiting(None)).await?;
+        return Ok((session, handle));
+    };
+    let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
+    let known = weft_core::SessionKey::new(&called.canvas.tenant, keyed.session.clone());
+    let session = match open(Some(keyed.session)).await {
+        Err(error) if error.kind == ErrorKind::Conflict => state.app.sessions.load(&known).await?,
+        opened => opened?,
+    };
+    let run = keyed.known.map_or(keyed.run, |run| run.key.id);
+    let handle = state.app.ask_once(&session, &input, (&run, &state.waiting(None))).await?;
+    Ok((session, handle))
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    accepted.to_ascii_lowercase().contains("text/event-stream")
+}
+
+async fn given(
+    state: &ServerState,
+    (answer, events): (&WebhookAnswer, bool),
+    (session, handle): (Session, RunHandle),
+) -> Result<Response, ApiError> {
+    match answer {
+        WebhookAnswer::Immediate { status, body } => {
+            state.app.engine.run_in_background(&handle.key);
+            Ok(at_once(*status, body))
+        }
+        WebhookAnswer::Deferred => {
+            state.app.engine.run_in_background(&handle.key);
+            let run = &handle.key.id;
+            let told =
+                json!({"success": true, "run_id": run, "session_id": session.key.id, "status": "running"});
+            let mut response = respond(StatusCode::ACCEPTED, &told);
+            if let Ok(place) = HeaderValue::from_str(&format!("/api/v1/runs/{run}")) {
+                response.headers_mut().insert(header::LOCATION, place);
+            }
+            Ok(response)
+        }
+        WebhookAnswer::Streaming if events => {
+            let view = RunView::new(&handle.key.id, &session.key.id);
+            Ok(sse::respond(handle.entries, RunEvents::new(view, Kinds::Messages, Terminator::Done)))
+        }
+        WebhookAnswer::Streaming => said(handle).await,
+    }
+}
+
+/// The answer that is the same for everybody.
+fn at_once(status: u16, body: &str) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let is_json = body.trim().is_empty() || serde_json::from_str::<Json>(body).is_ok();
+    let (kind, text) = match (is_json, body.trim().is_empty()) {
+        (true, true) => ("application/json", "null"),
+        (true, false) => ("application/json", body),
+        (false, _) => ("text/plain; charset=utf-8", body),
+    };
+    let plain: [(HeaderName, &'static str); 2] =
+        [(header::CONTENT_TYPE, kind), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (status, plain, text.to_owned()).into_response()
+}
+
+/// What a run has said, when it has ended.
+async fn said(handle: RunHandle) -> Result<Response, ApiError> {
+    let mut answer = Answer::default();
+    let mut entries = handle.entries.answering_at_the_end();
+    while let Some(entry) = entries.next().await? {
+        answer.learn(&entry);
+    }
+    let failed = |message: &str| {
+        respond(StatusCode::BAD_REQUEST, &json!({"code": REFUSED, "message": message, "success": false}))
+    };
+    let ending = answer.end.as_ref().map(|end| end.ending);
+    Ok(match ending {
+        Some(Ending::Failed) => failed(answer.failure().unwrap_or("the run failed")),
+        Some(Ending::Cancelled) => failed("the run was cancelled"),
+        None => return Err(Error::internal("a run that was called has no end").into()),
+        Some(Ending::Succeeded | Ending::Waiting) => {
+            let waits = ending == Some(Ending::Waiting);
+            let usual = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+            let status = answer.status().filter(|status| status.as_u16() >= 200).unwrap_or(usual);
+            respond(status, &json!({"message": answer.text(), "success": true, "code": status.as_u16()}))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_codes_and_words_and_nothing_else() {
+        let response = refused("no").into_response();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn an_answer_at_once_is_json_if_it_can_be() {
+        let kind =
+            |body: &str| at_once(201, body).headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
+        assert_eq!(
+            (kind("{\"ok\": true}"), kind("")),
+            ("application/json".into(), "application/json".into())
+        );
+        assert_eq!(kind("<b>thanks</b>"), "text/plain; charset=utf-8");
+        assert_eq!(at_once(204, "").status(), StatusCode::NO_CONTENT);
+    }
+}

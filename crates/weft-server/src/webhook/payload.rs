@@ -1,0 +1,226 @@
+//! What of a call a canvas gets: the values that it declares, as what it declares them.
+
+use axum::http::HeaderMap;
+use serde_json::{Map, Value as Json, json};
+use weft_core::webhook::{ItemType, PayloadType, Section, Webhook, WebhookAuth};
+
+use super::Refusal;
+
+/// Headers that tell who calls, and nothing that a canvas needs.
+const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+
+/// A call, read as far as its media type tells how.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// The parameters of its address.
+    pub query: Map<String, Json>,
+    /// Its headers, with names in small letters.
+    pub headers: Map<String, Json>,
+    /// Its body.
+    pub body: Json,
+    /// What it says its body is.
+    pub content_type: Option<String>,
+}
+
+/// The headers of a call without those that tell who calls.
+pub(crate) fn headers(of: &HeaderMap, auth: &WebhookAuth) -> Map<String, Json> {
+    let secret = match auth {
+        WebhookAuth::Token { header, .. } | WebhookAuth::Signature { header, .. } => {
+            header.to_ascii_lowercase()
+        }
+        _ => String::new(),
+    };
+    let told = of.iter().filter(|(name, _)| !CREDENTIALS.contains(&name.as_str()) && name.as_str() != secret);
+    told.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.into()))).collect()
+}
+
+/// The fields of a form, each with its last value; nothing when they are no texts.
+pub(crate) fn form(body: &[u8]) -> Option<Map<String, Json>> {
+    let pairs = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
+    let mut fields = Map::new();
+    for pair in pairs {
+        let (name, value) = match pair.iter().position(|byte| *byte == b'=') {
+            Some(place) => (&pair[..place], &pair[place + 1..]),
+            None => (pair, &[][..]),
+        };
+        fields.insert(decoded(name)?, decoded(value)?.into());
+    }
+    Some(fields)
+}
+
+/// A text of a form. What only looks like an escaped byte stays as it is.
+fn decoded(text: &[u8]) -> Option<String> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (first, after) {
+            (b'+', _) => bytes.push(b' '),
+            (b'%', [high, low, beyond @ ..]) => match digit(high).zip(digit(low)) {
+                Some((high, low)) => {
+                    bytes.push(high << 4 | low);
+                    rest = beyond;
+                }
+                None => bytes.push(b'%'),
+            },
+            _ => bytes.push(*first),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// What a canvas is given of a call.
+///
+/// # Errors
+/// In the words that callers of the compatible API know, for a value that is missing or of another type.
+pub(crate) fn given(webhook: &Webhook, call: Call) -> Result<Json, Refusal> {
+    let Call { query, headers, body, content_type } = call;
+    let empty = Map::new();
+    let members = body.as_object().unwrap_or(&empty);
+    let declared = json!({
+        "query": section("query", &webhook.query, |name| query.get(name))?,
+        "headers": section("headers", &webhook.headers, |name| headers.get(&name.to_ascii_lowercase()))?,
+        "body": section("body", &webhook.body, |name| members.get(name))?,
+    });
+    let mut payload = declared;
+    payload["request"] =
+        json!({"query": query, "headers": headers, "body": body, "content_type": content_type});
+    Ok(payload)
+}
+
+fn section<'a>(
+    name: &str,
+    section: &Section,
+    find: impl Fn(&str) -> Option<&'a Json>,
+) -> Result<Map<String, Json>, Refusal> {
+    let mut values = Map::new();
+    for (field, declared) in &section.fields {
+        let value = match find(field) {
+            None if declared.required => return Err(format!("{name} missing required field: {field}")),
+            None => declared.kind.missing(),
+            Some(value) => cast(value, declared.kind).map_err(|what| format!("{name}.{field} {what}"))?,
+        };
+        values.insert(field.clone(), value);
+    }
+    Ok(values)
+}
+
+/// A value as what it was declared: a text that stands for it is read.
+fn cast(value: &Json, kind: PayloadType) -> Result<Json, String> {
+    let read = match value {
+        Json::String(text) => from_text(text, kind)?,
+        other => other.clone(),
+    };
+    if fits(&read, kind) {
+        return Ok(read);
+    }
+    Err(format!("type mismatch: expected {}, got {}", kind.name(), python(&read)))
+}
+
+fn from_text(text: &str, kind: PayloadType) -> Result<Json, String> {
+    let failed = |what: &str| Err(format!("auto-cast failed: {what}"));
+    let trimmed = text.trim();
+    match kind {
+        PayloadType::Any | PayloadType::Text | PayloadType::Files => Ok(text.into()),
+        PayloadType::Flag => match trimmed.to_ascii_lowercase().as_str() {
+            "true" | "1" => Ok(true.into()),
+            "false" | "0" => Ok(false.into()),
+            _ => failed("it is neither true nor false"),
+        },
+        PayloadType::Number => match serde_json::from_str::<Json>(trimmed) {
+            Ok(number @ Json::Number(_)) => Ok(number),
+            _ => match trimmed.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {
+                Some(number) => Ok(number.into()),
+                None => failed("it is no number"),
+            },
+        },
+        PayloadType::Object | PayloadType::List(_) => {
+            serde_json::from_str(trimmed).or_else(|_| failed("it is no JSON"))
+        }
+    }
+}
+
+fn fits(value: &Json, kind: PayloadType) -> bool {
+    let is = |value: &Json, of: ItemType| match of {
+        ItemType::Text => value.is_string(),
+        ItemType::Number => value.is_number(),
+        ItemType::Flag => value.is_boolean(),
+        ItemType::Object => value.is_object(),
+    };
+    match kind {
+        PayloadType::Any => true,
+        PayloadType::Text => is(value, ItemType::Text),
+        PayloadType::Number => is(value, ItemType::Number),
+        PayloadType::Flag => is(value, ItemType::Flag),
+        PayloadType::Object => is(value, ItemType::Object),
+        PayloadType::List(None) => value.is_array(),
+        PayloadType::List(Some(of)) => {
+            value.as_array().is_some_and(|items| items.iter().all(|item| is(item, of)))
+        }
+        PayloadType::Files => {
+            let file = |item: &Json| item.get("id").is_some_and(Json::is_string);
+            value.as_array().is_some_and(|files| files.iter().all(file))
+        }
+    }
+}
+
+/// What Python calls it: that is what callers know.
+fn python(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "NoneType",
+        Json::Bool(_) => "bool",
+        Json::Number(number) if number.is_f64() => "float",
+        Json::Number(_) => "int",
+        Json::String(_) => "str",
+        Json::Array(_) => "list",
+        Json::Object(_) => "dict",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_fields_with_their_last_values() {
+        let read = |text: &str| form(text.as_bytes()).map(Json::Object);
+        assert_eq!(
+            read("a=1&b=x+y%20z&a=2&c&&d=%e6%b1%89"),
+            Some(json!({"a": "2", "b": "x y z", "c": "", "d": "汉"}))
+        );
+        assert_eq!(read("a=%&b=%zz&c=1=2"), Some(json!({"a": "%", "b": "%zz", "c": "1=2"})));
+        assert_eq!((read(""), read("a=%ff")), (Some(json!({})), None));
+    }
+
+    #[test]
+    fn texts_are_read_as_what_they_stand_for() {
+        let check = |kind: &str, value: Json, expected: Result<Json, &str>| {
+            let kind = PayloadType::parse(kind).unwrap();
+            match (cast(&value, kind), expected) {
+                (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{value}"),
+                (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+                (got, _) => panic!("{value}: {got:?}"),
+            }
+        };
+        check("boolean", json!("TRUE"), Ok(json!(true)));
+        check("boolean", json!("0"), Ok(json!(false)));
+        check("boolean", json!("maybe"), Err("auto-cast failed"));
+        check("boolean", json!(1), Err("expected boolean, got int"));
+        check("number", json!("7"), Ok(json!(7)));
+        check("number", json!(" 1.5 "), Ok(json!(1.5)));
+        check("number", json!("1e3"), Ok(json!(1000.0)));
+        check("number", json!("NaN"), Err("auto-cast failed"));
+        check("number", json!(true), Err("expected number, got bool"));
+        check("string", json!("7"), Ok(json!("7")));
+        check("string", json!(7), Err("expected string, got int"));
+        check("object", json!("{\"a\": 1}"), Ok(json!({"a": 1})));
+        check("object", json!("[1]"), Err("expected object, got list"));
+        check("object", json!("{"), Err("auto-cast failed"));
+        check("array<number>", json!("[1, 2]"), Ok(json!([1, 2])));
+        check("array<number>", json!([1, "2"]), Err("expected array<number>, got list"));
+        check("array", json!([1, "2"]), Ok(json!([1, "2"])));
+        check("file", json!([{"id": "f"}]), Ok(json!([{"id": "f"}])));
+        check("file", json!("x"), Err("expected file, got str"));
+        check("any", Json::Null, Ok(Json::Null));
+    }
+}
