@@ -30,9 +30,21 @@ impl Text {
         Ok(Self::Plain(Template::parse(text, source.names())))
     }
 
-    /// Names in it that nothing here has, as warnings about the parameter at `pointer`.
-    pub fn unknown_names(&self, pointer: &str) -> Vec<ParamProblem> {
-        let Self::Jinja(jinja) = self else { return Vec::new() };
+    /// What is probably not as it was meant, as warnings about the parameter at `pointer`: names in a template that nothing
+    /// here has, and a reference that is taken for text.
+    pub fn doubts(&self, source: &NodeSource<'_>, pointer: &str) -> Vec<ParamProblem> {
+        let jinja = match self {
+            Self::Jinja(jinja) => jinja,
+            Self::Plain(template) => {
+                let bare = Reference::whole(template.source(), source.names());
+                let bare = bare.filter(|_| template.references().next().is_none());
+                let doubt = bare.map(|reference| {
+                    ParamProblem::new(pointer, format!("`{}` is taken for text", template.source().trim()))
+                        .help(format!("write `{{{reference}}}`"))
+                });
+                return doubt.into_iter().collect();
+            }
+        };
         let warning = |what: &String| {
             let problem = ParamProblem::new(pointer, format!("fails when the template comes to it: {what}"));
             problem.help("docs/templates.md has the filters, tests and methods that there are")

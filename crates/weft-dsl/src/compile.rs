@@ -24,6 +24,7 @@ use crate::suggest::Suggester;
 use crate::targets;
 use crate::texts;
 use crate::tool_servers;
+use crate::variables;
 
 /// What a session begins with when the canvas does not say.
 const PROLOGUE: &str = "Hello! How can I help you?";
@@ -121,6 +122,7 @@ impl<'a> Compiler<'a> {
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
         self.outputs(&built, problems);
         self.secrets(problems);
+        variables::check(self.canvas, &mut self.suggester, problems);
         let components = format!("{}/components", self.canvas.container().pointer());
         limits::check(&built, &components, problems)?;
         let (entry, extra_entries) = self.entry(&built, problems)?;
@@ -157,7 +159,7 @@ impl<'a> Compiler<'a> {
             World { canvas: self.canvas, globals: &self.globals, secrets: self.builder.options.secrets };
         let names = self.builder.names(node);
         references::check(world, (node, names), &references, &mut self.suggester, problems);
-        texts::check(&self.builder, node, problems);
+        texts::check(&self.builder, &self.globals, node, &mut self.suggester, problems);
         built
     }
 
@@ -181,8 +183,7 @@ impl<'a> Compiler<'a> {
         let names = Names { components: &self.builder.ids, item: None };
         for (name, variable) in &self.canvas.variables {
             if let Some(message) = secrets::in_variable(name, &variable.value, names) {
-                let variables = format!("{}/variables", self.canvas.container().pointer());
-                let pointer = join(&join(&variables, name), "value");
+                let pointer = join(&variable.pointer, "value");
                 problems.add(Problem::warning("secret-in-clear", pointer, message).help(secrets::HELP));
             }
         }

@@ -16,6 +16,7 @@ use crate::canvas::{Canvas, CanvasNode, Container, Link, NodePlace};
 use crate::drawing;
 use crate::globals::Variable;
 use crate::problem::{Problem, join};
+use crate::suggest::Suggester;
 use crate::upgrade::{Renamed, upgrade};
 
 /// How many components a canvas may have.
@@ -57,8 +58,10 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
         history: Vec::new(),
         written,
     };
-    let mut reader = Reader { base: container.pointer(), old_ids, problems: Vec::new() };
+    let mut reader =
+        Reader { base: container.pointer(), old_ids, suggester: Suggester::default(), problems: Vec::new() };
     let dsl = canvas.dsl();
+    reader.keys(dsl, &OF_A_CANVAS, reader.base, "a canvas");
     let nodes = reader.nodes(dsl)?;
     let variables = reader.variables(dsl);
     let globals = dsl.get("globals").and_then(Json::as_object).cloned().unwrap_or_default();
@@ -100,9 +103,16 @@ fn nothing_there(pointer: &str) -> Vec<Problem> {
     vec![Problem::error("no-components", pointer, message).help(help)]
 }
 
+/// What is read of a canvas, of a component, of what is inside it, and of a variable.
+const OF_A_CANVAS: [&str; 5] = ["components", "graph", "globals", "variables", "history"];
+const OF_A_COMPONENT: [&str; 4] = ["obj", "downstream", "upstream", "parent_id"];
+const OF_AN_OBJECT: [&str; 2] = ["component_name", "params"];
+const OF_A_VARIABLE: [&str; 4] = ["name", "type", "value", "description"];
+
 struct Reader {
     base: &'static str,
     old_ids: Renamed,
+    suggester: Suggester,
     problems: Vec<Problem>,
 }
 
@@ -128,11 +138,26 @@ impl Reader {
         Ok(nodes)
     }
 
+    /// Notes the keys of an object that are nearly one which is read and not there.
+    fn keys(&mut self, object: &Json, read: &[&'static str], at: &str, what: &str) {
+        let Some(object) = object.as_object() else { return };
+        for key in object.keys().filter(|key| !read.contains(&key.as_str())) {
+            let missing = read.iter().copied().filter(|known| !object.contains_key(*known));
+            if let Some(meant) = self.suggester.misspelled(key, missing) {
+                let message = format!("{what} has no key `{key}`: it is not read");
+                let problem = Problem::warning("unknown-key", join(at, key), message);
+                self.problems.push(problem.help(format!("did you mean `{meant}`?")));
+            }
+        }
+    }
+
     fn node(&mut self, id: &str, name: &str, component: &Json, node: String) -> CanvasNode {
+        self.keys(component, &OF_A_COMPONENT, &node, "a component");
         let (object, at) = match component.get("obj") {
             Some(object @ Json::Object(_)) => (object, join(&node, "obj")),
             _ => (component, node.clone()),
         };
+        self.keys(object, &OF_AN_OBJECT, &at, "a component");
         let key = if object.get("component_name").is_some() { "component_name" } else { "name" };
         let place = NodePlace {
             kind: join(&at, key),
@@ -198,21 +223,38 @@ impl Reader {
     }
 
     fn variables(&mut self, dsl: &Json) -> IndexMap<String, Variable> {
+        let pointer = format!("{}/variables", self.base);
         match dsl.get("variables") {
-            Some(Json::Object(map)) => {
-                map.iter().map(|(name, value)| (name.clone(), variable(value))).collect()
-            }
-            Some(Json::Array(items)) => items
+            Some(Json::Object(map)) => map
                 .iter()
-                .filter_map(|item| Some((item.get("name")?.as_str()?.to_owned(), variable(item))))
+                .map(|(name, value)| (name.clone(), self.variable(value, join(&pointer, name))))
                 .collect(),
+            Some(Json::Array(items)) => {
+                let named = items.iter().enumerate().filter_map(|(place, item)| {
+                    Some((item.get("name")?.as_str()?.to_owned(), self.variable(item, join(&pointer, place))))
+                });
+                named.collect()
+            }
             None | Some(Json::Null) => IndexMap::new(),
             Some(other) => {
                 let message = format!("`variables` is an object, and this is {}", kind_of(other));
-                let pointer = format!("{}/variables", self.base);
                 self.problems.push(Problem::error("malformed-variables", pointer, message));
                 IndexMap::new()
             }
+        }
+    }
+
+    fn variable(&mut self, written: &Json, pointer: String) -> Variable {
+        let Some(declared) = written.as_object() else {
+            return Variable { value: written.clone(), pointer, ..Variable::default() };
+        };
+        self.keys(written, &OF_A_VARIABLE, &pointer, "a variable");
+        let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+        Variable {
+            kind: text("type"),
+            value: declared.get("value").cloned().unwrap_or_default(),
+            description: text("description"),
+            pointer,
         }
     }
 
@@ -239,18 +281,6 @@ fn display_names(dsl: &Json) -> HashMap<&str, &str> {
     nodes
         .filter_map(|node| Some((node.get("id")?.as_str()?, node.pointer("/data/name")?.as_str()?)))
         .collect()
-}
-
-fn variable(written: &Json) -> Variable {
-    let Some(declared) = written.as_object() else {
-        return Variable { value: written.clone(), ..Variable::default() };
-    };
-    let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
-    Variable {
-        kind: text("type"),
-        value: declared.get("value").cloned().unwrap_or_default(),
-        description: text("description"),
-    }
 }
 
 /// Pairs `[role, payload]` or objects `{role, content}`; the payload may be a text or the outputs of

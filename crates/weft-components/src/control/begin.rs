@@ -41,7 +41,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             let problem = ParamProblem::new("/mode", "has no effect: webhooks aren't part of this build");
             params.warn(problem.help("start the canvas in another way, such as over HTTP or by a schedule"));
         }
-        let (fields, warnings) = (fields::declared(&params), params.warnings());
+        let (fields, warnings) = (fields::declared(&mut params), params.warnings());
         params.finish(Begin { fields, warnings })
     },
 };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Map;
+use weft_core::field::{common, is_declared, specs};
 use weft_core::tool::ToolTraits;
 use weft_core::{ComponentId, Json, ParamProblem};
 
@@ -32,17 +33,11 @@ pub static MCP: Field = Field::raw(
 const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
 /// How long a person may take to agree, in seconds, at most.
 const WAIT_MAX: f64 = 315_360_000.0;
-/// What may stand beside the parameters of a tool.
-const FLAGS: [&str; 8] = [
-    "approval",
-    "approval_timeout_seconds",
-    "idempotent",
-    "poll",
-    "alone",
-    "tool_time_limit",
-    "function_name",
-    "description",
-];
+/// What may be said of calling a tool, by name.
+fn flags() -> impl Iterator<Item = &'static str> {
+    specs(common::OF_A_TOOL).map(|spec| spec.name)
+}
+
 /// What an entry of `tools` has besides.
 const OF_AN_ENTRY: [&str; 4] = ["component_name", "name", "params", "id"];
 
@@ -181,7 +176,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                 let name = text("name").unwrap_or(kind).to_owned();
                 let flags = Flags::read(params, &pointer, (Some(entry), inner));
                 for key in entry.keys().filter(|key| !is_known(key)) {
-                    let known = OF_AN_ENTRY.iter().chain(&FLAGS).copied();
+                    let known = OF_AN_ENTRY.into_iter().chain(flags());
                     let problem = ParamProblem::new(
                         format!("{pointer}/{key}"),
                         "has no effect: a tool has no such key",
@@ -215,7 +210,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
 }
 
 fn is_known(key: &str) -> bool {
-    OF_AN_ENTRY.contains(&key) || FLAGS.contains(&key)
+    OF_AN_ENTRY.contains(&key) || is_declared(common::OF_A_TOOL, key)
 }
 
 /// One entry of `mcp`: a server and the tools of it that the agent may use.
@@ -252,8 +247,8 @@ pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
             let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
             let flags = Flags::read(params, &at, (Some(&meta), &NO_PARAMS));
             // A canvas keeps more of what the server said here than anybody reads.
-            for key in meta.keys().filter(|key| !FLAGS.contains(&key.as_str())) {
-                if let Some(help) = suggest::did_you_mean(key, FLAGS) {
+            for key in meta.keys().filter(|key| !is_declared(common::OF_A_TOOL, key)) {
+                if let Some(help) = suggest::did_you_mean(key, flags()) {
                     params.warn(ParamProblem::new(format!("{at}/{key}"), "has no effect").help(help));
                 }
             }
