@@ -16,7 +16,7 @@ use crate::canvas::{Canvas, CanvasNode, Container, Link, NodePlace};
 use crate::drawing;
 use crate::globals::Variable;
 use crate::problem::{Problem, join};
-use crate::suggest::Suggester;
+use crate::suggest::{Suggester, misspelled};
 use crate::upgrade::{Renamed, upgrade};
 
 /// How many components a canvas may have.
@@ -79,16 +79,16 @@ fn unwrap(document: &Map<String, Json>) -> Result<(Container, Option<Json>), Vec
             let dsl: Json = serde_json::from_str(text).map_err(|error| {
                 vec![Problem::error("not-json", "/dsl", format!("the text under `dsl` is not JSON: {error}"))]
             })?;
-            if has_nodes(&dsl) { Ok((Container::WrappedText, Some(dsl))) } else { Err(nothing_there("/dsl")) }
+            if has_nodes(&dsl) { Ok((Container::WrappedText, Some(dsl))) } else { Err(nothing_there("/dsl", document)) }
         }
         _ if document.contains_key("components") || document.contains_key("graph") => {
             // `has_nodes` wants objects; here the reader says precisely what is wrong.
             let usable =
                 ["components", "graph"].iter().any(|half| document.get(*half).is_some_and(Json::is_object));
-            if usable { Ok((Container::Bare, None)) } else { Err(nothing_there("")) }
+            if usable { Ok((Container::Bare, None)) } else { Err(nothing_there("", document)) }
         }
-        Some(_) => Err(nothing_there("/dsl")),
-        None => Err(nothing_there("")),
+        Some(dsl) => Err(nothing_there("/dsl", dsl.as_object().unwrap_or(&Map::new()))),
+        None => Err(nothing_there("", document)),
     }
 }
 
@@ -96,17 +96,20 @@ fn has_nodes(dsl: &Json) -> bool {
     ["components", "graph"].iter().any(|half| dsl.get(half).is_some_and(Json::is_object))
 }
 
-fn nothing_there(pointer: &str) -> Vec<Problem> {
+fn nothing_there(pointer: &str, object: &Map<String, Json>) -> Vec<Problem> {
     let message = "there is neither an object `components` nor an object `graph`";
     let help =
         "a canvas is the exported JSON of an agent: the DSL itself, or an object with the DSL under `dsl`";
-    vec![Problem::error("no-components", pointer, message).help(help)]
+    let slip = object.keys().find_map(|key| misspelled(key, ["components", "graph"]));
+    let meant = slip.map(|meant| format!("did you mean `{meant}`?"));
+    vec![Problem::error("no-components", pointer, message).help(help).maybe_help(meant)]
 }
 
 /// What is read of a canvas, of a component, of what is inside it, and of a variable.
 const OF_A_CANVAS: [&str; 5] = ["components", "graph", "globals", "variables", "history"];
 const OF_A_COMPONENT: [&str; 4] = ["obj", "downstream", "upstream", "parent_id"];
 const OF_AN_OBJECT: [&str; 2] = ["component_name", "params"];
+const LINKS_HELP: &str = r#"write a list of ids, such as ["Message:Answer"]"#;
 const OF_A_VARIABLE: [&str; 4] = ["name", "type", "value", "description"];
 
 struct Reader {
@@ -187,14 +190,18 @@ impl Reader {
             Some(Json::Object(params)) => found.params = params.clone(),
             None | Some(Json::Null) => {}
             Some(other) => {
-                self.expected(&found, &found.place.params, "the parameters must be an object", other);
+                let help = r#"write {"name": value, …}"#;
+                self.expected(&found, &found.place.params, ("the parameters must be an object", help), other);
             }
         }
         found.downstream = self.links(&found, component.get("downstream"));
         match component.get("parent_id") {
             Some(Json::String(parent)) if !parent.is_empty() => found.parent = Some(parent.as_str().into()),
             None | Some(Json::Null | Json::String(_)) => {}
-            Some(other) => self.expected(&found, &found.place.parent, "`parent_id` must be an id", other),
+            Some(other) => {
+                let help = "write the id of an Iteration or Loop";
+                self.expected(&found, &found.place.parent, ("`parent_id` must be an id", help), other);
+            },
         }
         found
     }
@@ -210,13 +217,13 @@ impl Reader {
                     let pointer = join(&pointer, index);
                     match item {
                         Json::String(to) => links.push(Link { to: to.as_str().into(), pointer }),
-                        other => self.expected(node, &pointer, "a successor must be an id", other),
+                        other => self.expected(node, &pointer, ("a successor must be an id", LINKS_HELP), other),
                     }
                 }
                 links
             }
             Some(other) => {
-                self.expected(node, &pointer, "`downstream` must be a list of ids", other);
+                self.expected(node, &pointer, ("`downstream` must be a list of ids", LINKS_HELP), other);
                 Vec::new()
             }
         }
@@ -258,9 +265,15 @@ impl Reader {
         }
     }
 
-    fn expected(&mut self, node: &CanvasNode, pointer: &str, expectation: &str, found: &Json) {
+    fn expected(
+        &mut self,
+        node: &CanvasNode,
+        pointer: &str,
+        (expectation, help): (&str, &str),
+        found: &Json,
+    ) {
         let message = format!("{expectation}, and this is {}", kind_of(found));
-        self.note(node, Problem::error("malformed-component", pointer, message));
+        self.note(node, Problem::error("malformed-component", pointer, message).help(help));
     }
 
     fn note(&mut self, node: &CanvasNode, problem: Problem) {

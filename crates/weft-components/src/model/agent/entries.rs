@@ -34,7 +34,7 @@ const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
 /// How long a person may take to agree, in seconds, at most.
 const WAIT_MAX: f64 = 315_360_000.0;
 /// What may be said of calling a tool, by name.
-fn flags() -> impl Iterator<Item = &'static str> {
+fn names_of_flags() -> impl Iterator<Item = &'static str> {
     specs(common::OF_A_TOOL).map(|spec| spec.name)
 }
 
@@ -176,7 +176,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                 let name = text("name").unwrap_or(kind).to_owned();
                 let flags = Flags::read(params, &pointer, (Some(entry), inner));
                 for key in entry.keys().filter(|key| !is_known(key)) {
-                    let known = OF_AN_ENTRY.into_iter().chain(flags());
+                    let known = OF_AN_ENTRY.into_iter().chain(names_of_flags());
                     let problem = ParamProblem::new(
                         format!("{pointer}/{key}"),
                         "has no effect: a tool has no such key",
@@ -248,7 +248,7 @@ pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
             let flags = Flags::read(params, &at, (Some(&meta), &NO_PARAMS));
             // A canvas keeps more of what the server said here than anybody reads.
             for key in meta.keys().filter(|key| !is_declared(common::OF_A_TOOL, key)) {
-                if let Some(help) = suggest::did_you_mean(key, flags()) {
+                if let Some(help) = suggest::did_you_mean(key, names_of_flags()) {
                     params.warn(ParamProblem::new(format!("{at}/{key}"), "has no effect").help(help));
                 }
             }
