@@ -63,7 +63,8 @@ pub fn text(shown: &[Shown]) -> Result<String> {
             _ => drop(best.insert(kind, (length, example))),
         }
     }
-    let examples: BTreeMap<&str, Value> = best.into_iter().map(|(kind, (_, example))| (kind, example)).collect();
+    let examples: BTreeMap<&str, Value> =
+        best.into_iter().map(|(kind, (_, example))| (kind, example)).collect();
     Ok(serde_json::to_string_pretty(&examples)? + "\n")
 }
 

@@ -1,6 +1,6 @@
 //! A text of a canvas: literal text with references, or a Jinja template.
 
-use weft_core::reference::{Inputs, Segment};
+use weft_core::reference::{Inputs, Names, Segment};
 use weft_core::rendering::BoundedText;
 use weft_core::{Json, NodeSource, ParamProblem, Reference, Result, Template};
 
@@ -36,13 +36,7 @@ impl Text {
         let jinja = match self {
             Self::Jinja(jinja) => jinja,
             Self::Plain(template) => {
-                let bare = Reference::whole(template.source(), source.names());
-                let bare = bare.filter(|_| template.references().next().is_none());
-                let doubt = bare.map(|reference| {
-                    ParamProblem::new(pointer, format!("`{}` is taken for text", template.source().trim()))
-                        .help(format!("write `{{{reference}}}`"))
-                });
-                return doubt.into_iter().collect();
+                return taken_for_text(template, source.names(), pointer).into_iter().collect();
             }
         };
         let warning = |what: &String| {
@@ -98,6 +92,15 @@ impl Text {
         Ok(text.finish())
     }
 }
+
+/// Warns of a text that is nothing but a reference without its braces, where only one in braces is read.
+pub fn taken_for_text(template: &Template, names: Names<'_>, pointer: &str) -> Option<ParamProblem> {
+    let text = template.source().trim();
+    let reference = Reference::whole(text, names).filter(|_| !text.contains(['{', '}']))?;
+    let problem = ParamProblem::new(pointer, format!("`{text}` is taken for text"));
+    template.alone().is_none().then(|| problem.help(format!("write `{{{reference}}}`")))
+}
+
 /// A text without what a model has thought aloud in it.
 pub fn without_thinking(text: &str) -> String {
     let mut rest = text;

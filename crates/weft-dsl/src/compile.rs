@@ -116,7 +116,8 @@ impl<'a> Compiler<'a> {
     fn run(mut self, problems: &mut Problems) -> Option<Plan> {
         for duplicate in span::duplicate_keys(self.canvas.source()) {
             let message = "this key was there before in the same object: only the last one counts";
-            let problem = Problem::warning("duplicate-key", duplicate.pointer, message).help("take one of them out");
+            let problem =
+                Problem::warning("duplicate-key", duplicate.pointer, message).help("take one of them out");
             problems.add(Problem { span: Some(duplicate.span), ..problem });
         }
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();

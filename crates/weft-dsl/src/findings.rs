@@ -265,9 +265,11 @@ impl Reporter<'_> {
                     .filter(|&frame| self.linked.nodes[frame].role == Role::Each && frame != ix)
                     .find(|&frame| !self.frames_around(ix).any(|around| around == frame));
                 let Some(frame) = left.map(|frame| &self.linked.nodes[frame].id) else { continue };
-                let message = format!("outside of `{frame}`, `{}` is what the last round has given", read.key);
+                let message =
+                    format!("outside of `{frame}`, `{}` is what the last round has given", read.key);
                 let help = format!("collect the values in the `outputs` of `{frame}`, and refer to these");
-                let problem = Problem::warning("outside-iteration", places.find(ix, &read.reference), message);
+                let problem =
+                    Problem::warning("outside-iteration", places.find(ix, &read.reference), message);
                 problems.add(self.about(problem.help(help), ix));
             }
         }

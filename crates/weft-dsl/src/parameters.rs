@@ -87,8 +87,12 @@ impl Look<'_> {
                     let not_given = not_given.filter(|name| !members.contains_key(*name));
                     if let Some(meant) = self.suggester.misspelled(key, not_given) {
                         let message = match owner {
-                            Owner::Component(kind) => format!("{kind} has no parameter `{key}`: it has no effect"),
-                            Owner::Parameter(name) => format!("`{name}` has no member `{key}`: it has no effect"),
+                            Owner::Component(kind) => {
+                                format!("{kind} has no parameter `{key}`: it has no effect")
+                            }
+                            Owner::Parameter(name) => {
+                                format!("`{name}` has no member `{key}`: it has no effect")
+                            }
                         };
                         self.warn("unknown-parameter", &at, message, format!("did you mean `{meant}`?"));
                     }
@@ -146,7 +150,8 @@ impl Look<'_> {
                 }
                 (Some(_), Some(Json::Null) | None) | (None, _) => {}
                 (Some(_), Some(other)) => {
-                    let message = format!("the parameters must be an object, and are {}", kinds::named(other));
+                    let message =
+                        format!("the parameters must be an object, and are {}", kinds::named(other));
                     self.warn("wrong-type", &at, message, "write {\"name\": value, …}".to_owned());
                 }
             }
@@ -159,7 +164,7 @@ impl Look<'_> {
             Owner::Component(_) => Others::MayBeRead,
             Owner::Parameter(_) => Others::AreWrong,
         };
-        if let Some(must) = kinds::mismatch(spec.kind, value) {
+        if let Some(must) = kinds::mismatch(spec.kind, value, others) {
             self.wrong(spec, &must, value, at);
         } else if let Some(problem) = kinds::no_choice(spec.kind, value, others) {
             let message = format!("`{}` is not a valid value of `{}`", problem.value, spec.name);
@@ -169,7 +174,8 @@ impl Look<'_> {
 
     fn wrong(&mut self, spec: &FieldSpec, must: &str, value: &Json, at: &str) {
         // What is nobody's business is not repeated.
-        let is = if spec.secret { kinds::named(value).to_owned() } else { weft_core::value::described(value) };
+        let is =
+            if spec.secret { kinds::named(value).to_owned() } else { weft_core::value::described(value) };
         let message = format!("`{}` must be {must}, and is {is}", spec.name);
         self.warn("wrong-type", at, message, format!("it is {}", spec.summary));
     }

@@ -79,7 +79,11 @@ fn unwrap(document: &Map<String, Json>) -> Result<(Container, Option<Json>), Vec
             let dsl: Json = serde_json::from_str(text).map_err(|error| {
                 vec![Problem::error("not-json", "/dsl", format!("the text under `dsl` is not JSON: {error}"))]
             })?;
-            if has_nodes(&dsl) { Ok((Container::WrappedText, Some(dsl))) } else { Err(nothing_there("/dsl", document)) }
+            if has_nodes(&dsl) {
+                Ok((Container::WrappedText, Some(dsl)))
+            } else {
+                Err(nothing_there("/dsl", document))
+            }
         }
         _ if document.contains_key("components") || document.contains_key("graph") => {
             // `has_nodes` wants objects; here the reader says precisely what is wrong.
@@ -201,7 +205,7 @@ impl Reader {
             Some(other) => {
                 let help = "write the id of an Iteration or Loop";
                 self.expected(&found, &found.place.parent, ("`parent_id` must be an id", help), other);
-            },
+            }
         }
         found
     }
@@ -217,7 +221,9 @@ impl Reader {
                     let pointer = join(&pointer, index);
                     match item {
                         Json::String(to) => links.push(Link { to: to.as_str().into(), pointer }),
-                        other => self.expected(node, &pointer, ("a successor must be an id", LINKS_HELP), other),
+                        other => {
+                            self.expected(node, &pointer, ("a successor must be an id", LINKS_HELP), other)
+                        }
                     }
                 }
                 links

@@ -10,7 +10,7 @@ use weft_core::{ComponentId, Json, Reference, Template};
 use crate::canvas::{Canvas, CanvasNode};
 use crate::globals;
 use crate::problem::{Problem, Problems, join};
-use crate::suggest::Suggester;
+use crate::suggest::{Suggester, misspelled};
 
 /// A longer text is no reference in all its length.
 const REFERENCE_LENGTH_MAX: usize = 512;
@@ -34,8 +34,9 @@ pub fn check(
     suggester: &mut Suggester,
     problems: &mut Problems,
 ) {
-    let lost: Vec<_> =
-        references.iter().copied().filter(|reference| leads_nowhere(world, reference)).collect();
+    let doubtful =
+        |reference: &&Reference| leads_nowhere(world, reference) || slip(world, reference).is_some();
+    let lost: Vec<_> = references.iter().copied().filter(doubtful).collect();
     if lost.is_empty() {
         return;
     }
@@ -59,6 +60,20 @@ fn leads_nowhere(world: World<'_>, reference: &Reference) -> bool {
         },
     }
 }
+
+/// The member of a variable that is nearly one which its first value has: the variable, the member, and the one that was
+/// meant. Other members may come while a canvas runs.
+fn slip<'r>(world: World<'r>, reference: &'r Reference) -> Option<(&'r str, &'r str, &'r str)> {
+    let Reference::Global(name) = reference else { return None };
+    let (at, _) = name.match_indices('.').find(|(at, _)| world.globals.contains_key(&name[..*at]))?;
+    let members = world.globals.get(&name[..at])?.as_object()?;
+    let member = name[at + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
+    let known = members.keys().take(COMPARED_MAX).map(String::as_str);
+    Some((&name[..at], member, misspelled(member, known)?))
+}
+
+/// How many members of a variable are compared with a name.
+const COMPARED_MAX: usize = 64;
 
 /// Whether there is a secret, as far as that is known.
 fn is_there(world: World<'_>, secret: &str) -> bool {
@@ -85,6 +100,10 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
             Problem::warning("unknown-secret", pointer, message)
                 .help(format!("put it with `weft secret set {secret}`"))
                 .maybe_help(suggester.did_you_mean(secret, known))
+        }
+        Reference::Global(name) if let Some((variable, member, meant)) = slip(world, reference) => {
+            let message = format!("`{name}` is empty: `{variable}` has no member `{member}`");
+            Problem::warning("unknown-global", pointer, message).help(format!("did you mean `{meant}`?"))
         }
         Reference::Global(name) => {
             let known = world.globals.keys().map(String::as_str);

@@ -83,6 +83,10 @@ impl Texts<'_> {
     }
 
     fn warn(&mut self, pointer: &str, Slip { code, message, help }: &Slip) {
+        // A component that cannot read a text has said so.
+        if self.problems.tells_of(pointer) {
+            return;
+        }
         let problem = Problem::warning(code, pointer, message).help(help);
         self.problems.add(problem.about(&self.node.id, &self.node.name));
     }

@@ -26,7 +26,8 @@ pub fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut Problems
         } else if let Some(must) = mismatch(&kind, &variable.value) {
             // The value may be a secret.
             let is = kind_of(&variable.value);
-            let message = format!("`env.{name}` must be {must}, as its type `{}` says, and is {is}", variable.kind);
+            let message =
+                format!("`env.{name}` must be {must}, as its type `{}` says, and is {is}", variable.kind);
             let problem = Problem::warning("wrong-type", join(&variable.pointer, "value"), message);
             problems.add(problem.help("change the value or the type"));
         }

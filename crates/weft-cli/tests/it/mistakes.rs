@@ -172,7 +172,8 @@ fn nothing_is_wrong_in_what_is_right() {
 fn every_mistake_is_named_with_its_place_and_what_to_do() {
     let (canvas, pipeline): (Json, Json) = (read("canvas.json"), read("pipeline.json"));
     let (mut count, mut wrong) = (0, Vec::new());
-    let mut files: Vec<_> = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     files.sort();
     for name in files.iter().filter_map(|name| name.to_str()) {
         if matches!(name, "canvas.json" | "pipeline.json") {
@@ -181,7 +182,9 @@ fn every_mistake_is_named_with_its_place_and_what_to_do() {
         let right = if name == "pipelines.json" { &pipeline } else { &canvas };
         let mistakes: Vec<Mistake> = read(name);
         count += mistakes.len();
-        wrong.extend(mistakes.iter().filter_map(|mistake| Some(format!("{name}: {}", mistake.differs(right)?))));
+        wrong.extend(
+            mistakes.iter().filter_map(|mistake| Some(format!("{name}: {}", mistake.differs(right)?))),
+        );
     }
     assert!(wrong.is_empty(), "{} of {count} mistakes:\n{}", wrong.len(), wrong.join("\n"));
     assert!(count >= MISTAKES_MIN, "there are {count}");

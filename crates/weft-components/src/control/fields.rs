@@ -28,7 +28,17 @@ pub static INPUTS: Field = Field::raw(
 
 /// What a field may be filled with, as editors name it. Any name with `file` in it is for files.
 const TYPES: [&str; 11] = [
-    "line", "paragraph", "options", "integer", "number", "boolean", "object", "file", "text", "string", "float",
+    "line",
+    "paragraph",
+    "options",
+    "integer",
+    "number",
+    "boolean",
+    "object",
+    "file",
+    "text",
+    "string",
+    "float",
 ];
 
 /// The fields that a node declares.
@@ -54,7 +64,8 @@ fn doubtful(key: &str, field: &Json) -> Option<ParamProblem> {
     }
     let offers = |options: &Json| !options.as_array().is_some_and(Vec::is_empty);
     if kind == "options" && !field.get("options").is_some_and(offers) {
-        let problem = ParamProblem::new(at("type"), "there is nothing to choose from: anything may be filled in");
+        let problem =
+            ParamProblem::new(at("type"), "there is nothing to choose from: anything may be filled in");
         return Some(problem.help("list what to choose from in `options`"));
     }
     None

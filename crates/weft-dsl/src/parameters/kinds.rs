@@ -8,23 +8,25 @@ use weft_core::value::{number, truth, whole};
 use crate::parse::kind_of;
 use crate::suggest::misspelled;
 
-/// What a value must be that is of another kind; `None` for one that suits. Nothing suits everywhere.
-pub fn mismatch(kind: Kind, value: &Json) -> Option<String> {
+/// What a value must be that is of another kind; `None` for one that suits. Nothing suits everywhere. What is compared or
+/// sent, inside of objects, may be a number as well as a text.
+pub fn mismatch(kind: Kind, value: &Json, others: Others) -> Option<String> {
     if value.is_null() || is_blank(value) {
         return None;
     }
     let suits = match kind {
         Kind::Any => true,
-        Kind::Text | Kind::Template | Kind::Choice(_) => !is_container(value),
+        Kind::Template if others == Others::AreWrong => !is_container(value),
+        Kind::Text | Kind::Template | Kind::Choice(_) => value.is_string(),
         Kind::Reference => value.is_string(),
         Kind::Flag => truth(value).is_some(),
         Kind::Whole { min, max } => {
             number(value).and_then(whole).is_some_and(|number| (min..=max).contains(&number))
         }
         Kind::Number { min, max } => number(value).is_some_and(|number| (min..=max).contains(&number)),
-        Kind::Texts => !value.is_object(),
+        Kind::Texts => is_text_or_list(value),
         Kind::List => value.is_array() || value.is_string(),
-        Kind::Targets => value.is_string() || value.as_array().is_some_and(|ids| ids.iter().all(Json::is_string)),
+        Kind::Targets => is_text_or_list(value),
         Kind::Objects(_) => value.is_array(),
         Kind::Object(_) | Kind::Values => is_object(value),
         Kind::Named(_) => value.is_object(),
@@ -40,7 +42,9 @@ fn described(kind: Kind) -> String {
         Kind::Flag => "true or false".to_owned(),
         Kind::Whole { min: i64::MIN, .. } | Kind::Whole { max: i64::MAX, .. } => "a whole number".to_owned(),
         Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
-        Kind::Number { min, max } if min.is_finite() && max.is_finite() => format!("a number from {min} to {max}"),
+        Kind::Number { min, max } if min.is_finite() && max.is_finite() => {
+            format!("a number from {min} to {max}")
+        }
         Kind::Number { .. } => "a number".to_owned(),
         Kind::Texts => "a list of texts".to_owned(),
         Kind::List => "a list".to_owned(),
@@ -94,12 +98,18 @@ pub fn no_choice(kind: Kind, value: &Json, others: Others) -> Option<NoChoice<'_
         return None;
     }
     let listed = values().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
-    let help = meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
+    let help =
+        meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
     Some(NoChoice { value: text, help })
 }
 
 fn is_blank(value: &Json) -> bool {
     value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// A text, or a list of nothing else.
+fn is_text_or_list(value: &Json) -> bool {
+    value.is_string() || value.as_array().is_some_and(|items| items.iter().all(Json::is_string))
 }
 
 fn is_container(value: &Json) -> bool {

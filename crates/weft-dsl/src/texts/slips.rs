@@ -27,8 +27,8 @@ pub struct Slip {
 }
 
 impl Slip {
-    fn new(code: &'static str, written: &str, what: &str, meant: &str) -> Self {
-        Self { code, message: format!("`{written}` is {what}: it is taken for text"), help: format!("write `{{{meant}}}`") }
+    fn new(code: &'static str, message: String, meant: &str) -> Self {
+        Self { code, message, help: format!("write `{{{meant}}}`") }
     }
 }
 
@@ -40,16 +40,43 @@ const INSIDE_MAX: usize = 512;
 
 /// The first slip in a text. Looks at each character a few times at most.
 pub fn first(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<Slip> {
-    // A parameter that is nothing but a reference needs no braces, whole or not.
+    // Some parameters read a text that is nothing but a reference as one, braces or not.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
-    let unclosed = unclosed(text, known).filter(|reference| *reference != bare);
-    if let Some(reference) = unclosed {
-        return Some(Slip::new("unclosed-reference", &format!("{{{reference}"), "not closed", reference));
+    let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };
+    if let Some(reference) = unclosed(text, known) {
+        let message = format!("`{{{reference}` is not closed{}", taken(reference));
+        return Some(Slip::new("unclosed-reference", message, reference));
     }
-    if let Some(reference) = unopened(text, known).filter(|reference| *reference != bare) {
-        return Some(Slip::new("unopened-reference", &format!("{reference}}}"), "not opened", reference));
+    if let Some(reference) = unopened(text, known) {
+        let message = format!("`{reference}}}` is not opened{}", taken(reference));
+        return Some(Slip::new("unopened-reference", message, reference));
     }
-    misspelled(text, known, suggester)
+    misspelled(text, known, suggester).or_else(|| unknown(text, known, suggester))
+}
+
+/// A text that is nothing but a reference without braces, to a component that is not there under this name.
+fn unknown(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<Slip> {
+    let text = text.trim();
+    if text.len() > INSIDE_MAX {
+        return None;
+    }
+    if let Some(meant) =
+        separated(text, known).filter(|meant| meant.split('@').next().is_some_and(|id| id.contains(':')))
+    {
+        let message = format!("`{text}` is no reference: it is taken for text");
+        return Some(Slip::new("malformed-reference", message, &meant));
+    }
+    let (id, path) = text.split_once('@').filter(|(id, _)| id.contains(':'))?;
+    // Without names nothing is an output of anything.
+    let nothing = Names { components: known.names.components, item: None };
+    Reference::parse(text, nothing)?;
+    if known.names.components.contains(id) {
+        return None;
+    }
+    let ids = known.names.components.iter().map(|id| id.as_str());
+    let meant = suggester.misspelled_among(id, ids)?;
+    let message = format!("`{text}` is no reference, since there is no `{id}`: it is taken for text");
+    Some(Slip::new("malformed-reference", message, &format!("{meant}@{path}")))
 }
 
 /// What of the beginning of a text is the name of a value of this canvas, and what kind of name.
@@ -99,9 +126,9 @@ fn unopened<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
             open -= 1;
             continue;
         }
-        let start = before.rfind(|c: char| !of_reference(c)).map_or(0, |at| {
-            at + before[at..].chars().next().map_or(1, char::len_utf8)
-        });
+        let start = before
+            .rfind(|c: char| !of_reference(c))
+            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
         let word = &before[start..];
         if reference_at(word, known) == Some(word) {
             return Some(word);
@@ -123,7 +150,8 @@ fn misspelled(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option
         }
         let meant = separated(inside, known).or_else(|| global(inside, known, suggester));
         if let Some(meant) = meant {
-            return Some(Slip::new("malformed-reference", &format!("{{{inside}}}"), "no reference", &meant));
+            let message = format!("`{{{inside}}}` is no reference: it is taken for text");
+            return Some(Slip::new("malformed-reference", message, &meant));
         }
     }
     None
@@ -131,12 +159,16 @@ fn misspelled(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option
 
 /// `{Agent:A.content}`: what was probably meant.
 fn separated(inside: &str, known: Known<'_>) -> Option<String> {
-    if inside.contains('@') || !inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.')) {
+    if inside.contains('@')
+        || !inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | ' '))
+    {
         return None;
     }
-    let marks = inside.match_indices(['.', ':', '-']).take(8);
+    let marks = inside.match_indices(['.', ':', '-', ' ']).take(8);
     let ids = marks.map(|(at, _)| (&inside[..at], &inside[at + 1..]));
-    let (id, path) = ids.filter(|(_, path)| !path.is_empty()).find(|(id, _)| known.names.components.contains(*id))?;
+    let (id, path) = ids
+        .filter(|(_, path)| !path.is_empty() && !path.contains(' '))
+        .find(|(id, _)| known.names.components.contains(*id))?;
     let whole = known.names.components.contains(inside);
     (!whole).then(|| format!("{id}@{path}"))
 }
@@ -144,15 +176,20 @@ fn separated(inside: &str, known: Known<'_>) -> Option<String> {
 /// `{sy.query}` or, in the body of an Iteration, `{itme}`: what was probably meant.
 fn global(inside: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<String> {
     let names = || known.globals.keys().map(String::as_str);
-    let is_plain = !inside.is_empty() && inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ','));
+    let is_plain =
+        !inside.is_empty() && inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ','));
     if !is_plain || Reference::parse(inside, known.names).is_some() {
         return None;
     }
-    let of_item = OF_AN_ITEM.into_iter().filter(|_| known.names.item.is_some());
     // A word of its own is a slip of a name in the body of an Iteration only.
-    let marked = inside.contains(['.', ',']);
-    let globals = names().filter(|_| marked);
-    suggester.misspelled(inside, of_item.chain(globals)).map(str::to_owned)
+    if !inside.contains(['.', ',']) {
+        let of_item = OF_AN_ITEM.into_iter().filter(|_| known.names.item.is_some());
+        return suggester.misspelled(inside, of_item).map(str::to_owned);
+    }
+    // The first two names are the global, and what follows is the way into its value.
+    let ends = inside.match_indices(['.', ',']).map(|(at, _)| at).nth(1).unwrap_or(inside.len());
+    let (name, way) = inside.split_at(ends);
+    suggester.misspelled_among(name, names()).map(|meant| format!("{meant}{}", way.replace(',', ".")))
 }
 
 #[cfg(test)]
@@ -170,7 +207,8 @@ mod tests {
         let names = Names { components: &components, item: Some(&item) };
         let known = Known { names, globals: globals.as_object().unwrap() };
         let slip = first(text, known, &mut Suggester::default());
-        let told = slip.map(|slip| format!("{} {}", slip.code.split('-').next().unwrap_or_default(), slip.help));
+        let told =
+            slip.map(|slip| format!("{} {}", slip.code.split('-').next().unwrap_or_default(), slip.help));
         assert_eq!(told.unwrap_or_default(), expected, "{text}");
     }
 
@@ -180,7 +218,7 @@ mod tests {
         check("{{ Agent:A@content }}", "");
         check("{{ Agent:A@content.upper() }} {{Agent:A@n|length}}", "");
         check("{{ Agent:A@content | upper", "unclosed write `{Agent:A@content}`");
-        check("{Agent:A@content", "");
+        check("{Agent:A@content", "unclosed write `{Agent:A@content}`");
         check("so {Agent:A@content. And {b@x}", "unclosed write `{Agent:A@content}`");
         check("{b@x} {Agent:A@a.b.0 and more", "unclosed write `{Agent:A@a.b.0}`");
         check("ask {sys.query now", "unclosed write `{sys.query}`");
@@ -206,7 +244,15 @@ mod tests {
         check("{sy.query}", "malformed write `{sys.query}`");
         check("{sys,query}", "malformed write `{sys.query}`");
         check("{evn.town}", "malformed write `{env.town}`");
+        check("{env,town.size}", "malformed write `{env.town.size}`");
+        check("Agent:A.content", "malformed write `{Agent:A@content}`");
+        check("b.content", "");
         check("{itme}", "malformed write `{item}`");
+        check("see {Agent:A content}", "malformed write `{Agent:A@content}`");
+        check("Agnet:A@content", "malformed write `{Agent:A@content}`");
+        check("Agent:A@content", "");
+        check("me:you@example.org", "");
+        check("{b of all} {b}", "");
         check("{item} {index} {sys.query}", "");
         check("{Agent:A} {query} {a.b} { \"item\": 1 }", "");
         check("{{ sy.query }}", "");

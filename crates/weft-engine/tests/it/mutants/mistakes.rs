@@ -48,6 +48,10 @@ impl Sort {
     }
 }
 
+/// Names that component types had.
+const RENAMED: [(&str, &str); 3] =
+    [("Splitter", "TokenChunker"), ("HierarchicalMerger", "TitleChunker"), ("PDFGenerator", "DocGenerator")];
+
 /// One mistake.
 pub struct Mutant {
     pub sort: Sort,
@@ -73,7 +77,8 @@ impl Mutant {
             Change::Set(value) => *place = value.clone(),
             Change::Rename(from, to) => {
                 let renamed = place.as_object().unwrap().iter();
-                let renamed = renamed.map(|(key, value)| (if key == from { to } else { key }.clone(), value.clone()));
+                let renamed =
+                    renamed.map(|(key, value)| (if key == from { to } else { key }.clone(), value.clone()));
                 *place = renamed.collect::<Map<_, _>>().into();
             }
         }
@@ -84,6 +89,8 @@ impl Mutant {
 const OWN_NAME: &str = "the author's own name, which nothing refers to";
 const OWN_VALUE: &str = "a value that may be any";
 const OTHER_WORD: &str = "a word that is not one of several";
+const OTHER_TEXT: &str = "another text in the place of a list of texts";
+const OLD_ID: &str = "an older id, which is renamed only where a reference is whole";
 const PROSE: &str = "a sentence of the author's that is another one now";
 
 /// The ways in which a name goes wrong: two letters have changed places, early or late in it; one is missing, one is there
@@ -100,13 +107,15 @@ pub fn misspelled(name: &str) -> Vec<String> {
         letters.swap(at, at + 1);
         letters
     };
-    let mut made: Vec<Vec<char>> = inner().next().into_iter().chain(inner().next_back()).map(swapped).collect();
+    let mut made: Vec<Vec<char>> =
+        inner().next().into_iter().chain(inner().next_back()).map(swapped).collect();
     let middle = letters.len() / 2;
     if letters.len() > 4 && letters[middle].is_alphabetic() {
         let with = |more: &[char]| [&letters[..middle], more, &letters[middle + 1..]].concat();
         made.extend([with(&[]), with(&[letters[middle], letters[middle]]), with(&['q'])]);
     }
-    let mut made: Vec<String> = made.into_iter().map(String::from_iter).filter(|other| other != name).collect();
+    let mut made: Vec<String> =
+        made.into_iter().map(String::from_iter).filter(|other| other != name).collect();
     made.sort_unstable();
     made.dedup();
     made
@@ -136,6 +145,7 @@ pub fn mutants(catalog: &Catalog, canvas: &Json) -> Vec<Mutant> {
         made.renamed(Sort::Key, &format!("{node}/obj"), "component_name", None);
         made.renamed(Sort::Key, &format!("{node}/obj"), "params", None);
         let kind = component["obj"]["component_name"].as_str().unwrap_or_default();
+        let is = RENAMED.iter().find(|(old, _)| *old == kind).map_or(kind, |(_, new)| new);
         made.spelled(Sort::Kind, &format!("{node}/obj/component_name"), kind, None);
         for (place, target) in component["downstream"].as_array().into_iter().flatten().enumerate() {
             made.spelled(Sort::Target, &format!("{node}/downstream/{place}"), target.as_str().unwrap(), None);
@@ -144,7 +154,8 @@ pub fn mutants(catalog: &Catalog, canvas: &Json) -> Vec<Mutant> {
             made.spelled(Sort::Id, &format!("{node}/parent_id"), parent, None);
         }
         let params = &component["obj"]["params"];
-        let mut walk = Walk { made: &mut made, kind, params, path: Vec::new(), at: format!("{node}/obj/params") };
+        let mut walk =
+            Walk { made: &mut made, kind: is, params, path: Vec::new(), at: format!("{node}/obj/params") };
         walk.object(params);
     }
     made.variables(canvas, dsl);
@@ -242,9 +253,23 @@ impl Walk<'_, '_> {
 
     fn value(&mut self, value: &Json) {
         let declared = self.declared();
-        let any = matches!(declared, Declared::Own)
-            || matches!(declared, Declared::Field(field) if matches!(field.kind, Kind::Any));
-        self.made.other_types(&self.at, value, any.then_some(OWN_VALUE));
+        // What is compared or sent, inside of objects, may be a number as well as a text.
+        let inside = self.path.len() > 1;
+        let any = match declared {
+            Declared::Own => true,
+            Declared::Field(field) => match field.kind {
+                Kind::Any => true,
+                Kind::Template => inside && value.is_string(),
+                _ => false,
+            },
+            Declared::Text | Declared::Nothing => false,
+        };
+        // A text is a list of one.
+        let texts =
+            matches!(declared, Declared::Field(field) if matches!(field.kind, Kind::Texts | Kind::List));
+        let reason =
+            if any { Some(OWN_VALUE) } else { Some(OTHER_TEXT).filter(|_| texts && value.is_array()) };
+        self.made.other_types(&self.at, value, reason);
         match value {
             Json::String(text) => self.text(text, declared),
             Json::Array(items) => {
@@ -268,7 +293,8 @@ impl Walk<'_, '_> {
         if is_program {
             return;
         }
-        let key = self.path.iter().rev().find(|step| step.parse::<usize>().is_err()).map_or("", String::as_str);
+        let key =
+            self.path.iter().rev().find(|step| step.parse::<usize>().is_err()).map_or("", String::as_str);
         if self.made.ids.contains(&text) {
             self.made.spelled(Sort::Target, &at, text, None);
             return;
@@ -302,7 +328,14 @@ impl Walk<'_, '_> {
             "<" => "<<",
             "+=" => "=+",
             "-=" => "=-",
-            _ => return self.made.spelled(Sort::Word, at, text, Some(OTHER_WORD).filter(|_| !at.ends_with("/operator"))),
+            _ => {
+                return self.made.spelled(
+                    Sort::Word,
+                    at,
+                    text,
+                    Some(OTHER_WORD).filter(|_| !at.ends_with("/operator")),
+                );
+            }
         };
         self.made.add(Sort::Word, at, Change::Set(signs.into()), None);
     }
@@ -330,19 +363,24 @@ impl Walk<'_, '_> {
                         self.made.add(Sort::Reference, at, Change::Set(other.into()), None);
                     }
                     let comma = format!("{before}{{{head},{tail}}}{after}");
-                    let swapped = format!("{before}{{{}.{tail}}}{after}", head.chars().rev().collect::<String>());
+                    let swapped = if head == "env" { "evn" } else { "syss" };
+                    let swapped = format!("{before}{{{swapped}.{tail}}}{after}");
                     let reason = double.then_some(PROSE);
                     self.made.add(Sort::Brace, at, Change::Set(comma.into()), reason);
                     self.made.add(Sort::Reference, at, Change::Set(swapped.into()), reason);
                 }
                 None => continue,
             }
+            if before.is_empty() && after.is_empty() {
+                self.made.add(Sort::Brace, at, Change::Set(inside.into()), None);
+            }
             self.made.add(Sort::Brace, at, Change::Set(format!("{before}{{{inside}{after}").into()), None);
             self.made.add(Sort::Brace, at, Change::Set(format!("{before}{inside}}}{after}").into()), None);
             if let Some((id, path)) = reference {
+                let reason = RENAMED.iter().any(|(old, _)| id.starts_with(old)).then_some(OLD_ID);
                 for mark in [".", ":", " "] {
                     let other = format!("{before}{{{id}{mark}{path}}}{after}");
-                    self.made.add(Sort::Brace, at, Change::Set(other.into()), None);
+                    self.made.add(Sort::Brace, at, Change::Set(other.into()), reason);
                 }
             }
         }
@@ -350,13 +388,24 @@ impl Walk<'_, '_> {
 
     fn names(&mut self, at: &str, (before, id, path, after): (&str, &str, &str, &str)) {
         for id in misspelled(id) {
-            self.made.add(Sort::Reference, at, Change::Set(format!("{before}{id}@{path}{after}").into()), None);
+            self.made.add(
+                Sort::Reference,
+                at,
+                Change::Set(format!("{before}{id}@{path}{after}").into()),
+                None,
+            );
         }
-        let (name, more) = path.split_once('.').map_or((path, String::new()), |(name, more)| (name, format!(".{more}")));
+        let (name, more) =
+            path.split_once('.').map_or((path, String::new()), |(name, more)| (name, format!(".{more}")));
         let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
         let (name, more) = (&name[..end], format!("{}{more}", &name[end..]));
         for name in misspelled(name) {
-            self.made.add(Sort::Reference, at, Change::Set(format!("{before}{id}@{name}{more}{after}").into()), None);
+            self.made.add(
+                Sort::Reference,
+                at,
+                Change::Set(format!("{before}{id}@{name}{more}{after}").into()),
+                None,
+            );
         }
     }
 }

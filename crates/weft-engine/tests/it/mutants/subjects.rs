@@ -19,6 +19,7 @@ pub struct Subject {
     pub name: String,
     pub canvas: Json,
     how: How,
+    shared: bool,
 }
 
 enum How {
@@ -34,6 +35,11 @@ enum How {
 const DOCUMENT: &str = "# Goods\n\nYou may return goods within 30 days.\n\n## By mail\n\n1. Pack them.\n2. Send them.\n\n# Payment\n\nBy card, or on account.\n";
 
 impl Subject {
+    /// Whether somebody else has drawn it: there may be something wrong with it.
+    pub fn is_drawn_by_others(&self) -> bool {
+        self.shared
+    }
+
     /// All that it shows and asks.
     pub fn run(&self, plan: &Arc<Plan>) -> String {
         runtime().block_on(async {
@@ -81,7 +87,7 @@ fn in_order(folder: &Path) -> Vec<PathBuf> {
 
 fn subject(path: &Path, name: &str, how: How) -> Option<Subject> {
     let canvas = serde_json::from_str(&read(path)?).unwrap();
-    Some(Subject { name: name.to_owned(), canvas, how })
+    Some(Subject { name: name.to_owned(), canvas, how, shared: false })
 }
 
 fn stem(path: &Path) -> String {
@@ -91,8 +97,9 @@ fn stem(path: &Path) -> String {
 /// The sample canvases and the sample pipelines.
 pub fn samples() -> Vec<Subject> {
     let folders = in_order(&folder_of_samples()).into_iter().filter(|path| path.is_dir());
-    let canvases = folders
-        .filter_map(|folder| subject(&folder.join("canvas.json"), &stem(&folder), How::Sample(folder.clone())));
+    let canvases = folders.filter_map(|folder| {
+        subject(&folder.join("canvas.json"), &stem(&folder), How::Sample(folder.clone()))
+    });
     let files = in_order(&folder_of_samples().join("../pipelines"));
     let pipelines = files.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json"));
     let pipelines = pipelines.filter_map(|path| subject(path, &stem(path), How::Pipeline));
@@ -111,7 +118,7 @@ pub fn shared() -> Vec<Subject> {
     };
     let drawn = in_order(&folder).into_iter().filter_map(|path| {
         let subject = subject(&path, &stem(&path), How::Asked)?;
-        Some(Subject { how: how(&subject.canvas), ..subject })
+        Some(Subject { how: how(&subject.canvas), shared: true, ..subject })
     });
     // One names nodes that it does not have.
     drawn.filter(|subject| crate::real::compiled(&subject.canvas.to_string()).is_ok()).collect()
