@@ -204,6 +204,8 @@ impl<'a> Builder<'a> {
         }
         let warnings = built.as_ref().map(|component| component.shape().warnings).unwrap_or_default();
         let told = wrong.into_iter().flatten().chain(&warnings).map(|problem| problem.pointer.clone());
+        // Of the settings after a failure it is said below.
+        let told = told.chain(["/exception_method".to_owned()]);
         let comparison = Comparison { catalog: self.catalog, node, told: told.collect() };
         comparison.report(spec, suggester, problems);
     }
@@ -315,6 +317,14 @@ fn asks_for_keys(node: &CanvasNode, problems: &mut Problems) -> bool {
 
 fn handling(node: &CanvasNode, problems: &mut Problems) -> Exception {
     let Handling { armed, goto, default } = Handling::of(&node.params);
+    let method = node.params.get("exception_method").filter(|method| !method.is_null());
+    if let Some(method) = method.filter(|method| !matches!(method.as_str(), Some("" | "comment" | "goto"))) {
+        let message = format!("`exception_method` is {method}, which is no way to go on after a failure");
+        let place = join(&node.place.params, "exception_method");
+        let problem = Problem::warning("unknown-choice", place, message);
+        problems.add(problem.help("write \"comment\" or \"goto\"").about(&node.id, &node.name));
+        return Exception { armed, goto, default, asks_for_keys: false };
+    }
     if armed && goto.is_empty() && default.is_none() {
         let (what, help) = match node.params.get("exception_method").and_then(Json::as_str) {
             Some("goto") => ("go on elsewhere, and no component is named", "name one in `exception_goto`"),

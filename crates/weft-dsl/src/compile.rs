@@ -207,6 +207,12 @@ impl<'a> Compiler<'a> {
             );
             return None;
         };
+        if let Some(node) = self.canvas.nodes.get(entry).filter(|node| self.starts_no_pipeline(node)) {
+            let message =
+                format!("an ingestion pipeline starts with a File, and this one with a {}", node.kind);
+            let problem = Problem::warning("no-entry", &node.place.kind, message);
+            problems.add(problem.help("make it a File: documents come in there").about(&node.id, &node.name));
+        }
         let extra: HashSet<ComponentId> =
             entries.iter().filter(|id| *id != entry).map(|id| (*id).clone()).collect();
         for id in &extra {
@@ -223,6 +229,11 @@ impl<'a> Compiler<'a> {
             problems.add(problem.help("keep one Begin, with the id `begin`").about(&node.id, &node.name));
         }
         Some(((*entry).clone(), extra))
+    }
+
+    /// Whether a pipeline is to start at this node and gets no document there.
+    fn starts_no_pipeline(&self, node: &crate::CanvasNode) -> bool {
+        self.canvas.category.as_deref() == Some(PIPELINE) && node.kind == "Begin"
     }
 
     fn prologue(&self, entry: &ComponentId) -> String {

@@ -139,7 +139,9 @@ fn note(json: &Json, pointer: &str, names: Names<'_>, places: &mut HashMap<Strin
             let template = Template::parse_value(text, names);
             // A builder may know that a text must be a reference also where it names nothing.
             let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
-            let bare = (bare.len() <= REFERENCE_LENGTH_MAX && bare.contains('@')).then(|| bare.to_owned());
+            let several = |c: char| c.is_whitespace() || matches!(c, '{' | '}');
+            let is_one = bare.len() <= REFERENCE_LENGTH_MAX && bare.contains('@') && !bare.contains(several);
+            let bare = is_one.then(|| bare.to_owned());
             for written in template.references().map(ToString::to_string).chain(bare) {
                 places.entry(written).or_insert_with(|| pointer.to_owned());
             }

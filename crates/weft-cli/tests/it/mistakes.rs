@@ -97,7 +97,7 @@ fn put(canvas: &mut Json, at: &str, value: Json) {
     let (parent, key) = at.rsplit_once('/').unwrap();
     match canvas.pointer_mut(parent).unwrap_or_else(|| panic!("there is no {parent}")) {
         Json::Object(members) => drop(members.insert(key.to_owned(), value)),
-        Json::Array(items) => match key.parse().unwrap() {
+        Json::Array(items) => match key.parse::<usize>().unwrap() {
             place if place == items.len() => items.push(value),
             place => items[place] = value,
         },

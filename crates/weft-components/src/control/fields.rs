@@ -4,7 +4,6 @@ use serde_json::Map;
 use weft_core::{Json, Outputs, ParamProblem};
 
 use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
-use crate::suggest;
 
 /// A form: field key → description.
 pub type Fields = Map<String, Json>;
@@ -58,7 +57,10 @@ fn doubtful(key: &str, field: &Json) -> Option<ParamProblem> {
     let at = |member: &str| pointer(&["inputs", key, member]);
     if !kind.is_empty() && !kind.contains("file") && !TYPES.contains(&kind.as_str()) {
         let listed = TYPES[..8].iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let help = suggest::did_you_mean(&kind, TYPES).unwrap_or_else(|| format!("use one of {listed}"));
+        // The names are short: one letter more or less, or two that have changed places.
+        let meant = TYPES.into_iter().find(|known| strsim::osa_distance(&kind, known) == 1);
+        let help =
+            meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
         let message = format!("there is no type `{kind}` of fields: anything may be filled in");
         return Some(ParamProblem::new(at("type"), message).help(help));
     }

@@ -57,10 +57,18 @@ fn described(kind: Kind) -> String {
     }
 }
 
+/// How many members are listed in a message.
+const LISTED_MAX: usize = 4;
+
 /// An object with these members, for messages.
 pub fn of_members(members: &[Field]) -> String {
-    let names: Vec<String> = members.iter().map(|member| format!("`{}`", member.spec().name)).collect();
-    if names.is_empty() { "an object".to_owned() } else { format!("an object with {}", names.join(", ")) }
+    let listed = members.iter().take(LISTED_MAX).map(|member| format!("`{}`", member.spec().name));
+    let names = listed.collect::<Vec<_>>().join(", ");
+    match members.len() {
+        0 => "an object".to_owned(),
+        1..=LISTED_MAX => format!("an object with {names}"),
+        _ => format!("an object with {names} and others"),
+    }
 }
 
 /// What kind of value something is.
