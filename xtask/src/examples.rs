@@ -55,7 +55,7 @@ pub fn text(shown: &[Shown]) -> Result<String> {
     let mut best: BTreeMap<&str, (usize, Value)> = BTreeMap::new();
     for Shown { kind, params, from } in shown {
         let params: Map<String, Value> =
-            params.iter().filter(|(name, value)| says_something(name, value)).map(own).collect();
+            params.clone().into_iter().filter(|(name, value)| says_something(name, value)).collect();
         let length = if params.is_empty() { usize::MAX } else { serde_json::to_string(&params)?.len() };
         let example = json!({"from": from, "params": params});
         match best.get(kind.as_str()) {
@@ -66,10 +66,6 @@ pub fn text(shown: &[Shown]) -> Result<String> {
     let examples: BTreeMap<&str, Value> =
         best.into_iter().map(|(kind, (_, example))| (kind, example)).collect();
     Ok(serde_json::to_string_pretty(&examples)? + "\n")
-}
-
-fn own((name, value): (&String, &Value)) -> (String, Value) {
-    (name.clone(), value.clone())
 }
 
 /// Whether a parameter is part of an example: not an address that only tests know, and not the outputs that an editor notes

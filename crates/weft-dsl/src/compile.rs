@@ -207,7 +207,7 @@ impl<'a> Compiler<'a> {
             );
             return None;
         };
-        if let Some(node) = self.canvas.nodes.get(entry).filter(|node| self.starts_no_pipeline(node)) {
+        if let Some(node) = self.canvas.nodes.get(*entry).filter(|node| self.starts_no_pipeline(node)) {
             let message =
                 format!("an ingestion pipeline starts with a File, and this one with a {}", node.kind);
             let problem = Problem::warning("no-entry", &node.place.kind, message);

@@ -113,8 +113,24 @@ fn nothing_there(pointer: &str, object: &Map<String, Json>) -> Vec<Problem> {
 const OF_A_CANVAS: [&str; 5] = ["components", "graph", "globals", "variables", "history"];
 const OF_A_COMPONENT: [&str; 4] = ["obj", "downstream", "upstream", "parent_id"];
 const OF_AN_OBJECT: [&str; 2] = ["component_name", "params"];
-const LINKS_HELP: &str = r#"write a list of ids, such as ["Message:Answer"]"#;
 const OF_A_VARIABLE: [&str; 4] = ["name", "type", "value", "description"];
+
+/// What a part of a component has to be, and how it is written.
+struct Expected {
+    what: &'static str,
+    help: &'static str,
+}
+
+const PARAMETERS: Expected =
+    Expected { what: "the parameters must be an object", help: r#"write {"name": value, …}"# };
+const PARENT: Expected =
+    Expected { what: "`parent_id` must be an id", help: "write the id of an Iteration or Loop" };
+const SUCCESSOR: Expected =
+    Expected { what: "a successor must be an id", help: "write the id of a component as a text" };
+const SUCCESSORS: Expected = Expected {
+    what: "`downstream` must be a list of ids",
+    help: r#"write a list of ids, such as ["Message:Answer"]"#,
+};
 
 struct Reader {
     base: &'static str,
@@ -194,18 +210,14 @@ impl Reader {
             Some(Json::Object(params)) => found.params = params.clone(),
             None | Some(Json::Null) => {}
             Some(other) => {
-                let help = r#"write {"name": value, …}"#;
-                self.expected(&found, &found.place.params, ("the parameters must be an object", help), other);
+                self.expected(&found, &found.place.params, &PARAMETERS, other);
             }
         }
         found.downstream = self.links(&found, component.get("downstream"));
         match component.get("parent_id") {
             Some(Json::String(parent)) if !parent.is_empty() => found.parent = Some(parent.as_str().into()),
             None | Some(Json::Null | Json::String(_)) => {}
-            Some(other) => {
-                let help = "write the id of an Iteration or Loop";
-                self.expected(&found, &found.place.parent, ("`parent_id` must be an id", help), other);
-            }
+            Some(other) => self.expected(&found, &found.place.parent, &PARENT, other),
         }
         found
     }
@@ -221,15 +233,13 @@ impl Reader {
                     let pointer = join(&pointer, index);
                     match item {
                         Json::String(to) => links.push(Link { to: to.as_str().into(), pointer }),
-                        other => {
-                            self.expected(node, &pointer, ("a successor must be an id", LINKS_HELP), other)
-                        }
+                        other => self.expected(node, &pointer, &SUCCESSOR, other),
                     }
                 }
                 links
             }
             Some(other) => {
-                self.expected(node, &pointer, ("`downstream` must be a list of ids", LINKS_HELP), other);
+                self.expected(node, &pointer, &SUCCESSORS, other);
                 Vec::new()
             }
         }
@@ -271,15 +281,9 @@ impl Reader {
         }
     }
 
-    fn expected(
-        &mut self,
-        node: &CanvasNode,
-        pointer: &str,
-        (expectation, help): (&str, &str),
-        found: &Json,
-    ) {
-        let message = format!("{expectation}, and this is {}", kind_of(found));
-        self.note(node, Problem::error("malformed-component", pointer, message).help(help));
+    fn expected(&mut self, node: &CanvasNode, pointer: &str, expected: &Expected, found: &Json) {
+        let message = format!("{}, and this is {}", expected.what, kind_of(found));
+        self.note(node, Problem::error("malformed-component", pointer, message).help(expected.help));
     }
 
     fn note(&mut self, node: &CanvasNode, problem: Problem) {

@@ -61,15 +61,21 @@ fn leads_nowhere(world: World<'_>, reference: &Reference) -> bool {
     }
 }
 
-/// The member of a variable that is nearly one which its first value has: the variable, the member, and the one that was
-/// meant. Other members may come while a canvas runs.
-fn slip<'r>(world: World<'r>, reference: &'r Reference) -> Option<(&'r str, &'r str, &'r str)> {
+/// A member of a variable that is nearly one which its first value has.
+struct Slip<'r> {
+    variable: &'r str,
+    member: &'r str,
+    meant: &'r str,
+}
+
+/// Finds one. Other members may come while a canvas runs.
+fn slip<'r>(world: World<'r>, reference: &'r Reference) -> Option<Slip<'r>> {
     let Reference::Global(name) = reference else { return None };
     let (at, _) = name.match_indices('.').find(|(at, _)| world.globals.contains_key(&name[..*at]))?;
     let members = world.globals.get(&name[..at])?.as_object()?;
     let member = name[at + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
     let known = members.keys().take(COMPARED_MAX).map(String::as_str);
-    Some((&name[..at], member, misspelled(member, known)?))
+    Some(Slip { variable: &name[..at], member, meant: misspelled(member, known)? })
 }
 
 /// How many members of a variable are compared with a name.
@@ -101,7 +107,7 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
                 .help(format!("put it with `weft secret set {secret}`"))
                 .maybe_help(suggester.did_you_mean(secret, known))
         }
-        Reference::Global(name) if let Some((variable, member, meant)) = slip(world, reference) => {
+        Reference::Global(name) if let Some(Slip { variable, member, meant }) = slip(world, reference) => {
             let message = format!("`{name}` is empty: `{variable}` has no member `{member}`");
             Problem::warning("unknown-global", pointer, message).help(format!("did you mean `{meant}`?"))
         }

@@ -4,6 +4,7 @@ use serde_json::Map;
 use weft_core::Json;
 use weft_core::reference::{Names, Reference};
 
+use crate::globals;
 use crate::suggest::Suggester;
 
 /// What a text may refer to.
@@ -85,7 +86,7 @@ fn reference_at<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
     let of_path = |c: char| of_id(c) && c != ':' || c == '.';
     let word = text.find(|c: char| !of_path(c)).unwrap_or(text.len());
     let global = text[..word].trim_end_matches('.');
-    if global.split_once('.').is_some_and(|_| known.globals.contains_key(global)) {
+    if global.contains('.') && globals::knows(known.globals, global) {
         return Some(global);
     }
     let id_end = text.find(|c: char| !of_id(c))?;
@@ -129,7 +130,7 @@ fn unopened<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
         let start = before
             .rfind(|c: char| !of_reference(c))
             .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
-        let word = &before[start..];
+        let word = before[start..].trim_start_matches(['.', '-', ':']);
         if reference_at(word, known) == Some(word) {
             return Some(word);
         }
@@ -222,6 +223,7 @@ mod tests {
         check("so {Agent:A@content. And {b@x}", "unclosed write `{Agent:A@content}`");
         check("{b@x} {Agent:A@a.b.0 and more", "unclosed write `{Agent:A@a.b.0}`");
         check("ask {sys.query now", "unclosed write `{sys.query}`");
+        check("ask {env.town.size now", "unclosed write `{env.town.size}`");
         check("{somebody@example.org", "");
         check("{\"a\": \"b@x\"}", "");
         check("{Agent:A@", "");
@@ -232,6 +234,7 @@ mod tests {
     fn braces_are_opened_or_not() {
         check("so Agent:A@content} and", "unopened write `{Agent:A@content}`");
         check("{b@x}, sys.query }", "unopened write `{sys.query}`");
+        check("{b@x}.Agent:A@content}", "unopened write `{Agent:A@content}`");
         check("{\"q\": Agent:A@content}", "");
         check("{\"a\": {\"b\": 1}, \"q\": Agent:A@content}", "");
         check("}} a} ü} @}", "");

@@ -99,10 +99,6 @@ impl Flags {
         };
         let (approval, idempotent) = (flag("approval"), flag("idempotent"));
         let (poll, alone) = (flag("poll"), flag("alone"));
-        let text = |key: &str| {
-            let text = get(key)?.1.as_str()?.trim();
-            (!text.is_empty()).then(|| text.to_owned())
-        };
         let mut seconds = |key: &str| {
             get(key).and_then(|(place, value)| {
                 let seconds = number(value).filter(|seconds| *seconds > 0.0);
@@ -117,6 +113,15 @@ impl Flags {
         let time_limit = time_limit.map(|seconds| Duration::from_secs_f64(seconds.min(TIME_LIMIT_MAX)));
         let approval_timeout = seconds("approval_timeout_seconds")
             .map(|seconds| Duration::from_secs_f64(seconds.ceil().min(WAIT_MAX)).as_secs());
+        let mut text = |key: &str| {
+            let (place, value) = get(key)?;
+            if !value.is_string() {
+                let problem =
+                    ParamProblem::new(place, format!("must be a text, and is {}", described(value)));
+                params.warn(problem.help("write a text, or leave it out"));
+            }
+            value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
         let (function, description) = (text("function_name"), text("description"));
         Self { approval, approval_timeout, idempotent, poll, alone, time_limit, function, description }
     }

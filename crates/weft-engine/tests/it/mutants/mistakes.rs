@@ -309,7 +309,7 @@ impl Walk<'_, '_> {
         if let Some((id, path)) = text.split_once('@').filter(|(id, _)| self.made.ids.contains(id)) {
             let is_path = path.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-'));
             if is_path {
-                self.names(&at, ("", id, path, ""));
+                self.names(&at, ["", ""], id, path);
                 self.made.add(Sort::Brace, &at, Change::Set(format!("{id}.{path}").into()), None);
             }
             return;
@@ -355,7 +355,7 @@ impl Walk<'_, '_> {
             let reference = inside.split_once('@').filter(|(id, _)| self.made.ids.contains(id));
             let global = inside.starts_with("sys.") || inside.starts_with("env.");
             match reference {
-                Some((id, path)) => self.names(at, (&format!("{before}{{"), id, path, &format!("}}{after}"))),
+                Some((id, path)) => self.names(at, [&format!("{before}{{"), &format!("}}{after}")], id, path),
                 None if global => {
                     let (head, tail) = inside.split_once('.').unwrap();
                     for tail in misspelled(tail) {
@@ -371,13 +371,14 @@ impl Walk<'_, '_> {
                 }
                 None => continue,
             }
+            let is_old = |(id, _): (&str, &str)| RENAMED.iter().any(|(old, _)| id.starts_with(old));
+            let reason = reference.is_some_and(is_old).then_some(OLD_ID);
             if before.is_empty() && after.is_empty() {
                 self.made.add(Sort::Brace, at, Change::Set(inside.into()), None);
             }
-            self.made.add(Sort::Brace, at, Change::Set(format!("{before}{{{inside}{after}").into()), None);
-            self.made.add(Sort::Brace, at, Change::Set(format!("{before}{inside}}}{after}").into()), None);
+            self.made.add(Sort::Brace, at, Change::Set(format!("{before}{{{inside}{after}").into()), reason);
+            self.made.add(Sort::Brace, at, Change::Set(format!("{before}{inside}}}{after}").into()), reason);
             if let Some((id, path)) = reference {
-                let reason = RENAMED.iter().any(|(old, _)| id.starts_with(old)).then_some(OLD_ID);
                 for mark in [".", ":", " "] {
                     let other = format!("{before}{{{id}{mark}{path}}}{after}");
                     self.made.add(Sort::Brace, at, Change::Set(other.into()), reason);
@@ -386,7 +387,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn names(&mut self, at: &str, (before, id, path, after): (&str, &str, &str, &str)) {
+    fn names(&mut self, at: &str, [before, after]: [&str; 2], id: &str, path: &str) {
         for id in misspelled(id) {
             self.made.add(
                 Sort::Reference,
