@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
+use crate::examples;
 use crate::features;
 use crate::findings::Findings;
 use crate::source::{self, SourceFile};
@@ -35,8 +36,13 @@ pub fn check(root: &Path) -> Result<Findings> {
     let specs: Vec<Spec> = files.iter().filter(in_components).flat_map(specs).collect();
     let catalog = files.iter().find(|file| file.path == CATALOG);
     listed(&specs, catalog.map_or("", |file| &file.text), &mut findings);
-    let mut shown = samples(root, &mut findings)?;
-    shown.extend(pipelines(root, &mut findings)?);
+    samples(root, &mut findings)?;
+    pipelines(root, &mut findings)?;
+    let drawn = examples::shown(root)?;
+    if source::read_text(&root.join(examples::FILE))? != examples::text(&drawn)? {
+        findings.problem(format!("{} is out of date: run `cargo xtask generated`", examples::FILE));
+    }
+    let shown: BTreeSet<String> = drawn.into_iter().map(|component| component.kind).collect();
     let undrawn = specs.iter().filter(|spec| !spec.measuring_only && !shown.contains(&spec.kind));
     for spec in undrawn {
         findings
@@ -99,9 +105,8 @@ fn listed(specs: &[Spec], catalog: &str, findings: &mut Findings) {
     }
 }
 
-/// The component types that the sample canvases show.
-fn samples(root: &Path, findings: &mut Findings) -> Result<BTreeSet<String>> {
-    let mut shown = BTreeSet::new();
+/// Whether each sample canvas is listed and has its files.
+fn samples(root: &Path, findings: &mut Findings) -> Result<()> {
     let listed = source::read_text(&root.join("canvases/README.md"))?;
     for folder in source::entries(&root.join("canvases"))?.into_iter().filter(|path| path.is_dir()) {
         let sample = source::relative(&root.join("canvases"), &folder);
@@ -113,20 +118,16 @@ fn samples(root: &Path, findings: &mut Findings) -> Result<BTreeSet<String>> {
             let place = source::relative(root, &path);
             match source::read_text(&path) {
                 Err(_) => findings.problem(format!("{place} is missing")),
-                Ok(text) => {
-                    let json: Value = serde_json::from_str(&text).with_context(|| place.clone())?;
-                    shown.extend(kinds(&json));
-                }
+                Ok(text) => drop(serde_json::from_str::<Value>(&text).with_context(|| place.clone())?),
             }
         }
     }
-    Ok(shown)
+    Ok(())
 }
 
-/// The component types that the sample pipelines show.
-fn pipelines(root: &Path, findings: &mut Findings) -> Result<BTreeSet<String>> {
+/// Whether each sample pipeline is listed.
+fn pipelines(root: &Path, findings: &mut Findings) -> Result<()> {
     let folder = root.join("pipelines");
-    let mut shown = BTreeSet::new();
     let listed = source::read_text(&folder.join("README.md"))?;
     let is_json = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "json");
     for path in source::entries(&folder)?.into_iter().filter(is_json) {
@@ -134,22 +135,13 @@ fn pipelines(root: &Path, findings: &mut Findings) -> Result<BTreeSet<String>> {
         if !listed.contains(&format!("| `{name}` |")) {
             findings.problem(format!("pipelines/README.md does not list {name}"));
         }
-        let json: Value = serde_json::from_str(&source::read_text(&path)?).with_context(|| name.clone())?;
-        shown.extend(json.get("dsl").into_iter().flat_map(kinds));
     }
-    Ok(shown)
-}
-
-fn kinds(canvas: &Value) -> impl Iterator<Item = String> {
-    let components = canvas.pointer("/components").and_then(Value::as_object).into_iter().flatten();
-    components
-        .filter_map(|(_, component)| Some(component.pointer("/obj/component_name")?.as_str()?.to_owned()))
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     const FILE: &str = "\
 /// Says hello.
@@ -195,14 +187,5 @@ const OTHER: usize = 3;
             "&greet::SPEC,\n&greet::MORE,\n&gone::SPEC,",
             &["crates/weft-components/src/catalog.rs names gone::SPEC, which no file declares"],
         );
-    }
-
-    #[test]
-    fn kinds_come_from_components_only() {
-        let canvas = json!({
-            "components": {"begin": {"obj": {"component_name": "Begin"}}, "x": {}},
-            "graph": {"nodes": [{"data": {"label": "Note"}}]},
-        });
-        assert_eq!(kinds(&canvas).collect::<Vec<_>>(), ["Begin"]);
     }
 }

@@ -5,6 +5,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::examples;
+
 /// Each page, and what the program is asked for it.
 const PAGES: [(&str, &[&str]); 5] = [
     ("docs/components.md", &["components", "--markdown"]),
@@ -16,6 +18,9 @@ const PAGES: [(&str, &[&str]); 5] = [
 
 /// Writes every page anew.
 pub fn run(root: &Path) -> Result<ExitCode> {
+    // The program shows them on its pages.
+    std::fs::write(root.join(examples::FILE), examples::text(&examples::shown(root)?)?)
+        .with_context(|| format!("cannot write {}", examples::FILE))?;
     for (page, arguments) in PAGES {
         let mut program = Command::new("cargo");
         program.args(["run", "-q", "-p", "weft-cli", "--"]).args(arguments);

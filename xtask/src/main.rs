@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a command for people at a terminal")]
 
+mod examples;
 mod features;
 mod findings;
 mod forgotten;
@@ -13,6 +14,7 @@ mod kills;
 mod layers;
 mod measure;
 mod metadata;
+mod mutants;
 mod simulate;
 mod sizes;
 mod source;
@@ -34,6 +36,8 @@ usage: cargo xtask <command>
 
   simulate    random histories of runs in trouble: --runs N (100000), --seed S (the first);
               with --seed alone this one only, told in full
+  mutants     every sample with a mistake in it, all that a program makes: named by `check`, or the
+              same: --every N (1), --canvas NAME (all)
   kills       the program ended by SIGKILL at every entry of every journal and started again:
               --every N (1), --canvas NAME (all)
   generated   writes the pages anew that are made from what the program declares
@@ -50,6 +54,9 @@ fn main() -> Result<ExitCode> {
     let rest: Vec<String> = std::env::args().skip(2).collect();
     if wanted == "simulate" {
         return simulate::run(&rest);
+    }
+    if wanted == "mutants" {
+        return mutants::run(&rest);
     }
     if wanted == "kills" {
         return kills::run(&rest);

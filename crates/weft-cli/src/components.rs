@@ -3,9 +3,9 @@
 use serde_json::Value as Json;
 use weft_core::ComponentSpec;
 use weft_core::component_reference::{common_in_markdown, described, in_markdown};
-use weft_server::components;
 use weft_server::openapi::{document, page};
 use weft_server::router::documented;
+use weft_server::{components, example};
 
 use crate::args::{ComponentsArgs, SchemaArgs, SchemaOf};
 use crate::failure::{Exit, Failure, Outcome};
@@ -33,10 +33,10 @@ pub fn run(args: &ComponentsArgs) -> Outcome {
     let wanted = wanted(&args.names)?;
     let mut data = Data::stdout();
     if args.json {
-        let all: Json = wanted.iter().map(|spec| described(spec)).collect();
+        let all: Json = wanted.iter().map(|spec| described(spec, example(spec.kind))).collect();
         data.line(&format!("{all:#}"))?;
     } else if args.markdown {
-        let sections: Vec<String> = wanted.iter().map(|spec| in_markdown(spec)).collect();
+        let sections: Vec<String> = wanted.iter().map(|spec| in_markdown(spec, example(spec.kind))).collect();
         data.text(&format!("{PAGE}{}\n{}", common_in_markdown(), sections.join("\n")))?;
     } else if args.names.is_empty() {
         for spec in &wanted {
@@ -44,7 +44,7 @@ pub fn run(args: &ComponentsArgs) -> Outcome {
         }
     } else {
         for spec in &wanted {
-            data.text(&in_markdown(spec))?;
+            data.text(&in_markdown(spec, example(spec.kind)))?;
         }
     }
     data.flush()?;

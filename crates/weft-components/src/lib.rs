@@ -5,6 +5,7 @@
 pub mod catalog;
 pub mod control;
 pub mod data;
+pub mod examples;
 pub mod ingestion;
 pub mod model;
 pub mod output;

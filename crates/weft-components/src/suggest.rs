@@ -3,7 +3,7 @@
 /// Names of at most this many letters are too short to be taken for another one.
 const SHORT: usize = 3;
 /// Letters that may be wrong.
-const SLIPS_MAX: usize = 2;
+pub const SLIPS_MAX: usize = 2;
 
 /// A question for the known name that is nearest, if one is near.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {

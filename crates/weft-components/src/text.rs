@@ -1,6 +1,6 @@
 //! A text of a canvas: literal text with references, or a Jinja template.
 
-use weft_core::reference::{Inputs, Segment};
+use weft_core::reference::{Inputs, Names, Segment};
 use weft_core::rendering::BoundedText;
 use weft_core::{Json, NodeSource, ParamProblem, Reference, Result, Template};
 
@@ -30,9 +30,15 @@ impl Text {
         Ok(Self::Plain(Template::parse(text, source.names())))
     }
 
-    /// Names in it that nothing here has, as warnings about the parameter at `pointer`.
-    pub fn unknown_names(&self, pointer: &str) -> Vec<ParamProblem> {
-        let Self::Jinja(jinja) = self else { return Vec::new() };
+    /// What is probably not as it was meant, as warnings about the parameter at `pointer`: names in a template that nothing
+    /// here has, and a reference that is taken for text.
+    pub fn doubts(&self, source: &NodeSource<'_>, pointer: &str) -> Vec<ParamProblem> {
+        let jinja = match self {
+            Self::Jinja(jinja) => jinja,
+            Self::Plain(template) => {
+                return taken_for_text(template, source.names(), pointer).into_iter().collect();
+            }
+        };
         let warning = |what: &String| {
             let problem = ParamProblem::new(pointer, format!("fails when the template comes to it: {what}"));
             problem.help("docs/templates.md has the filters, tests and methods that there are")
@@ -86,6 +92,15 @@ impl Text {
         Ok(text.finish())
     }
 }
+
+/// Warns of a text that is nothing but a reference without its braces, where only one in braces is read.
+pub fn taken_for_text(template: &Template, names: Names<'_>, pointer: &str) -> Option<ParamProblem> {
+    let text = template.source().trim();
+    let reference = Reference::whole(text, names).filter(|_| !text.contains(['{', '}']))?;
+    let problem = ParamProblem::new(pointer, format!("`{text}` is taken for text"));
+    template.alone().is_none().then(|| problem.help(format!("write `{{{reference}}}`")))
+}
+
 /// A text without what a model has thought aloud in it.
 pub fn without_thinking(text: &str) -> String {
     let mut rest = text;

@@ -3,16 +3,26 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
 
 use crate::component::{ComponentSpec, OutputSpec};
 use crate::field::schema::{self, type_name};
 use crate::field::{AnyField as _, Field, FieldGroup, FieldSpec, Kind, common, specs};
 use crate::value::{Json, to_text};
 
+/// Parameters of a component that are used somewhere.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// Where: a folder or file of the samples.
+    pub from: String,
+    /// The parameters.
+    pub params: Map<String, Json>,
+}
+
 /// A component type as data: its name, what it does, its parameters as a form shows them and as a JSON Schema, its outputs,
-/// and how agents call it when it is a tool.
-pub fn described(spec: &ComponentSpec) -> Json {
+/// how agents call it when it is a tool, and an example if there is one.
+pub fn described(spec: &ComponentSpec, example: Option<&Example>) -> Json {
     let outputs: Vec<Json> = spec.outputs.iter().map(output).collect();
     let groups = || spec.fields.iter().chain(common::GROUPS);
     let mut described = json!({
@@ -27,6 +37,9 @@ pub fn described(spec: &ComponentSpec) -> Json {
             "function": tool.function, "arguments": arguments, "idempotent": tool.idempotent,
             "gives_sources": tool.sources,
         });
+    }
+    if let Some(Example { from, params }) = example {
+        described["example"] = json!({"from": from, "params": params});
     }
     described
 }
@@ -120,7 +133,7 @@ fn output(output: &OutputSpec) -> Json {
 }
 
 /// The same as a section of a page in Markdown.
-pub fn in_markdown(spec: &ComponentSpec) -> String {
+pub fn in_markdown(spec: &ComponentSpec, example: Option<&Example>) -> String {
     let mut page = format!("## {}\n\n{}\n", spec.kind, spec.summary);
     page.push_str(&tables(spec.fields));
     if !spec.outputs.is_empty() {
@@ -132,6 +145,15 @@ pub fn in_markdown(spec: &ComponentSpec) -> String {
     }
     if let Some(tool) = &spec.tool {
         let _ = writeln!(page, "\nAs a tool of an agent it is the function `{}`.", tool.function);
+    }
+    match example {
+        None => page.push_str("\nNo sample uses it.\n"),
+        Some(Example { from, params }) if params.is_empty() => {
+            let _ = writeln!(page, "\n`{from}` uses it, without parameters.");
+        }
+        Some(Example { from, params }) => {
+            let _ = writeln!(page, "\nIn `{from}`:\n\n```json\n{:#}\n```", Json::Object(params.clone()));
+        }
     }
     page
 }
@@ -253,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_type_is_described_by_its_spec() {
-        let described = described(&SPEC);
+        let described = described(&SPEC, None);
         assert_eq!(
             described["outputs"][0],
             json!({"name": "content", "type": "string", "description": "the greeting"})
@@ -291,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_type_has_a_section_of_the_page() {
-        let page = in_markdown(&SPEC);
+        let page = in_markdown(&SPEC, None);
         for line in [
             "| `name` | string |  | a \\| b |",
             "How:\n",

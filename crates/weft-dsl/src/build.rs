@@ -15,7 +15,7 @@ use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
 use crate::canvas::{Canvas, CanvasNode};
 use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
-use crate::parameters;
+use crate::parameters::Comparison;
 use crate::plan::Exception;
 use crate::problem::{Problem, Problems, join};
 use crate::suggest::Suggester;
@@ -137,10 +137,11 @@ impl<'a> Builder<'a> {
         if spec.is_none() && !node.kind.is_empty() {
             problems.add(self.unknown(node, suggester));
         }
-        if let Some(spec) = spec {
-            parameters::check(node, spec, suggester, problems);
+        let built = spec.map(|spec| (spec, self.component(spec, node, &downstream)));
+        if let Some((spec, built)) = &built {
+            self.compare(node, spec, built, suggester, problems);
         }
-        let component = spec.and_then(|spec| self.component(spec, node, &downstream, problems));
+        let component = built.and_then(|(_, built)| built.ok());
         let sound = component.is_some();
         let (component, shape) = match component {
             Some(component) => {
@@ -164,8 +165,7 @@ impl<'a> Builder<'a> {
         spec: &'static ComponentSpec,
         node: &CanvasNode,
         downstream: &[ComponentId],
-        problems: &mut Problems,
-    ) -> Option<Arc<dyn Component>> {
+    ) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
         let parent = node.parent.as_ref().and_then(|id| self.canvas.nodes.get(id));
         let source = NodeSource {
             id: &node.id,
@@ -179,18 +179,35 @@ impl<'a> Builder<'a> {
             others: self.canvas,
             measuring: self.options.measuring,
         };
-        let wrong = match (spec.build)(&source) {
-            Ok(component) => return Some(component),
-            Err(wrong) if wrong.is_empty() => vec![ParamProblem::new("", "the parameters are not usable")],
-            Err(wrong) => wrong,
-        };
-        for problem in wrong {
-            let pointer = format!("{}{}", node.place.params, problem.pointer);
-            let problem =
-                Problem::error("invalid-parameter", pointer, problem.message).maybe_help(problem.help);
-            problems.add(problem.about(&node.id, &node.name));
+        match (spec.build)(&source) {
+            Err(wrong) if wrong.is_empty() => {
+                Err(vec![ParamProblem::new("", "the parameters are not usable")])
+            }
+            built => built,
         }
-        None
+    }
+
+    /// What is wrong with the parameters: what the component says of them, and what else does not suit what it declares.
+    fn compare(
+        &self,
+        node: &CanvasNode,
+        spec: &ComponentSpec,
+        built: &Result<Arc<dyn Component>, Vec<ParamProblem>>,
+        suggester: &mut Suggester,
+        problems: &mut Problems,
+    ) {
+        let wrong = built.as_ref().err();
+        for problem in wrong.into_iter().flatten() {
+            let pointer = format!("{}{}", node.place.params, problem.pointer);
+            let found = Problem::error("invalid-parameter", pointer, &problem.message);
+            problems.add(found.maybe_help(problem.help.clone()).about(&node.id, &node.name));
+        }
+        let warnings = built.as_ref().map(|component| component.shape().warnings).unwrap_or_default();
+        let told = wrong.into_iter().flatten().chain(&warnings).map(|problem| problem.pointer.clone());
+        // Of the settings after a failure it is said below.
+        let told = told.chain(["/exception_method".to_owned()]);
+        let comparison = Comparison { catalog: self.catalog, node, told: told.collect() };
+        comparison.report(spec, suggester, problems);
     }
 
     fn unknown(&self, node: &CanvasNode, suggester: &mut Suggester) -> Problem {
@@ -300,6 +317,14 @@ fn asks_for_keys(node: &CanvasNode, problems: &mut Problems) -> bool {
 
 fn handling(node: &CanvasNode, problems: &mut Problems) -> Exception {
     let Handling { armed, goto, default } = Handling::of(&node.params);
+    let method = node.params.get("exception_method").filter(|method| !method.is_null());
+    if let Some(method) = method.filter(|method| !matches!(method.as_str(), Some("" | "comment" | "goto"))) {
+        let message = format!("`exception_method` is {method}, which is no way to go on after a failure");
+        let place = join(&node.place.params, "exception_method");
+        let problem = Problem::warning("unknown-choice", place, message);
+        problems.add(problem.help("write \"comment\" or \"goto\"").about(&node.id, &node.name));
+        return Exception { armed, goto, default, asks_for_keys: false };
+    }
     if armed && goto.is_empty() && default.is_none() {
         let (what, help) = match node.params.get("exception_method").and_then(Json::as_str) {
             Some("goto") => ("go on elsewhere, and no component is named", "name one in `exception_goto`"),

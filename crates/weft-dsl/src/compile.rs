@@ -24,6 +24,7 @@ use crate::suggest::Suggester;
 use crate::targets;
 use crate::texts;
 use crate::tool_servers;
+use crate::variables;
 
 /// What a session begins with when the canvas does not say.
 const PROLOGUE: &str = "Hello! How can I help you?";
@@ -115,12 +116,14 @@ impl<'a> Compiler<'a> {
     fn run(mut self, problems: &mut Problems) -> Option<Plan> {
         for duplicate in span::duplicate_keys(self.canvas.source()) {
             let message = "this key was there before in the same object: only the last one counts";
-            let problem = Problem::warning("duplicate-key", duplicate.pointer, message);
+            let problem =
+                Problem::warning("duplicate-key", duplicate.pointer, message).help("take one of them out");
             problems.add(Problem { span: Some(duplicate.span), ..problem });
         }
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
         self.outputs(&built, problems);
         self.secrets(problems);
+        variables::check(self.canvas, &mut self.suggester, problems);
         let components = format!("{}/components", self.canvas.container().pointer());
         limits::check(&built, &components, problems)?;
         let (entry, extra_entries) = self.entry(&built, problems)?;
@@ -157,7 +160,7 @@ impl<'a> Compiler<'a> {
             World { canvas: self.canvas, globals: &self.globals, secrets: self.builder.options.secrets };
         let names = self.builder.names(node);
         references::check(world, (node, names), &references, &mut self.suggester, problems);
-        texts::check(&self.builder, node, problems);
+        texts::check(&self.builder, &self.globals, node, &mut self.suggester, problems);
         built
     }
 
@@ -181,8 +184,7 @@ impl<'a> Compiler<'a> {
         let names = Names { components: &self.builder.ids, item: None };
         for (name, variable) in &self.canvas.variables {
             if let Some(message) = secrets::in_variable(name, &variable.value, names) {
-                let variables = format!("{}/variables", self.canvas.container().pointer());
-                let pointer = join(&join(&variables, name), "value");
+                let pointer = join(&variable.pointer, "value");
                 problems.add(Problem::warning("secret-in-clear", pointer, message).help(secrets::HELP));
             }
         }
@@ -205,6 +207,12 @@ impl<'a> Compiler<'a> {
             );
             return None;
         };
+        if let Some(node) = self.canvas.nodes.get(*entry).filter(|node| self.starts_no_pipeline(node)) {
+            let message =
+                format!("an ingestion pipeline starts with a File, and this one with a {}", node.kind);
+            let problem = Problem::warning("no-entry", &node.place.kind, message);
+            problems.add(problem.help("make it a File: documents come in there").about(&node.id, &node.name));
+        }
         let extra: HashSet<ComponentId> =
             entries.iter().filter(|id| *id != entry).map(|id| (*id).clone()).collect();
         for id in &extra {
@@ -221,6 +229,11 @@ impl<'a> Compiler<'a> {
             problems.add(problem.help("keep one Begin, with the id `begin`").about(&node.id, &node.name));
         }
         Some(((*entry).clone(), extra))
+    }
+
+    /// Whether a pipeline is to start at this node and gets no document there.
+    fn starts_no_pipeline(&self, node: &crate::CanvasNode) -> bool {
+        self.canvas.category.as_deref() == Some(PIPELINE) && node.kind == "Begin"
     }
 
     fn prologue(&self, entry: &ComponentId) -> String {

@@ -56,12 +56,14 @@ impl Reporter<'_> {
                     let message = format!(
                         "`{reference}` only has a value after this component has run: it reads as empty"
                     );
-                    Some(self.read(&mut places, *node, reference, message))
+                    let help = "connect that component so that it leads here, or refer to another one";
+                    Some(self.read(&mut places, *node, reference, message).help(help))
                 }
             };
             problems.extend(problem);
         }
         self.reads_of_what_never_runs(&without_turn, &mut places, problems);
+        self.reads_of_the_last_round(&mut places, problems);
     }
 
     fn node(&self, ix: NodeIx) -> Option<&CanvasNode> {
@@ -244,10 +246,39 @@ impl Reporter<'_> {
             for read in node.reads.iter().chain(node.alternative_reads.iter().flatten()) {
                 if let Some(why) = read.node.and_then(|source| never.get(&source)) {
                     let message = format!("`{}` never has a value, {why}: it reads as empty", read.key);
-                    problems.add(self.read(places, ix, &read.reference, message));
+                    let help = "connect that component, or refer to another one";
+                    problems.add(self.read(places, ix, &read.reference, message).help(help));
                 }
             }
         }
+    }
+
+    /// Outside of an Iteration there is one value of what its body gives in every round.
+    fn reads_of_the_last_round(&self, places: &mut Places<'_>, problems: &mut Problems) {
+        if !self.linked.nodes.iter().any(|node| node.role == Role::Each) {
+            return;
+        }
+        for (ix, node) in self.linked.nodes.iter().enumerate() {
+            for read in node.reads.iter().chain(node.alternative_reads.iter().flatten()) {
+                let around = read.node.into_iter().flat_map(|source| self.frames_around(source));
+                let left = around
+                    .filter(|&frame| self.linked.nodes[frame].role == Role::Each && frame != ix)
+                    .find(|&frame| !self.frames_around(ix).any(|around| around == frame));
+                let Some(frame) = left.map(|frame| &self.linked.nodes[frame].id) else { continue };
+                let message =
+                    format!("outside of `{frame}`, `{}` is what the last round has given", read.key);
+                let help = format!("collect the values in the `outputs` of `{frame}`, and refer to these");
+                let problem =
+                    Problem::warning("outside-iteration", places.find(ix, &read.reference), message);
+                problems.add(self.about(problem.help(help), ix));
+            }
+        }
+    }
+
+    fn frames_around(&self, ix: NodeIx) -> impl Iterator<Item = NodeIx> {
+        let owner = |ix: NodeIx| self.linked.scopes[self.linked.nodes[ix].scope].owner;
+        // A canvas may name parents in a circle; no chain is longer than the canvas.
+        std::iter::successors(owner(ix), move |&owner_ix| owner(owner_ix)).take(self.linked.nodes.len())
     }
 }
 

@@ -13,6 +13,8 @@ pub struct Variable {
     pub value: Json,
     /// What it is for.
     pub description: String,
+    /// Where it is declared: a JSON pointer into the document.
+    pub pointer: String,
 }
 
 impl Variable {

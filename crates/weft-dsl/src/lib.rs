@@ -29,6 +29,7 @@ mod targets;
 mod texts;
 mod tool_servers;
 mod upgrade;
+mod variables;
 
 use std::sync::Arc;
 

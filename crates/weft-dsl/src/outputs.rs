@@ -120,15 +120,24 @@ impl<'a> Outputs<'a> {
         }
         let by_type = draft.spec.outputs.iter().any(|output| !output.optional && leads_to(output.name));
         let by_default = draft.exception.default.is_some() && leads_to("result");
-        let by_others = self
-            .written
-            .get(component)
-            .is_some_and(|paths| beginnings(path).any(|beginning| paths.contains(beginning)));
-        let known = by_type || by_default || by_others;
         let name = path.split('.').next().unwrap_or(path);
+        let by_others = self.written.get(component).is_some_and(|paths| {
+            beginnings(path).any(|beginning| paths.contains(beginning)) && !is_slip(of, name)
+        });
+        let known = by_type || by_default || by_others;
         (!known).then_some((of, Missing::Output(name)))
     }
 }
+
+/// Whether a name that another component writes to is nearly one that there is.
+fn is_slip(of: &Built, name: &str) -> bool {
+    let by_type = of.draft.spec.outputs.iter().map(|output| output.name);
+    let named = of.draft.shape.outputs.named.iter().map(|output| output.name.as_str());
+    misspelled(name, by_type.chain(named).take(COMPARED_MAX)).is_some()
+}
+
+/// How many outputs of a component are compared with a name.
+const COMPARED_MAX: usize = 256;
 
 /// How many names a path has that are looked at. No output has a name with so many dots.
 const NAMES_MAX: usize = 16;

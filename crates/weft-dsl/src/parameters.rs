@@ -1,31 +1,191 @@
-//! Finds parameters with a name that looks like a slip of the pen.
+//! Compares the parameters of a node with what its component declares: names that look like a slip of the pen, and values
+//! of another kind than the declared one, at any depth.
 //!
 //! Files of other editors hold many parameters that mean nothing here, so a name that nobody declares says nothing by
-//! itself. One that is nearly the name of a parameter which is not given is most likely that parameter.
+//! itself. One that is nearly the name of a parameter which is not given is most likely that parameter. Components read
+//! leniently what they declare, and pass over what they cannot read; what a component itself has named is not said twice.
 
-use weft_core::ComponentSpec;
-use weft_core::field::{common, is_declared, specs};
+mod kinds;
 
+use std::collections::HashSet;
+
+use serde_json::Map;
+use weft_core::field::{AnyField as _, Field, FieldGroup, FieldSpec, Kind, Widget, common, specs};
+use weft_core::{Catalog, ComponentSpec, Json};
+
+use self::kinds::Others;
 use crate::canvas::CanvasNode;
 use crate::problem::{Problem, Problems, join};
 use crate::suggest::Suggester;
 
-/// Reports the parameters of a node that are probably misspelled.
-pub fn check(node: &CanvasNode, spec: &ComponentSpec, suggester: &mut Suggester, problems: &mut Problems) {
-    // Of a component that this build knows by name only nothing is known.
-    if spec.fields.is_empty() && spec.outputs.is_empty() {
-        return;
+/// How deep parameters are looked at: agents may be the tools of others.
+const DEEP_MAX: usize = 48;
+
+/// What the parameters of one node are compared with.
+pub struct Comparison<'a> {
+    /// The component types, for the tools of agents.
+    pub catalog: &'a Catalog,
+    /// The node.
+    pub node: &'a CanvasNode,
+    /// The places in its parameters of which its component has said what is wrong.
+    pub told: HashSet<String>,
+}
+
+impl Comparison<'_> {
+    /// Reports what is probably misspelled, and what is not of the declared kind.
+    pub fn report(&self, spec: &ComponentSpec, suggester: &mut Suggester, problems: &mut Problems) {
+        let mut look = Look { comparison: self, deep: 0, suggester, problems };
+        look.component(spec, &self.node.params, "", &[]);
     }
-    for key in node.params.keys() {
-        if is_declared(spec.fields, key) || is_declared(common::GROUPS, key) {
-            continue;
+}
+
+/// What has the members that are looked at.
+#[derive(Clone, Copy)]
+enum Owner<'a> {
+    /// A component of this type.
+    Component(&'a str),
+    /// The value of this parameter.
+    Parameter(&'a str),
+}
+
+struct Look<'a> {
+    comparison: &'a Comparison<'a>,
+    /// How many objects are around the one that is looked at.
+    deep: usize,
+    suggester: &'a mut Suggester,
+    problems: &'a mut Problems,
+}
+
+impl Look<'_> {
+    fn component(
+        &mut self,
+        spec: &ComponentSpec,
+        params: &Map<String, Json>,
+        at: &str,
+        more: &'static [FieldGroup],
+    ) {
+        // Of a component that this build knows by name only nothing is known.
+        if spec.fields.is_empty() && spec.outputs.is_empty() {
+            return;
         }
-        let others = specs(spec.fields).chain(specs(common::GROUPS)).map(|spec| spec.name);
-        let not_given = others.filter(|name| !node.params.contains_key(*name));
-        if let Some(meant) = suggester.misspelled(key, not_given) {
-            let message = format!("{} has no parameter `{key}`: it has no effect", spec.kind);
-            let problem = Problem::warning("unknown-parameter", join(&node.place.params, key), message);
-            problems.add(problem.help(format!("did you mean `{meant}`?")).about(&node.id, &node.name));
+        let known: Vec<_> = specs(spec.fields).chain(specs(common::GROUPS)).chain(specs(more)).collect();
+        self.members(Owner::Component(spec.kind), &known, params, at);
+    }
+
+    fn members(&mut self, owner: Owner<'_>, known: &[&FieldSpec], members: &Map<String, Json>, at: &str) {
+        if self.deep == DEEP_MAX {
+            return;
         }
+        self.deep += 1;
+        let is = |spec: &&&FieldSpec, key: &str| spec.name == key || spec.older.contains(&key);
+        for (key, value) in members {
+            let at = join(at, key);
+            match known.iter().find(|spec| is(spec, key)) {
+                Some(spec) => self.field(owner, spec, value, &at),
+                None => {
+                    let not_given = known.iter().map(|spec| spec.name);
+                    let not_given = not_given.filter(|name| !members.contains_key(*name));
+                    if let Some(meant) = self.suggester.misspelled(key, not_given) {
+                        let message = match owner {
+                            Owner::Component(kind) => {
+                                format!("{kind} has no parameter `{key}`: it has no effect")
+                            }
+                            Owner::Parameter(name) => {
+                                format!("`{name}` has no member `{key}`: it has no effect")
+                            }
+                        };
+                        self.warn("unknown-parameter", &at, message, format!("did you mean `{meant}`?"));
+                    }
+                }
+            }
+        }
+        self.deep -= 1;
+    }
+
+    fn field(&mut self, owner: Owner<'_>, spec: &FieldSpec, value: &Json, at: &str) {
+        if spec.offered {
+            self.kind(owner, spec, value, at);
+        }
+        if spec.widget == Some(Widget::Tools) {
+            self.tools(value, at);
+            return;
+        }
+        match (spec.kind, value) {
+            (Kind::Objects(members), Json::Array(items)) => {
+                for (place, item) in items.iter().enumerate() {
+                    self.object(spec, members, item, &join(at, place));
+                }
+            }
+            (Kind::Object(members), Json::Object(_)) => self.object(spec, members, value, at),
+            (Kind::Named(members), Json::Object(named)) if !members.is_empty() => {
+                for (name, item) in named {
+                    self.object(spec, members, item, &join(at, name));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn object(&mut self, of: &FieldSpec, members: &'static [Field], value: &Json, at: &str) {
+        match value {
+            Json::Object(object) => {
+                let known: Vec<_> = members.iter().map(Field::spec).collect();
+                self.members(Owner::Parameter(of.name), &known, object, at);
+            }
+            Json::Null => {}
+            other => self.wrong(of, &kinds::of_members(members), other, at),
+        }
+    }
+
+    /// Components that an agent has as its tools.
+    fn tools(&mut self, value: &Json, at: &str) {
+        for (place, tool) in value.as_array().into_iter().flatten().enumerate() {
+            let kind = tool.get("component_name").and_then(Json::as_str);
+            let spec = kind.and_then(|kind| self.comparison.catalog.get(kind));
+            let params = tool.get("params");
+            let at = join(&join(at, place), "params");
+            match (spec, params) {
+                (Some(spec), Some(Json::Object(params))) => {
+                    self.component(spec, params, &at, common::OF_A_TOOL);
+                }
+                (Some(_), Some(Json::Null) | None) | (None, _) => {}
+                (Some(_), Some(other)) => {
+                    let message =
+                        format!("the parameters must be an object, and are {}", kinds::named(other));
+                    self.warn("wrong-type", &at, message, "write {\"name\": value, …}".to_owned());
+                }
+            }
+        }
+    }
+
+    fn kind(&mut self, owner: Owner<'_>, spec: &FieldSpec, value: &Json, at: &str) {
+        // A component says itself what it does not understand, and some read other words than those that are offered.
+        let others = match owner {
+            Owner::Component(_) => Others::MayBeRead,
+            Owner::Parameter(_) => Others::AreWrong,
+        };
+        if let Some(must) = kinds::mismatch(spec.kind, value, others) {
+            self.wrong(spec, &must, value, at);
+        } else if let Some(problem) = kinds::no_choice(spec.kind, value, others) {
+            let message = format!("`{}` is not a valid value of `{}`", problem.value, spec.name);
+            self.warn("unknown-choice", at, message, problem.help);
+        }
+    }
+
+    fn wrong(&mut self, spec: &FieldSpec, must: &str, value: &Json, at: &str) {
+        // What is nobody's business is not repeated.
+        let is =
+            if spec.secret { kinds::named(value).to_owned() } else { weft_core::value::described(value) };
+        let message = format!("`{}` must be {must}, and is {is}", spec.name);
+        self.warn("wrong-type", at, message, format!("it is {}", spec.summary));
+    }
+
+    fn warn(&mut self, code: &'static str, at: &str, message: String, help: String) {
+        let Comparison { node, told, .. } = self.comparison;
+        if told.contains(at) {
+            return;
+        }
+        let problem = Problem::warning(code, format!("{}{at}", node.place.params), message).help(help);
+        self.problems.add(problem.about(&node.id, &node.name));
     }
 }

@@ -16,6 +16,7 @@ use crate::canvas::{Canvas, CanvasNode, Container, Link, NodePlace};
 use crate::drawing;
 use crate::globals::Variable;
 use crate::problem::{Problem, join};
+use crate::suggest::{Suggester, misspelled};
 use crate::upgrade::{Renamed, upgrade};
 
 /// How many components a canvas may have.
@@ -57,8 +58,10 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
         history: Vec::new(),
         written,
     };
-    let mut reader = Reader { base: container.pointer(), old_ids, problems: Vec::new() };
+    let mut reader =
+        Reader { base: container.pointer(), old_ids, suggester: Suggester::default(), problems: Vec::new() };
     let dsl = canvas.dsl();
+    reader.keys(dsl, &OF_A_CANVAS, reader.base, "a canvas");
     let nodes = reader.nodes(dsl)?;
     let variables = reader.variables(dsl);
     let globals = dsl.get("globals").and_then(Json::as_object).cloned().unwrap_or_default();
@@ -76,16 +79,20 @@ fn unwrap(document: &Map<String, Json>) -> Result<(Container, Option<Json>), Vec
             let dsl: Json = serde_json::from_str(text).map_err(|error| {
                 vec![Problem::error("not-json", "/dsl", format!("the text under `dsl` is not JSON: {error}"))]
             })?;
-            if has_nodes(&dsl) { Ok((Container::WrappedText, Some(dsl))) } else { Err(nothing_there("/dsl")) }
+            if has_nodes(&dsl) {
+                Ok((Container::WrappedText, Some(dsl)))
+            } else {
+                Err(nothing_there("/dsl", document))
+            }
         }
         _ if document.contains_key("components") || document.contains_key("graph") => {
             // `has_nodes` wants objects; here the reader says precisely what is wrong.
             let usable =
                 ["components", "graph"].iter().any(|half| document.get(*half).is_some_and(Json::is_object));
-            if usable { Ok((Container::Bare, None)) } else { Err(nothing_there("")) }
+            if usable { Ok((Container::Bare, None)) } else { Err(nothing_there("", document)) }
         }
-        Some(_) => Err(nothing_there("/dsl")),
-        None => Err(nothing_there("")),
+        Some(dsl) => Err(nothing_there("/dsl", dsl.as_object().unwrap_or(&Map::new()))),
+        None => Err(nothing_there("", document)),
     }
 }
 
@@ -93,16 +100,42 @@ fn has_nodes(dsl: &Json) -> bool {
     ["components", "graph"].iter().any(|half| dsl.get(half).is_some_and(Json::is_object))
 }
 
-fn nothing_there(pointer: &str) -> Vec<Problem> {
+fn nothing_there(pointer: &str, object: &Map<String, Json>) -> Vec<Problem> {
     let message = "there is neither an object `components` nor an object `graph`";
     let help =
         "a canvas is the exported JSON of an agent: the DSL itself, or an object with the DSL under `dsl`";
-    vec![Problem::error("no-components", pointer, message).help(help)]
+    let slip = object.keys().find_map(|key| misspelled(key, ["components", "graph"]));
+    let meant = slip.map(|meant| format!("did you mean `{meant}`?"));
+    vec![Problem::error("no-components", pointer, message).help(help).maybe_help(meant)]
 }
+
+/// What is read of a canvas, of a component, of what is inside it, and of a variable.
+const OF_A_CANVAS: [&str; 5] = ["components", "graph", "globals", "variables", "history"];
+const OF_A_COMPONENT: [&str; 4] = ["obj", "downstream", "upstream", "parent_id"];
+const OF_AN_OBJECT: [&str; 2] = ["component_name", "params"];
+const OF_A_VARIABLE: [&str; 4] = ["name", "type", "value", "description"];
+
+/// What a part of a component has to be, and how it is written.
+struct Expected {
+    what: &'static str,
+    help: &'static str,
+}
+
+const PARAMETERS: Expected =
+    Expected { what: "the parameters must be an object", help: r#"write {"name": value, …}"# };
+const PARENT: Expected =
+    Expected { what: "`parent_id` must be an id", help: "write the id of an Iteration or Loop" };
+const SUCCESSOR: Expected =
+    Expected { what: "a successor must be an id", help: "write the id of a component as a text" };
+const SUCCESSORS: Expected = Expected {
+    what: "`downstream` must be a list of ids",
+    help: r#"write a list of ids, such as ["Message:Answer"]"#,
+};
 
 struct Reader {
     base: &'static str,
     old_ids: Renamed,
+    suggester: Suggester,
     problems: Vec<Problem>,
 }
 
@@ -128,11 +161,26 @@ impl Reader {
         Ok(nodes)
     }
 
+    /// Notes the keys of an object that are nearly one which is read and not there.
+    fn keys(&mut self, object: &Json, read: &[&'static str], at: &str, what: &str) {
+        let Some(object) = object.as_object() else { return };
+        for key in object.keys().filter(|key| !read.contains(&key.as_str())) {
+            let missing = read.iter().copied().filter(|known| !object.contains_key(*known));
+            if let Some(meant) = self.suggester.misspelled(key, missing) {
+                let message = format!("{what} has no key `{key}`: it is not read");
+                let problem = Problem::warning("unknown-key", join(at, key), message);
+                self.problems.push(problem.help(format!("did you mean `{meant}`?")));
+            }
+        }
+    }
+
     fn node(&mut self, id: &str, name: &str, component: &Json, node: String) -> CanvasNode {
+        self.keys(component, &OF_A_COMPONENT, &node, "a component");
         let (object, at) = match component.get("obj") {
             Some(object @ Json::Object(_)) => (object, join(&node, "obj")),
             _ => (component, node.clone()),
         };
+        self.keys(object, &OF_AN_OBJECT, &at, "a component");
         let key = if object.get("component_name").is_some() { "component_name" } else { "name" };
         let place = NodePlace {
             kind: join(&at, key),
@@ -162,14 +210,14 @@ impl Reader {
             Some(Json::Object(params)) => found.params = params.clone(),
             None | Some(Json::Null) => {}
             Some(other) => {
-                self.expected(&found, &found.place.params, "the parameters must be an object", other);
+                self.expected(&found, &found.place.params, &PARAMETERS, other);
             }
         }
         found.downstream = self.links(&found, component.get("downstream"));
         match component.get("parent_id") {
             Some(Json::String(parent)) if !parent.is_empty() => found.parent = Some(parent.as_str().into()),
             None | Some(Json::Null | Json::String(_)) => {}
-            Some(other) => self.expected(&found, &found.place.parent, "`parent_id` must be an id", other),
+            Some(other) => self.expected(&found, &found.place.parent, &PARENT, other),
         }
         found
     }
@@ -185,40 +233,57 @@ impl Reader {
                     let pointer = join(&pointer, index);
                     match item {
                         Json::String(to) => links.push(Link { to: to.as_str().into(), pointer }),
-                        other => self.expected(node, &pointer, "a successor must be an id", other),
+                        other => self.expected(node, &pointer, &SUCCESSOR, other),
                     }
                 }
                 links
             }
             Some(other) => {
-                self.expected(node, &pointer, "`downstream` must be a list of ids", other);
+                self.expected(node, &pointer, &SUCCESSORS, other);
                 Vec::new()
             }
         }
     }
 
     fn variables(&mut self, dsl: &Json) -> IndexMap<String, Variable> {
+        let pointer = format!("{}/variables", self.base);
         match dsl.get("variables") {
-            Some(Json::Object(map)) => {
-                map.iter().map(|(name, value)| (name.clone(), variable(value))).collect()
-            }
-            Some(Json::Array(items)) => items
+            Some(Json::Object(map)) => map
                 .iter()
-                .filter_map(|item| Some((item.get("name")?.as_str()?.to_owned(), variable(item))))
+                .map(|(name, value)| (name.clone(), self.variable(value, join(&pointer, name))))
                 .collect(),
+            Some(Json::Array(items)) => {
+                let named = items.iter().enumerate().filter_map(|(place, item)| {
+                    Some((item.get("name")?.as_str()?.to_owned(), self.variable(item, join(&pointer, place))))
+                });
+                named.collect()
+            }
             None | Some(Json::Null) => IndexMap::new(),
             Some(other) => {
                 let message = format!("`variables` is an object, and this is {}", kind_of(other));
-                let pointer = format!("{}/variables", self.base);
                 self.problems.push(Problem::error("malformed-variables", pointer, message));
                 IndexMap::new()
             }
         }
     }
 
-    fn expected(&mut self, node: &CanvasNode, pointer: &str, expectation: &str, found: &Json) {
-        let message = format!("{expectation}, and this is {}", kind_of(found));
-        self.note(node, Problem::error("malformed-component", pointer, message));
+    fn variable(&mut self, written: &Json, pointer: String) -> Variable {
+        let Some(declared) = written.as_object() else {
+            return Variable { value: written.clone(), pointer, ..Variable::default() };
+        };
+        self.keys(written, &OF_A_VARIABLE, &pointer, "a variable");
+        let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+        Variable {
+            kind: text("type"),
+            value: declared.get("value").cloned().unwrap_or_default(),
+            description: text("description"),
+            pointer,
+        }
+    }
+
+    fn expected(&mut self, node: &CanvasNode, pointer: &str, expected: &Expected, found: &Json) {
+        let message = format!("{}, and this is {}", expected.what, kind_of(found));
+        self.note(node, Problem::error("malformed-component", pointer, message).help(expected.help));
     }
 
     fn note(&mut self, node: &CanvasNode, problem: Problem) {
@@ -239,18 +304,6 @@ fn display_names(dsl: &Json) -> HashMap<&str, &str> {
     nodes
         .filter_map(|node| Some((node.get("id")?.as_str()?, node.pointer("/data/name")?.as_str()?)))
         .collect()
-}
-
-fn variable(written: &Json) -> Variable {
-    let Some(declared) = written.as_object() else {
-        return Variable { value: written.clone(), ..Variable::default() };
-    };
-    let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
-    Variable {
-        kind: text("type"),
-        value: declared.get("value").cloned().unwrap_or_default(),
-        description: text("description"),
-    }
 }
 
 /// Pairs `[role, payload]` or objects `{role, content}`; the payload may be a text or the outputs of

@@ -137,6 +137,11 @@ impl Problems {
         }
     }
 
+    /// Whether there is an error at this place.
+    pub fn tells_of(&self, pointer: &str) -> bool {
+        self.kept.iter().any(|problem| problem.is_error() && problem.pointer == pointer)
+    }
+
     /// Whether one of them keeps the canvas from running.
     pub fn has_errors(&self) -> bool {
         self.errors > 0

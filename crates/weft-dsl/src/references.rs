@@ -10,7 +10,7 @@ use weft_core::{ComponentId, Json, Reference, Template};
 use crate::canvas::{Canvas, CanvasNode};
 use crate::globals;
 use crate::problem::{Problem, Problems, join};
-use crate::suggest::Suggester;
+use crate::suggest::{Suggester, misspelled};
 
 /// A longer text is no reference in all its length.
 const REFERENCE_LENGTH_MAX: usize = 512;
@@ -34,8 +34,9 @@ pub fn check(
     suggester: &mut Suggester,
     problems: &mut Problems,
 ) {
-    let lost: Vec<_> =
-        references.iter().copied().filter(|reference| leads_nowhere(world, reference)).collect();
+    let doubtful =
+        |reference: &&Reference| leads_nowhere(world, reference) || slip(world, reference).is_some();
+    let lost: Vec<_> = references.iter().copied().filter(doubtful).collect();
     if lost.is_empty() {
         return;
     }
@@ -59,6 +60,26 @@ fn leads_nowhere(world: World<'_>, reference: &Reference) -> bool {
         },
     }
 }
+
+/// A member of a variable that is nearly one which its first value has.
+struct Slip<'r> {
+    variable: &'r str,
+    member: &'r str,
+    meant: &'r str,
+}
+
+/// Finds one. Other members may come while a canvas runs.
+fn slip<'r>(world: World<'r>, reference: &'r Reference) -> Option<Slip<'r>> {
+    let Reference::Global(name) = reference else { return None };
+    let (at, _) = name.match_indices('.').find(|(at, _)| world.globals.contains_key(&name[..*at]))?;
+    let members = world.globals.get(&name[..at])?.as_object()?;
+    let member = name[at + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
+    let known = members.keys().take(COMPARED_MAX).map(String::as_str);
+    Some(Slip { variable: &name[..at], member, meant: misspelled(member, known)? })
+}
+
+/// How many members of a variable are compared with a name.
+const COMPARED_MAX: usize = 64;
 
 /// Whether there is a secret, as far as that is known.
 fn is_there(world: World<'_>, secret: &str) -> bool {
@@ -85,6 +106,10 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
             Problem::warning("unknown-secret", pointer, message)
                 .help(format!("put it with `weft secret set {secret}`"))
                 .maybe_help(suggester.did_you_mean(secret, known))
+        }
+        Reference::Global(name) if let Some(Slip { variable, member, meant }) = slip(world, reference) => {
+            let message = format!("`{name}` is empty: `{variable}` has no member `{member}`");
+            Problem::warning("unknown-global", pointer, message).help(format!("did you mean `{meant}`?"))
         }
         Reference::Global(name) => {
             let known = world.globals.keys().map(String::as_str);
@@ -120,7 +145,9 @@ fn note(json: &Json, pointer: &str, names: Names<'_>, places: &mut HashMap<Strin
             let template = Template::parse_value(text, names);
             // A builder may know that a text must be a reference also where it names nothing.
             let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
-            let bare = (bare.len() <= REFERENCE_LENGTH_MAX && bare.contains('@')).then(|| bare.to_owned());
+            let several = |c: char| c.is_whitespace() || matches!(c, '{' | '}');
+            let is_one = bare.len() <= REFERENCE_LENGTH_MAX && bare.contains('@') && !bare.contains(several);
+            let bare = is_one.then(|| bare.to_owned());
             for written in template.references().map(ToString::to_string).chain(bare) {
                 places.entry(written).or_insert_with(|| pointer.to_owned());
             }

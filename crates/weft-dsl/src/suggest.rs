@@ -9,16 +9,20 @@ const QUESTIONS_MAX: usize = 32;
 /// How many names one canvas may be looked at for slips: files of other editors hold a few dozen at each node.
 const LOOKS_MAX: usize = 20_000;
 
+/// How many names that look like a reference one canvas may be compared for.
+const GUESSES_MAX: usize = 64;
+
 /// Answers a limited number of questions.
 #[derive(Debug)]
 pub struct Suggester {
     questions_left: usize,
+    guesses_left: usize,
     looks_left: usize,
 }
 
 impl Default for Suggester {
     fn default() -> Self {
-        Self { questions_left: QUESTIONS_MAX, looks_left: LOOKS_MAX }
+        Self { questions_left: QUESTIONS_MAX, guesses_left: GUESSES_MAX, looks_left: LOOKS_MAX }
     }
 }
 
@@ -30,6 +34,16 @@ impl Suggester {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Option<&'a str> {
         self.looks_left = self.looks_left.checked_sub(1)?;
+        misspelled(name, known)
+    }
+
+    /// The same among names of which a canvas may have thousands.
+    pub fn misspelled_among<'a>(
+        &mut self,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Option<&'a str> {
+        self.guesses_left = self.guesses_left.checked_sub(1)?;
         misspelled(name, known)
     }
 

@@ -63,6 +63,8 @@ pub use weft_plugins::{Plugin, Plugins};
 pub use wire::method::check_settings;
 pub use worker::Worker;
 
+pub use weft_components::examples::example;
+
 /// The component types that canvases can be made of, by name; without those that only serve for measuring.
 pub fn components() -> impl Iterator<Item = &'static weft_core::ComponentSpec> {
     weft_components::catalog::ALL.iter().copied().filter(|spec| !spec.measuring_only)

@@ -69,6 +69,22 @@ fn warnings_do_not_fail() {
 }
 
 #[test]
+fn a_canvas_that_will_fail_can_be_kept_out() {
+    let home = Home::quoting();
+    let canvas = serde_json::json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["WenCai:W"]},
+        "WenCai:W": {"obj": {"component_name": "WenCai", "params": {}}, "downstream": []},
+    }});
+    home.write("c.json", canvas.to_string());
+    let said = ["warning", "will-fail", "every run gets there", "exception_default_value"];
+    home.weft(&["check", "c.json"]).with(0).says(&said);
+    home.weft(&["check", "--strict", "c.json"]).with(2).says(&said);
+    let checked = home.weft(&["check", "--strict", "--json", "c.json"]).with(2);
+    let reports: Json = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!(reports[0]["problems"][0]["pointer"], "/components/WenCai:W/obj/component_name");
+}
+
+#[test]
 fn datasets_are_looked_up_where_the_run_would_look() {
     let home = Home::quoting();
     let canvas = serde_json::json!({"components": {

@@ -66,6 +66,9 @@ fn one_component_is_shown_with_its_parameters_and_outputs() {
     let all: Json = serde_json::from_str(&home.weft(&["components", "--json"]).with(0).stdout).unwrap();
     let agent = all.as_array().unwrap().iter().find(|one| one["name"] == "Agent").unwrap();
     assert_eq!(agent["parameters"]["properties"]["max_rounds"]["type"], "integer");
+    let (from, params) = (&agent["example"]["from"], &agent["example"]["params"]);
+    assert!(from.as_str().is_some_and(|from| from.starts_with("canvases/")) && params.is_object(), "{agent}");
+    assert!(shown.contains("In `canvases/") && shown.contains("\"query\": "), "{shown}");
     assert!(agent["outputs"].as_array().unwrap().iter().any(|output| output["name"] == "content"));
     home.weft(&["components", "Agnet"]).with(2).says(&["there is no component `Agnet`", "lists them all"]);
 }
@@ -136,7 +139,7 @@ fn what_a_component_declares_is_everywhere_without_another_word() {
     use weft_core::component_reference::{described, in_markdown};
     let spec = &translate::SPEC;
     // The reference.
-    let page = in_markdown(spec);
+    let page = in_markdown(spec, None);
     for part in [
         "`text` | template",
         "`length_max` | integer | `500` | how long it may be; 1 to 9000; in words",
@@ -145,7 +148,7 @@ fn what_a_component_declares_is_everywhere_without_another_word() {
         assert!(page.contains(part), "{part} is not in {page}");
     }
     // What a form needs.
-    let form = described(spec);
+    let form = described(spec, None);
     let names: Vec<&str> = form["groups"][0]["fields"]
         .as_array()
         .unwrap()

@@ -42,7 +42,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let webhook = (params.take(&MODE) == "webhook").then(|| Arc::new(webhook::read(&mut params)));
-        let (fields, warnings) = (fields::declared(&params), params.warnings());
+        let (fields, warnings) = (fields::declared(&mut params), params.warnings());
         params.finish(Begin { fields, webhook, warnings })
     },
 };

@@ -35,7 +35,7 @@ const fn ignored(name: &'static str, why: &'static str) -> (Field, &'static str)
 
 const CATEGORY: [Field; 3] = [
     Field::raw("description", Kind::Text, "what belongs to it"),
-    Field::raw("examples", Kind::Texts, "messages that belong to it"),
+    Field::raw("examples", Kind::List, "messages that belong to it"),
     Field::raw("to", Kind::Targets, "where to go on"),
 ];
 static CATEGORY_DESCRIPTION: Field =

@@ -1,9 +1,9 @@
 //! The values that a person fills into a form.
 
 use serde_json::Map;
-use weft_core::{Json, Outputs};
+use weft_core::{Json, Outputs, ParamProblem};
 
-use crate::params::{Field, Kind, Params, Widget, number, truth};
+use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
 
 /// A form: field key → description.
 pub type Fields = Map<String, Json>;
@@ -25,9 +25,52 @@ pub static INPUTS: Field = Field::raw(
 )
 .widget(Widget::Form);
 
+/// What a field may be filled with, as editors name it. Any name with `file` in it is for files.
+const TYPES: [&str; 11] = [
+    "line",
+    "paragraph",
+    "options",
+    "integer",
+    "number",
+    "boolean",
+    "object",
+    "file",
+    "text",
+    "string",
+    "float",
+];
+
 /// The fields that a node declares.
-pub fn declared(params: &Params<'_>) -> Fields {
-    params.get(&INPUTS).and_then(Json::as_object).cloned().unwrap_or_default()
+pub fn declared(params: &mut Params<'_>) -> Fields {
+    let fields = params.get(&INPUTS).and_then(Json::as_object).cloned().unwrap_or_default();
+    for (key, field) in &fields {
+        if let Some(problem) = doubtful(key, field) {
+            params.warn(problem);
+        }
+    }
+    fields
+}
+
+/// What is probably not as it was meant in the description of a field.
+fn doubtful(key: &str, field: &Json) -> Option<ParamProblem> {
+    let kind = field.get("type").and_then(Json::as_str).unwrap_or_default().trim().to_ascii_lowercase();
+    let at = |member: &str| pointer(&["inputs", key, member]);
+    if !kind.is_empty() && !kind.contains("file") && !TYPES.contains(&kind.as_str()) {
+        let listed = TYPES[..8].iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        // The names are short: one letter more or less, or two that have changed places.
+        let meant = TYPES.into_iter().find(|known| strsim::osa_distance(&kind, known) == 1);
+        let help =
+            meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
+        let message = format!("there is no type `{kind}` of fields: anything may be filled in");
+        return Some(ParamProblem::new(at("type"), message).help(help));
+    }
+    let offers = |options: &Json| !options.as_array().is_some_and(Vec::is_empty);
+    if kind == "options" && !field.get("options").is_some_and(offers) {
+        let problem =
+            ParamProblem::new(at("type"), "there is nothing to choose from: anything may be filled in");
+        return Some(problem.help("list what to choose from in `options`"));
+    }
+    None
 }
 
 /// One output for every value filled in, declared or not.

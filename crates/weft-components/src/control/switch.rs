@@ -54,13 +54,15 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let cases = cases.into_iter().map(|(place, object)| case(&mut params, place, object)).collect();
         let end = params.get(&END_CPN_IDS);
         let otherwise = params.targets("/end_cpn_ids", end);
-        params.finish(Switch { cases, otherwise })
+        let warnings = params.warnings();
+        params.finish(Switch { cases, otherwise, warnings })
     },
 };
 
 struct Switch {
     cases: Vec<Case>,
     otherwise: Vec<ComponentId>,
+    warnings: Vec<ParamProblem>,
 }
 
 struct Case {
@@ -95,13 +97,18 @@ fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Ca
         }
     };
     let items = object.get("items").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-    let items = items
+    let items: Vec<Item> = items
         .iter()
         .enumerate()
         .filter_map(|(number, value)| {
             item(params, &["conditions", &place, "items", &number.to_string()], value)
         })
         .collect();
+    if items.is_empty() && object.get("items").is_none_or(Json::is_array) {
+        let at = pointer(&["conditions", &place, "items"]);
+        let problem = ParamProblem::new(at, "the case has no condition, so it never holds");
+        params.warn(problem.help("add a condition, or take the case out"));
+    }
     let to = params.targets(&pointer(&["conditions", &place, "to"]), object.get("to"));
     Case { any, items, to }
 }
@@ -168,6 +175,7 @@ impl Component for Switch {
             reads: Reads::always(always),
             branches: Some(branches),
             main_output: "_next",
+            warnings: self.warnings.clone(),
             ..Shape::default()
         }
     }

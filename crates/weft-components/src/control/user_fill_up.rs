@@ -51,15 +51,19 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let shown = params.take(&ENABLE_TIPS);
         let tips = params.take(&TIPS);
         let tips = match Text::parse(&tips, source, "/tips") {
-            Ok(text) => shown.then_some(text),
+            Ok(text) => {
+                text.doubts(source, "/tips").into_iter().for_each(|doubt| params.warn(doubt));
+                shown.then_some(text)
+            }
             Err(problem) => {
                 params.problem(problem);
                 None
             }
         };
-        let fields = fields::declared(&params);
+        let fields = fields::declared(&mut params);
         let timeout = timeout(&mut params, &fields);
-        params.finish(UserFillUp { tips, fields, timeout, downstream: source.downstream.to_vec() })
+        let (downstream, warnings) = (source.downstream.to_vec(), params.warnings());
+        params.finish(UserFillUp { tips, fields, timeout, downstream, warnings })
     },
 };
 
@@ -111,6 +115,7 @@ struct UserFillUp {
     fields: Fields,
     timeout: Option<Timeout>,
     downstream: Vec<ComponentId>,
+    warnings: Vec<ParamProblem>,
 }
 
 impl UserFillUp {
@@ -131,7 +136,8 @@ impl Component for UserFillUp {
         });
         let tips = self.tips.iter().map(|_| "tips");
         let outputs = NodeOutputs::named(tips.chain(self.fields.keys().map(String::as_str)));
-        Shape { reads, branches, main_output: "tips", outputs, ..Shape::default() }
+        let warnings = self.warnings.clone();
+        Shape { reads, branches, main_output: "tips", outputs, warnings, ..Shape::default() }
     }
 
     fn form(&self, inputs: &Inputs) -> Form {

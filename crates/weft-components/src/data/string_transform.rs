@@ -58,7 +58,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 let script = params.take(&SCRIPT);
                 let script =
                     Text::parse(&script, source, "/script").map_err(|problem| params.problem(problem)).ok();
-                let unknown = script.iter().flat_map(|script| script.unknown_names("/script"));
+                let unknown = script.iter().flat_map(|script| script.doubts(source, "/script"));
                 unknown.for_each(|warning| params.warn(warning));
                 script.map(Work::Merge)
             }

@@ -20,6 +20,7 @@ use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::model::caller::warn_of_prices;
 use crate::model::settings::{self, Asking, author_of};
 use crate::params::{Field, Kind, Params, Widget, fields};
+use crate::suggest::SLIPS_MAX;
 use crate::text::without_thinking;
 
 /// Questions to a model at the same time.
@@ -41,6 +42,14 @@ static PROMPTS: Field = Field::raw(
     "what is said with the chunk: a text, or a list of `{role, content}`; `{…@chunks}` in it is the chunk at hand",
 );
 
+/// The names with a meaning.
+const OF_OUR_OWN: [&str; 5] = ["summary", "keywords", "questions", "metadata", "toc"];
+
+/// Whether a name is nearly another one.
+fn is_slip(name: &str, other: &str) -> bool {
+    name != other && other.len() > SLIPS_MAX * 2 && strsim::osa_distance(name, other) <= SLIPS_MAX
+}
+
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Extractor",
     role: Role::Step,
@@ -59,6 +68,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.problem(
                 problem.help("use summary, keywords, questions, metadata, toc, or a name of your own"),
             );
+        }
+        if let Some(meant) = OF_OUR_OWN.into_iter().find(|name| is_slip(&field, name)) {
+            let problem = ParamProblem::new("/field_name", format!("`{field}` is a name of its own"));
+            params.warn(problem.help(format!("did you mean `{meant}`?")));
         }
         if ["text", "tokens", "positions", "headings", "mom", "doc_type_kwd"].contains(&field.as_str()) {
             params

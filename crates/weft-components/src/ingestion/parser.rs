@@ -11,6 +11,7 @@ use weft_core::{
 
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice, pointer};
+use crate::suggest;
 
 /// Settings of a family that change nothing here, and why.
 const IGNORED: [(&str, &str); 8] = [
@@ -181,7 +182,9 @@ fn read_family(
     if endings.is_empty() {
         let Some(usual) = usual else {
             let problem = ParamProblem::new(at, format!("`{name}` is no family of files that is known"));
-            params.problem(problem.help("give the endings of its files as `suffix`"));
+            let meant = suggest::did_you_mean(name, FAMILIES.iter().map(|(field, _)| field.name()));
+            let help = "give the endings of its files as `suffix`";
+            params.problem(problem.help(meant.unwrap_or_else(|| help.to_owned())));
             return None;
         };
         endings = usual.iter().map(|ending| (*ending).to_owned()).collect();

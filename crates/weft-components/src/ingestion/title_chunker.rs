@@ -7,7 +7,7 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
-use crate::params::{Field, Kind, Params, choice, fields, number, pointer, whole};
+use crate::params::{Field, Kind, Params, choice, described, fields, number, pointer, whole};
 
 /// Levels of headings, at most.
 const LEVELS_MAX: usize = 32;
@@ -102,8 +102,12 @@ fn levels(params: &mut Params<'_>) -> Json {
         for (number, value) in patterns.iter().enumerate() {
             // Newer editors write each pattern as an object.
             let text = value.as_str().or_else(|| value.get("expression").and_then(Json::as_str));
-            let Some(text) = text.filter(|text| !text.trim().is_empty()) else { continue };
             let at = pointer(&["levels", &place.to_string(), &number.to_string()]);
+            if text.is_none() && !value.is_null() {
+                let message = format!("must be a regular expression, and is {}", described(value));
+                params.problem(ParamProblem::new(&at, message).help("write it as a text"));
+            }
+            let Some(text) = text.filter(|text| !text.trim().is_empty()) else { continue };
             match RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build() {
                 Ok(_) => found.push(text.to_owned()),
                 Err(cause) => {

@@ -213,7 +213,6 @@ impl Agent {
         };
         let planner = extras::planner(&mut params);
         let budget = extras::budget(&mut params);
-        extras::misspelled(&mut params);
         params.ignored(&CUSTOM_HEADER, "what MCP servers are sent is the operator's, in `mcp.servers`");
         let rounds_max = u32::try_from(params.take(&MAX_ROUNDS)).unwrap_or(u32::MAX);
         let parallel = params.take(&MAX_PARALLEL_TOOLS);

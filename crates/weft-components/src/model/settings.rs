@@ -8,7 +8,9 @@ use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatRequest, Sa
 use weft_core::{Json, ParamProblem, Reference, Template};
 
 use crate::model::sections::Sections;
-use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice, fields, pointer, truth};
+use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice, described, fields, pointer, truth};
+use crate::suggest::SLIPS_MAX;
+use crate::text::taken_for_text;
 
 /// Turns of history when a canvas does not say.
 const HISTORY_TURNS: usize = 13;
@@ -291,6 +293,7 @@ fn has_properties(schema: &serde_json::Map<String, Json>) -> bool {
 
 /// Who says the entry of `prompts` at this place; a problem for a role that a conversation does not have.
 pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> Option<Author> {
+    doubts_of(params, place, entry);
     match entry.get("role").and_then(Json::as_str).unwrap_or("user") {
         "user" => Some(Author::User),
         "assistant" => Some(Author::Assistant),
@@ -300,6 +303,31 @@ pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> 
             let problem = ParamProblem::new(at, format!("`{other}` says nothing in a conversation"));
             params.problem(problem.help("use `user`, `assistant` or `system`"));
             None
+        }
+    }
+}
+
+/// Warns of what is not read of an entry of `prompts`.
+fn doubts_of(params: &mut Params<'_>, place: usize, entry: &Json) {
+    let at = |key: &str| pointer(&["prompts", &place.to_string(), key]);
+    for key in entry.as_object().into_iter().flat_map(|entry| entry.keys()) {
+        let mut missing = ["role", "content"].into_iter().filter(|known| entry.get(known).is_none());
+        if let Some(meant) = missing.find(|known| strsim::osa_distance(key, known) <= SLIPS_MAX) {
+            let problem = ParamProblem::new(at(key), "has no effect: a prompt has no such key");
+            params.warn(problem.help(format!("did you mean `{meant}`?")));
+        }
+    }
+    match entry.get("content") {
+        None | Some(Json::Null) => {}
+        Some(Json::String(text)) => {
+            let names = params.source.names();
+            let doubt = taken_for_text(&Template::parse(text, names), names, &at("content"));
+            doubt.into_iter().for_each(|doubt| params.warn(doubt));
+        }
+        Some(other) => {
+            let problem =
+                ParamProblem::new(at("content"), format!("must be a text, and is {}", described(other)));
+            params.problem(problem.help("write what is said"));
         }
     }
 }

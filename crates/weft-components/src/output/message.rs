@@ -67,7 +67,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         for (place, text) in texts.iter().enumerate() {
             match Text::parse(text, source, &format!("{at}/{place}")) {
                 Ok(text) => {
-                    text.unknown_names(&format!("{at}/{place}"))
+                    text.doubts(source, &format!("{at}/{place}"))
                         .into_iter()
                         .for_each(|warning| params.warn(warning));
                     parsed.push(text);

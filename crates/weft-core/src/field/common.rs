@@ -72,3 +72,18 @@ pub static GROUPS: &[FieldGroup] = &[FieldGroup {
         &ON_MISSING_CREDENTIAL,
     ],
 }];
+
+/// What an entry of an agent's `tools` may say of calling it, also among the parameters of the tool.
+pub static OF_A_TOOL: &[FieldGroup] = &[FieldGroup {
+    title: "How it is called",
+    fields: &[
+        &Field::raw("approval", Kind::Flag, "whether a person has to agree").not_offered(),
+        &Field::raw("approval_timeout_seconds", Kind::Any, "how long a person may take").not_offered(),
+        &Field::raw("idempotent", Kind::Flag, "whether a call may be made twice").not_offered(),
+        &Field::raw("poll", Kind::Flag, "whether calls with the same arguments are no loop").not_offered(),
+        &Field::raw("alone", Kind::Flag, "whether nothing is called beside it").not_offered(),
+        &Field::raw("tool_time_limit", Kind::Any, "how many seconds a call may take").not_offered(),
+        &Field::raw("function_name", Kind::Text, "its name for the model").not_offered(),
+        &Field::raw("description", Kind::Text, "what it does, for the model").not_offered(),
+    ],
+}];

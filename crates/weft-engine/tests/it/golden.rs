@@ -84,21 +84,35 @@ pub async fn documents(folder: &Path) -> Arc<dyn Knowledge> {
 pub async fn world_of(folder: &Path) -> (World, Arc<Plan>, Vec<Conversation>) {
     let plan = compiled(&read(&folder.join("canvas.json")).unwrap())
         .unwrap_or_else(|p| panic!("{folder:?}: {p:#?}"));
+    (world_in(folder).await, plan, conversations(folder))
+}
+
+/// Where a sample runs.
+pub async fn world_in(folder: &Path) -> World {
     let script =
         read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
-    let world = World::with_search(script, http(folder), documents(folder).await);
+    World::with_search(script, http(folder), documents(folder).await)
+}
+
+/// The conversations to hold with a sample.
+pub fn conversations(folder: &Path) -> Vec<Conversation> {
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
-    (world, plan, input.conversations)
+    input.conversations
 }
 
 async fn log_of(folder: &Path) -> String {
     let (world, plan, conversations) = world_of(folder).await;
+    told(&world, &plan, conversations).await
+}
+
+/// What happens in these conversations, one event a line.
+pub async fn told(world: &World, plan: &Arc<Plan>, conversations: Vec<Conversation>) -> String {
     let mut log = String::new();
     for conversation in conversations {
         writeln!(log, "# {}", conversation.shows).unwrap();
         let asked: Vec<_> =
             conversation.turns.iter().map(|turn| (turn.query.clone(), turn.inputs.clone())).collect();
-        let ran = world.hold(&plan, conversation.turns).await;
+        let ran = world.hold(plan, conversation.turns).await;
         for ((query, inputs), ran) in asked.iter().zip(&ran) {
             writeln!(log, "> {query:?} {}", Json::Object(inputs.clone())).unwrap();
             write_log(&mut log, ran);

@@ -27,6 +27,7 @@ mod golden;
 mod joins;
 mod kit;
 mod limits;
+mod mutants;
 mod pauses;
 mod random;
 mod real;

@@ -9,7 +9,7 @@ use weft_core::id::DatasetKey;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::document_reader::{DocumentReader, ReadDocument, ReadRequest};
 use weft_core::seam::tool_source::NoTools;
-use weft_core::seam::{ChatModel, Http, Knowledge, ModelDirectory, Seams, ToolSource};
+use weft_core::seam::{ChatModel, FileStore, Http, Knowledge, ModelDirectory, Seams, ToolSource};
 use weft_core::{Json, Result, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_dsl::compile::{CompileOptions, compile};
@@ -46,6 +46,8 @@ impl ModelDirectory for OneModel {
 pub struct World {
     pub engine: Engine,
     pub model: Arc<ScriptedModel>,
+    pub http: Arc<FakeHttp>,
+    pub files: Arc<weft_testkit::MemoryFiles>,
 }
 
 impl World {
@@ -95,9 +97,13 @@ impl World {
         (model, front): (Arc<ScriptedModel>, Arc<dyn ChatModel>),
         (http, search, tools): (FakeHttp, Arc<dyn Knowledge>, Arc<dyn ToolSource>),
     ) -> Self {
+        let http = Arc::new(http);
+        let files = Arc::new(weft_testkit::MemoryFiles::default());
         let seams = Seams {
             models: Arc::new(OneModel(front)),
-            http: Arc::new(http) as Arc<dyn Http>,
+            http: Arc::clone(&http) as Arc<dyn Http>,
+            reader: Arc::new(AtOnce),
+            files: Arc::clone(&files) as Arc<dyn FileStore>,
             knowledge: search,
             tools,
             workspace: Arc::new(weft_testkit::MemoryWorkspace::default()),
@@ -106,7 +112,7 @@ impl World {
             ..weft_testkit::around::no_seams()
         };
         let engine = Engine::new(Arc::new(seams), None, EngineLimits::default());
-        Self { engine, model }
+        Self { engine, model, http, files }
     }
 
     /// A conversation from its beginning.

@@ -241,8 +241,11 @@ static COMPONENT: Shape = Shape {
         member("parameters", Type::Any, "the JSON Schema of its parameters"),
         list("outputs", &Type::Any, "its outputs, as far as they do not follow from parameters"),
         member("tool", Type::Any, "how agents call it").optional(),
+        member("example", EXAMPLE, "parameters of it in a sample").optional(),
     ],
 };
+const EXAMPLE: Type =
+    Type::Object(&[text("from", "which sample"), member("params", Type::Any, "the parameters")]);
 static FIELD: Shape = Shape {
     name: "Field",
     summary: "a parameter of a component",

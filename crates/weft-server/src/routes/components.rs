@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
-use weft_core::Tool;
 use weft_core::component_reference::described;
+use weft_core::{ComponentSpec, Tool};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -15,7 +15,11 @@ use crate::wire::envelope::Success;
 /// `GET /api/v1/components`: every component type that this build runs, with the JSON Schema of its parameters and its
 /// outputs.
 pub async fn list(_: Caller) -> Response {
-    Success(crate::components().map(described).collect::<Json>()).into_response()
+    Success(crate::components().map(shown).collect::<Json>()).into_response()
+}
+
+fn shown(spec: &'static ComponentSpec) -> Json {
+    described(spec, crate::example(spec.kind))
 }
 
 /// `GET /api/v1/components/{name}`: one of them.
@@ -25,7 +29,7 @@ pub async fn list(_: Caller) -> Response {
 pub async fn get(_: Caller, Path(name): Path<String>) -> Result<Response, ApiError> {
     let found = crate::components().find(|spec| spec.kind == name);
     let spec = found.ok_or_else(|| ApiError::data(format!("There is no component `{name}`.")))?;
-    Ok(Success(described(spec)).into_response())
+    Ok(Success(shown(spec)).into_response())
 }
 
 /// `GET /api/v1/plugins`: the tools that were added without a new build, by plugin.

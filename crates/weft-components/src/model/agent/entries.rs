@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Map;
+use weft_core::field::{common, is_declared, specs};
 use weft_core::tool::ToolTraits;
 use weft_core::{ComponentId, Json, ParamProblem};
 
@@ -32,17 +33,11 @@ pub static MCP: Field = Field::raw(
 const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
 /// How long a person may take to agree, in seconds, at most.
 const WAIT_MAX: f64 = 315_360_000.0;
-/// What may stand beside the parameters of a tool.
-const FLAGS: [&str; 8] = [
-    "approval",
-    "approval_timeout_seconds",
-    "idempotent",
-    "poll",
-    "alone",
-    "tool_time_limit",
-    "function_name",
-    "description",
-];
+/// What may be said of calling a tool, by name.
+fn names_of_flags() -> impl Iterator<Item = &'static str> {
+    specs(common::OF_A_TOOL).map(|spec| spec.name)
+}
+
 /// What an entry of `tools` has besides.
 const OF_AN_ENTRY: [&str; 4] = ["component_name", "name", "params", "id"];
 
@@ -104,10 +99,6 @@ impl Flags {
         };
         let (approval, idempotent) = (flag("approval"), flag("idempotent"));
         let (poll, alone) = (flag("poll"), flag("alone"));
-        let text = |key: &str| {
-            let text = get(key)?.1.as_str()?.trim();
-            (!text.is_empty()).then(|| text.to_owned())
-        };
         let mut seconds = |key: &str| {
             get(key).and_then(|(place, value)| {
                 let seconds = number(value).filter(|seconds| *seconds > 0.0);
@@ -122,6 +113,15 @@ impl Flags {
         let time_limit = time_limit.map(|seconds| Duration::from_secs_f64(seconds.min(TIME_LIMIT_MAX)));
         let approval_timeout = seconds("approval_timeout_seconds")
             .map(|seconds| Duration::from_secs_f64(seconds.ceil().min(WAIT_MAX)).as_secs());
+        let mut text = |key: &str| {
+            let (place, value) = get(key)?;
+            if !value.is_string() {
+                let problem =
+                    ParamProblem::new(place, format!("must be a text, and is {}", described(value)));
+                params.warn(problem.help("write a text, or leave it out"));
+            }
+            value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+        };
         let (function, description) = (text("function_name"), text("description"));
         Self { approval, approval_timeout, idempotent, poll, alone, time_limit, function, description }
     }
@@ -181,7 +181,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                 let name = text("name").unwrap_or(kind).to_owned();
                 let flags = Flags::read(params, &pointer, (Some(entry), inner));
                 for key in entry.keys().filter(|key| !is_known(key)) {
-                    let known = OF_AN_ENTRY.iter().chain(&FLAGS).copied();
+                    let known = OF_AN_ENTRY.into_iter().chain(names_of_flags());
                     let problem = ParamProblem::new(
                         format!("{pointer}/{key}"),
                         "has no effect: a tool has no such key",
@@ -215,7 +215,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
 }
 
 fn is_known(key: &str) -> bool {
-    OF_AN_ENTRY.contains(&key) || FLAGS.contains(&key)
+    OF_AN_ENTRY.contains(&key) || is_declared(common::OF_A_TOOL, key)
 }
 
 /// One entry of `mcp`: a server and the tools of it that the agent may use.
@@ -252,8 +252,8 @@ pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
             let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
             let flags = Flags::read(params, &at, (Some(&meta), &NO_PARAMS));
             // A canvas keeps more of what the server said here than anybody reads.
-            for key in meta.keys().filter(|key| !FLAGS.contains(&key.as_str())) {
-                if let Some(help) = suggest::did_you_mean(key, FLAGS) {
+            for key in meta.keys().filter(|key| !is_declared(common::OF_A_TOOL, key)) {
+                if let Some(help) = suggest::did_you_mean(key, names_of_flags()) {
                     params.warn(ParamProblem::new(format!("{at}/{key}"), "has no effect").help(help));
                 }
             }

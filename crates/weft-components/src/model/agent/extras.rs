@@ -1,7 +1,6 @@
-//! Parameters of an agent that are objects of their own, and slips of the pen among all of them.
+//! Parameters of an agent that are objects of their own.
 
 use weft_core::budget::BudgetLimits;
-use weft_core::field::{self, common};
 use weft_core::{Json, ParamProblem};
 
 use super::Drive;
@@ -133,23 +132,4 @@ fn refuse(params: &mut Params<'_>, key: &str, (kind, value): (&str, &Json)) {
 fn help(key: &str, known: &[&str]) -> String {
     suggest::did_you_mean(key, known.iter().copied())
         .unwrap_or_else(|| format!("known are {}", known.join(", ")))
-}
-
-/// Warns of parameters whose names are nearly those of others. Canvases carry many that this engine does
-/// not know, so a stranger is no reason to say anything.
-pub fn misspelled(params: &mut Params<'_>) {
-    let declared =
-        || field::specs(super::SPEC.fields).chain(field::specs(common::GROUPS)).map(|spec| spec.name);
-    let given = params.source.params;
-    let near = |key: &String| {
-        Some((key.clone(), suggest::did_you_mean(key, declared().filter(|name| !given.contains_key(*name)))?))
-    };
-    let known =
-        |key: &str| field::is_declared(super::SPEC.fields, key) || field::is_declared(common::GROUPS, key);
-    let found: Vec<_> = given.keys().filter(|key| !known(key)).filter_map(near).collect();
-    for (key, help) in found {
-        params.warn(
-            ParamProblem::new(pointer(&[&key]), "has no effect: there is no such parameter").help(help),
-        );
-    }
 }

@@ -1,0 +1,131 @@
+//! What a value has to be, by the kind of its field. As lenient as reading is: a number may be a text that holds one, and
+//! a single text a list of one.
+
+use weft_core::Json;
+use weft_core::field::{AnyField as _, Field, Kind};
+use weft_core::value::{number, truth, whole};
+
+use crate::parse::kind_of;
+use crate::suggest::misspelled;
+
+/// What a value must be that is of another kind; `None` for one that suits. Nothing suits everywhere. What is compared or
+/// sent, inside of objects, may be a number as well as a text.
+pub fn mismatch(kind: Kind, value: &Json, others: Others) -> Option<String> {
+    if value.is_null() || is_blank(value) {
+        return None;
+    }
+    let suits = match kind {
+        Kind::Any => true,
+        Kind::Template if others == Others::AreWrong => !is_container(value),
+        Kind::Text | Kind::Template | Kind::Choice(_) => value.is_string(),
+        Kind::Reference => value.is_string(),
+        Kind::Flag => truth(value).is_some(),
+        Kind::Whole { min, max } => {
+            number(value).and_then(whole).is_some_and(|number| (min..=max).contains(&number))
+        }
+        Kind::Number { min, max } => number(value).is_some_and(|number| (min..=max).contains(&number)),
+        Kind::Texts => is_text_or_list(value),
+        Kind::List => value.is_array() || value.is_string(),
+        Kind::Targets => is_text_or_list(value),
+        Kind::Objects(_) => value.is_array(),
+        Kind::Object(_) | Kind::Values => is_object(value),
+        Kind::Named(_) => value.is_object(),
+    };
+    (!suits).then(|| described(kind))
+}
+
+fn described(kind: Kind) -> String {
+    match kind {
+        Kind::Any => "a value".to_owned(),
+        Kind::Text | Kind::Template | Kind::Choice(_) => "a text".to_owned(),
+        Kind::Reference => "a reference, such as `Agent:Writer@content`".to_owned(),
+        Kind::Flag => "true or false".to_owned(),
+        Kind::Whole { min: i64::MIN, .. } | Kind::Whole { max: i64::MAX, .. } => "a whole number".to_owned(),
+        Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
+        Kind::Number { min, max } if min.is_finite() && max.is_finite() => {
+            format!("a number from {min} to {max}")
+        }
+        Kind::Number { .. } => "a number".to_owned(),
+        Kind::Texts => "a list of texts".to_owned(),
+        Kind::List => "a list".to_owned(),
+        Kind::Targets => "a list of ids of components".to_owned(),
+        Kind::Objects([]) => "a list of objects".to_owned(),
+        Kind::Objects(members) => format!("a list, each entry {}", of_members(members)),
+        Kind::Object(members) => of_members(members),
+        Kind::Named([]) | Kind::Values => "an object of names and values".to_owned(),
+        Kind::Named(members) => format!("an object of names, each {}", of_members(members)),
+    }
+}
+
+/// How many members are listed in a message.
+const LISTED_MAX: usize = 4;
+
+/// An object with these members, for messages.
+pub fn of_members(members: &[Field]) -> String {
+    let listed = members.iter().take(LISTED_MAX).map(|member| format!("`{}`", member.spec().name));
+    let names = listed.collect::<Vec<_>>().join(", ");
+    match members.len() {
+        0 => "an object".to_owned(),
+        1..=LISTED_MAX => format!("an object with {names}"),
+        _ => format!("an object with {names} and others"),
+    }
+}
+
+/// What kind of value something is.
+pub fn named(value: &Json) -> &'static str {
+    kind_of(value)
+}
+
+/// A value that is none of those that are offered.
+pub struct NoChoice<'a> {
+    /// The value.
+    pub value: &'a str,
+    /// Which ones there are.
+    pub help: String,
+}
+
+/// What other words mean than those that are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// Nothing.
+    AreWrong,
+    /// Perhaps something: only a slip of the pen is wrong.
+    MayBeRead,
+}
+
+/// Finds one.
+pub fn no_choice(kind: Kind, value: &Json, others: Others) -> Option<NoChoice<'_>> {
+    let (Kind::Choice(choices), Json::String(text)) = (kind, value) else { return None };
+    let text = text.trim();
+    let values = || choices.iter().map(|choice| choice.value).filter(|value| !value.is_empty());
+    if text.is_empty() || text.contains('{') || values().any(|value| value.eq_ignore_ascii_case(text)) {
+        return None;
+    }
+    let meant = misspelled(text, values());
+    if meant.is_none() && others == Others::MayBeRead {
+        return None;
+    }
+    let listed = values().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
+    let help =
+        meant.map_or_else(|| format!("use one of {listed}"), |meant| format!("did you mean `{meant}`?"));
+    Some(NoChoice { value: text, help })
+}
+
+fn is_blank(value: &Json) -> bool {
+    value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+/// A text, or a list of nothing else.
+fn is_text_or_list(value: &Json) -> bool {
+    value.is_string() || value.as_array().is_some_and(|items| items.iter().all(Json::is_string))
+}
+
+fn is_container(value: &Json) -> bool {
+    value.is_array() || value.is_object()
+}
+
+/// An object, also as JSON text.
+fn is_object(value: &Json) -> bool {
+    let parsed = |text: &str| serde_json::from_str::<Json>(text).is_ok_and(|value| value.is_object());
+    value.is_object() || value.as_str().is_some_and(parsed)
+}

@@ -1,0 +1,75 @@
+//! Checks how the variables of a canvas are declared.
+
+use weft_core::Json;
+use weft_core::value::{number, truth};
+
+use crate::canvas::Canvas;
+use crate::parse::kind_of;
+use crate::problem::{Problem, Problems, join};
+use crate::suggest::Suggester;
+
+/// The types by name; lists are also written as `array<string>`.
+const TYPES: [&str; 9] =
+    ["string", "secret", "password", "number", "integer", "float", "boolean", "object", "list"];
+
+/// Reports types with a slip in their name, and first values of another type than the declared one.
+pub fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut Problems) {
+    for (name, variable) in &canvas.variables {
+        let kind = variable.kind.trim().to_lowercase();
+        let known = TYPES.contains(&kind.as_str()) || kind.is_empty() || kind.starts_with("array");
+        if !known {
+            if let Some(meant) = suggester.misspelled(&kind, TYPES.into_iter().chain(["array"])) {
+                let message = format!("`{}` is not a type: `env.{name}` begins as a text", variable.kind);
+                let problem = Problem::warning("unknown-choice", join(&variable.pointer, "type"), message);
+                problems.add(problem.help(format!("did you mean `{meant}`?")));
+            }
+        } else if let Some(must) = mismatch(&kind, &variable.value) {
+            // The value may be a secret.
+            let is = kind_of(&variable.value);
+            let message =
+                format!("`env.{name}` must be {must}, as its type `{}` says, and is {is}", variable.kind);
+            let problem = Problem::warning("wrong-type", join(&variable.pointer, "value"), message);
+            problems.add(problem.help("change the value or the type"));
+        }
+    }
+}
+
+fn mismatch(kind: &str, value: &Json) -> Option<&'static str> {
+    let parsed = |value: &Json| value.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
+    let blank = value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
+    let (suits, must) = match kind {
+        _ if blank => return None,
+        "string" | "secret" | "password" => (!value.is_array() && !value.is_object(), "a text"),
+        "number" | "integer" | "float" => (number(value).is_some(), "a number"),
+        "boolean" => (truth(value).is_some(), "true or false"),
+        "object" => (value.is_object() || parsed(value).is_some_and(|value| value.is_object()), "an object"),
+        "" => return None,
+        _ => (value.is_array() || parsed(value).is_some_and(|value| value.is_array()), "a list"),
+    };
+    (!suits).then_some(must)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_suit_their_type() {
+        let check = |kind: &str, value: Json, expected: Option<&str>| {
+            assert_eq!(mismatch(kind, &value), expected, "{kind} {value}");
+        };
+        check("number", json!("2.5"), None);
+        check("number", json!("two"), Some("a number"));
+        check("boolean", json!("false"), None);
+        check("boolean", json!(2), Some("true or false"));
+        check("object", json!("{}"), None);
+        check("object", json!([]), Some("an object"));
+        check("array<string>", json!("a, b"), Some("a list"));
+        check("array<string>", json!(""), None);
+        check("string", json!(7), None);
+        check("secret", json!({}), Some("a text"));
+        check("", json!([]), None);
+    }
+}
