@@ -139,7 +139,9 @@ impl<'a> Builder<'a> {
         }
         let built = spec.map(|spec| (spec, self.component(spec, node, &downstream)));
         if let Some((spec, built)) = &built {
-            self.compare(node, spec, built, suggester, problems);
+            refused(node, built, problems);
+            let comparison = Comparison { catalog: self.catalog, node, told: told(built) };
+            comparison.report(spec, suggester, problems);
         }
         let component = built.and_then(|(_, built)| built.ok());
         let sound = component.is_some();
@@ -160,12 +162,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn component(
-        &self,
-        spec: &'static ComponentSpec,
-        node: &CanvasNode,
-        downstream: &[ComponentId],
-    ) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
+    fn component(&self, spec: &'static ComponentSpec, node: &CanvasNode, downstream: &[ComponentId]) -> Read {
         let parent = node.parent.as_ref().and_then(|id| self.canvas.nodes.get(id));
         let source = NodeSource {
             id: &node.id,
@@ -185,29 +182,6 @@ impl<'a> Builder<'a> {
             }
             built => built,
         }
-    }
-
-    /// What is wrong with the parameters: what the component says of them, and what else does not suit what it declares.
-    fn compare(
-        &self,
-        node: &CanvasNode,
-        spec: &ComponentSpec,
-        built: &Result<Arc<dyn Component>, Vec<ParamProblem>>,
-        suggester: &mut Suggester,
-        problems: &mut Problems,
-    ) {
-        let wrong = built.as_ref().err();
-        for problem in wrong.into_iter().flatten() {
-            let pointer = format!("{}{}", node.place.params, problem.pointer);
-            let found = Problem::error("invalid-parameter", pointer, &problem.message);
-            problems.add(found.maybe_help(problem.help.clone()).about(&node.id, &node.name));
-        }
-        let warnings = built.as_ref().map(|component| component.shape().warnings).unwrap_or_default();
-        let told = wrong.into_iter().flatten().chain(&warnings).map(|problem| problem.pointer.clone());
-        // Of the settings after a failure it is said below.
-        let told = told.chain(["/exception_method".to_owned()]);
-        let comparison = Comparison { catalog: self.catalog, node, told: told.collect() };
-        comparison.report(spec, suggester, problems);
     }
 
     fn unknown(&self, node: &CanvasNode, suggester: &mut Suggester) -> Problem {
@@ -276,6 +250,28 @@ impl<'a> Builder<'a> {
             _ => &UNKNOWN_STEP,
         }
     }
+}
+
+/// A component, or what is wrong with its parameters.
+type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
+
+/// Reports what a component says of its parameters that keeps it from working.
+fn refused(node: &CanvasNode, read: &Read, problems: &mut Problems) {
+    for problem in read.as_ref().err().into_iter().flatten() {
+        let pointer = format!("{}{}", node.place.params, problem.pointer);
+        let found = Problem::error("invalid-parameter", pointer, &problem.message);
+        problems.add(found.maybe_help(problem.help.clone()).about(&node.id, &node.name));
+    }
+}
+
+/// The places in the parameters of which something is said in any case.
+fn told(read: &Read) -> HashSet<String> {
+    let said = match read {
+        Ok(component) => &component.shape().warnings,
+        Err(wrong) => wrong,
+    };
+    // Of the settings after a failure the compiler speaks itself.
+    said.iter().map(|problem| problem.pointer.clone()).chain(["/exception_method".to_owned()]).collect()
 }
 
 fn collect_ids(params: &Map<String, Json>, ids: &HashSet<ComponentId>, found: &mut Vec<ComponentId>) {

@@ -120,12 +120,11 @@ fn slips_of_the_pen_are_told_with_what_was_meant() {
     };
     let tool = json!({"component_name": "Calculator", "id": "x", "name": "c", "aproval": true, "colour": 1});
     check(
-        json!({"tools": [tool], "max_round": 3, "debug_inputs": {}, "planner": {"analyze": "llm"}}),
+        json!({"tools": [tool], "debug_inputs": {}, "planner": {"analyze": "llm"}}),
         &[
             ("/tools/0/aproval", "did you mean `approval`?"),
             ("/tools/0/colour", "take it out, or put it into `params`"),
             ("/planner/analyze", "did you mean `analyse`?"),
-            ("/max_round", "did you mean `max_rounds`?"),
         ],
     );
     let meta = json!({"description": "d", "inputSchema": {}, "aproval": true});
