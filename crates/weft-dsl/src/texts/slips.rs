@@ -144,7 +144,7 @@ fn misspelled(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option
     let mut at = 0;
     while let Some(open) = text[at..].find('{').map(|found| at + found) {
         at = open + 1;
-        let Some(close) = text[at..].find(['{', '}', '\n']).map(|found| at + found) else { return None };
+        let close = text[at..].find(['{', '}', '\n']).map(|found| at + found)?;
         let inside = text[at..close].trim_matches(' ');
         if !text[close..].starts_with('}') || text[..open].ends_with('{') || inside.len() > INSIDE_MAX {
             continue;

@@ -109,7 +109,7 @@ fn components() -> Map<String, Json> {
 fn component(call: &Call) -> Done {
     let name = Arguments(&call.arguments).required_id("name")?;
     match crate::components().find(|spec| spec.kind == name) {
-        Some(spec) => Ok(results::data(described(spec))),
+        Some(spec) => Ok(results::data(described(spec, crate::example(spec.kind)))),
         None => Ok(results::failed(&format!("there is no component `{name}`; `list_components` lists them"))),
     }
 }

@@ -70,7 +70,7 @@ impl Subject {
 fn answering() -> World {
     World::of(ScriptedModel::from_fn(|request, _| {
         let asked = serde_json::to_string(&request.messages).unwrap_or_default();
-        Reply::text(&format!("an answer to {} letters", asked.len()))
+        Reply::text(format!("an answer to {} letters", asked.len()))
     }))
 }
 
