@@ -15,6 +15,7 @@ mod layers;
 mod measure;
 mod metadata;
 mod mutants;
+mod sampled;
 mod simulate;
 mod sizes;
 mod source;

@@ -257,14 +257,15 @@ fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::json;
     use weft_core::TenantId;
     use weft_core::component::Form;
 
     use super::*;
 
-    fn task(kind: TaskKind, fields: &Json) -> Task {
+    /// An open task with these fields.
+    pub(crate) fn task(kind: TaskKind, fields: &Json) -> Task {
         Task {
             key: TaskKey::new(&TenantId::from("t"), "run-1"),
             session: "s".into(),

@@ -157,30 +157,8 @@ fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
 
 #[cfg(test)]
 mod tests {
-    use weft_core::TenantId;
-    use weft_core::component::Form;
-    use weft_core::seam::task_store::TaskStatus;
-
     use super::*;
-
-    fn task(kind: TaskKind, fields: &Json) -> Task {
-        Task {
-            key: TaskKey::new(&TenantId::from("t"), "run-1"),
-            session: "s".into(),
-            canvas: "c".into(),
-            run: "run".into(),
-            node: "N".into(),
-            address: "N".into(),
-            kind,
-            title: "N".into(),
-            form: Form { fields: fields.as_object().cloned().unwrap_or_default(), ..Form::default() },
-            created_ms: 0,
-            due_ms: None,
-            status: TaskStatus::Open,
-            ended_by: None,
-            ended_ms: None,
-        }
-    }
+    use crate::tasks::tests::task;
 
     #[test]
     fn a_form_is_a_schema_of_arguments() {

@@ -1,0 +1,39 @@
+//! Tests that go through all samples, of which the command line may want a part.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+/// Which part: every Nth case, and those of one canvas.
+pub struct Sampled<'a> {
+    every: &'a str,
+    canvas: Option<&'a str>,
+}
+
+impl<'a> Sampled<'a> {
+    /// From the arguments of a command.
+    pub fn read(arguments: &'a [String]) -> Result<Self> {
+        let mut sampled = Self { every: "1", canvas: None };
+        let mut rest = arguments.iter();
+        while let Some(name) = rest.next() {
+            let value = rest.next().with_context(|| format!("{name} needs a value"))?;
+            match name.as_str() {
+                "--every" if value.parse::<u32>().is_ok_and(|every| every > 0) => sampled.every = value,
+                "--every" => bail!("--every {value} is not a number from 1 on"),
+                "--canvas" => sampled.canvas = Some(value.as_str()),
+                other => bail!("there is no {other}: --every N and --canvas NAME"),
+            }
+        }
+        Ok(sampled)
+    }
+
+    /// Starts a test and tells it, in variables that begin so.
+    pub fn start(&self, test: &mut Command, variables: &str) -> Result<ExitCode> {
+        test.env(format!("{variables}_EVERY"), self.every);
+        if let Some(canvas) = self.canvas {
+            test.env(format!("{variables}_CANVAS"), canvas);
+        }
+        let status = test.status().context("cannot start cargo")?;
+        Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
