@@ -34,7 +34,9 @@ pub enum Answers {
 /// they need. What is for none of them is noted, for those who are asked again.
 pub fn give(machine: &mut Machine, given: &Given, query: &str) {
     let waiting = machine.waiting_nodes().into_iter();
-    let open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
+    let mut open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
+    // Which of several rounds is the first does not depend on which of them was faster.
+    open.sort_by(|(_, one), (_, other)| rounds(one).cmp(rounds(other)));
     let mut used = HashSet::new();
     let bare = given.is_empty() && !query.is_empty();
     let fields: usize = open.iter().map(|(_, waiting)| waiting.form.fields.len()).sum();
@@ -70,6 +72,11 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
         strangers(machine, &forms, given)
     };
     machine.unused = told(&strangers, &forms).map(|message| (node, message));
+}
+
+/// The numbers of the rounds that a form is in, the outermost first.
+fn rounds(waiting: &WaitingForm) -> impl Iterator<Item = usize> {
+    waiting.frame.iter().map(|step| step.round)
 }
 
 /// Whether what a turn that goes on with nothing begins with suits the form of its entry, and the forms that are
