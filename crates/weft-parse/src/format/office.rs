@@ -60,23 +60,30 @@ pub fn xml(archive: &mut Archive<'_>, name: &str) -> Result<Option<String>, Unre
 /// Title, author and date, as the file's properties have them.
 pub fn properties(archive: &mut Archive<'_>, parts: &mut Parts) -> Result<(), Unreadable> {
     let Some(text) = xml(archive, "docProps/core.xml")? else { return Ok(()) };
-    let mut xml = Xml::new(&text);
-    let (mut said, mut dates) = (String::new(), [String::new(), String::new()]);
+    let mut dates = [String::new(), String::new()];
+    each_said(&text, |name, said| match name {
+        "title" => parts.say("title", said),
+        "creator" => parts.say("author", said),
+        "modified" => said.clone_into(&mut dates[0]),
+        "created" => said.clone_into(&mut dates[1]),
+        _ => {}
+    })?;
+    for date in dates {
+        parts.say("date", &date);
+    }
+    Ok(())
+}
+
+/// Tells the elements of a plain list: the name of each, and the text since the last one began.
+pub fn each_said(text: &str, mut take: impl FnMut(&str, &str)) -> Result<(), Unreadable> {
+    let mut xml = Xml::new(text);
+    let mut said = String::new();
     while let Some(node) = xml.next()? {
         match node {
             Node::Open(_) => said.clear(),
             Node::Text(text) => said.push_str(&text),
-            Node::Close(name) => match name.as_str() {
-                "title" => parts.say("title", &said),
-                "creator" => parts.say("author", &said),
-                "modified" => dates[0].clone_from(&said),
-                "created" => dates[1].clone_from(&said),
-                _ => {}
-            },
+            Node::Close(name) => take(&name, &said),
         }
-    }
-    for date in dates {
-        parts.say("date", &date);
     }
     Ok(())
 }

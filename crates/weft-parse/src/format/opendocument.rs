@@ -46,21 +46,12 @@ fn read(file: &File<'_>) -> Read {
 }
 
 fn properties(meta: &str, parts: &mut Parts) -> Result<(), Unreadable> {
-    let mut xml = Xml::new(meta);
-    let mut said = String::new();
-    while let Some(node) = xml.next()? {
-        match node {
-            Node::Open(_) => said.clear(),
-            Node::Text(text) => said.push_str(&text),
-            Node::Close(name) => match name.as_str() {
-                "title" => parts.say("title", &said),
-                "creator" | "initial-creator" => parts.say("author", &said),
-                "date" | "creation-date" => parts.say("date", &said),
-                _ => {}
-            },
-        }
-    }
-    Ok(())
+    office::each_said(meta, |name, said| match name {
+        "title" => parts.say("title", said),
+        "creator" | "initial-creator" => parts.say("author", said),
+        "date" | "creation-date" => parts.say("date", said),
+        _ => {}
+    })
 }
 
 /// What text is being collected for.

@@ -4,6 +4,7 @@
 //! ([`layout`]), what is a heading from the outline of the document or the size of the type, and what
 //! stands at the same place of most pages is no part of the text.
 
+mod extractor;
 mod layout;
 mod leftward;
 mod order;

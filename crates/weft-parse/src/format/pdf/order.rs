@@ -85,8 +85,8 @@ fn as_read(mut pieces: Vec<Line>) -> Vec<Line> {
 }
 
 /// Whether most letters of some text are of a script that is written from right to left.
-fn is_leftward(pieces: &[Line]) -> bool {
-    pieces.iter().map(|piece| direction(&piece.text)).sum::<i32>() < 0
+fn is_leftward<'a>(pieces: impl IntoIterator<Item = &'a Line>) -> bool {
+    pieces.into_iter().map(|piece| direction(&piece.text)).sum::<i32>() < 0
 }
 
 /// Pieces that are not farther apart than `gap` sizes of the type become one.
@@ -141,8 +141,8 @@ fn read_band(band: Vec<Row>, gutter: f32, depth: u8, found: &mut Vec<Block>) {
         left.extend(Some(Row { pieces: before }).filter(|row| !row.pieces.is_empty()));
         right.extend(Some(Row { pieces: after }).filter(|row| !row.pieces.is_empty()));
     }
-    let pieces = |rows: &[Row]| rows.iter().flat_map(|row| row.pieces.iter().cloned()).collect::<Vec<_>>();
-    if is_leftward(&pieces(&left)) && is_leftward(&pieces(&right)) {
+    let are_leftward = |rows: &[Row]| is_leftward(rows.iter().flat_map(|row| &row.pieces));
+    if are_leftward(&left) && are_leftward(&right) {
         std::mem::swap(&mut left, &mut right);
     }
     read(left, depth - 1, found);

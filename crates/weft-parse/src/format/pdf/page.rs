@@ -10,6 +10,7 @@ use pdf_oxide::structure::spatial_table_detector::{TableDetectionConfig, TableSt
 use pdf_oxide::{PdfDocument, ReadingOrder};
 use weft_core::seam::document_reader::Position;
 
+use super::extractor::font_name;
 use super::pieces::{Glyphs, Turn, pieces};
 use super::{order, placed, tex_fonts};
 use crate::words::{is_unspaced, line};
@@ -133,8 +134,8 @@ impl Page {
 
 type RuledTable = (Vec<Vec<String>>, Position);
 
-/// Tables with lines between their rows and columns. What is a table by its blanks alone stays text: a
-/// wrong guess would do more harm than a right one is of use.
+/// Tables with lines between their rows and columns. Those by blanks alone are found among the rows of the text
+/// (`spaced_table`): what the library takes for one would do more harm than it is of use.
 fn tables(document: &PdfDocument, index: usize, frame: Frame) -> Vec<RuledTable> {
     // To look for them the library takes the text apart into words, which takes longer than all the rest.
     let is_ruled =
@@ -292,7 +293,7 @@ fn is_bold_name(name: &str) -> bool {
     const WORDS: [&str; 6] = ["bold", "black", "heavy", "demi", "-medi", "extrabd"];
     // Computer Modern and those that follow it, each with its sizes behind the name.
     const OF_TEX: [&str; 9] = ["cmbx", "cmssbx", "cmb1", "sfbx", "sfsx", "ecbx", "ecsx", "tcbx", "cmcscb"];
-    let name = name.split_once('+').map_or(name, |(_, name)| name).to_ascii_lowercase();
+    let name = font_name(name);
     WORDS.iter().any(|word| name.contains(word)) || OF_TEX.iter().any(|start| name.starts_with(start))
 }
 

@@ -142,6 +142,7 @@ struct Place {
 pub struct Glyphs<'a> {
     document: &'a PdfDocument,
     index: usize,
+    /// From the top of the page to its foot.
     all: Option<Vec<TextChar>>,
 }
 
@@ -154,14 +155,19 @@ impl<'a> Glyphs<'a> {
     /// The glyphs in the place of a string.
     fn near(&mut self, span: &TextSpan) -> Vec<&TextChar> {
         let (document, index) = (self.document, self.index);
-        let all = self.all.get_or_insert_with(|| document.extract_chars(index).unwrap_or_default());
+        let all = self.all.get_or_insert_with(|| {
+            let mut all = document.extract_chars(index).unwrap_or_default();
+            all.sort_by(|one, other| other.origin_y.total_cmp(&one.origin_y));
+            all
+        });
         let size = span.font_size.abs().max(1.0);
+        // A page of very many strings is not gone through for each of them.
+        let above = all.partition_point(|glyph| glyph.origin_y - span.bbox.y >= size * 0.3);
+        let beside = all[above..].iter().take_while(|glyph| glyph.origin_y - span.bbox.y > size * -0.3);
         let is_near = |glyph: &&TextChar| {
-            (glyph.origin_y - span.bbox.y).abs() < size * 0.3
-                && glyph.origin_x > span.bbox.x - 1.0
-                && glyph.origin_x < span.bbox.x + span.bbox.width + 1.0
+            glyph.origin_x > span.bbox.x - 1.0 && glyph.origin_x < span.bbox.x + span.bbox.width + 1.0
         };
-        all.iter().filter(is_near).collect()
+        beside.filter(is_near).collect()
     }
 
     /// What a string says when it is read from right to left; `None` when its glyphs cannot be told for sure.

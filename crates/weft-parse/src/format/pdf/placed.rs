@@ -4,8 +4,9 @@
 //! of text that stands beside it, too; but whole pages are made in this way.
 
 use pdf_oxide::PdfDocument;
-use pdf_oxide::extractors::TextExtractor;
 use pdf_oxide::layout::TextSpan;
+
+use super::extractor;
 
 /// The mark, and one that means nothing to anybody.
 const MARK: &[u8] = b"/PlacedPDF";
@@ -17,14 +18,7 @@ pub fn spans(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
     if !content.windows(MARK.len()).any(|bytes| bytes == MARK) {
         return None;
     }
-    let page = document.get_page(index).ok()?;
-    let resources = page.as_dict()?.get("Resources")?;
-    let mut extractor = TextExtractor::new();
-    extractor.set_page_index(u32::try_from(index).ok()?);
-    extractor.set_resources(resources.clone());
-    extractor.set_document(document);
-    document.load_fonts_public(resources, &mut extractor).ok()?;
-    let spans = extractor.extract_text_spans(&renamed(&content)).ok()?;
+    let spans = extractor::of_page(document, index)?.extract_text_spans(&renamed(&content)).ok()?;
     (!spans.is_empty()).then_some(spans)
 }
 

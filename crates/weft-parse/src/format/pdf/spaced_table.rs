@@ -11,6 +11,8 @@ use super::page::Line;
 /// Columns and rows of a table, at least.
 const COLUMNS_MIN: usize = 3;
 const ROWS_MIN: usize = 3;
+/// Rows of a table on one page, at most: the search for one begins anew at every row.
+const ROWS_MAX: usize = 1_000;
 /// Columns of a table, at most: more are letters that stand apart.
 const COLUMNS_MAX: usize = 40;
 /// Between columns there is a blank that is wider, in sizes of the type.
@@ -38,7 +40,7 @@ fn reach(rows: &[Row]) -> usize {
     let Some(first) = rows.first().filter(|row| row.pieces.len() > 1) else { return 0 };
     let (mut bottom, mut size) = (first.bottom(), first.size());
     let mut length = 1;
-    for row in &rows[1..] {
+    for row in rows[1..].iter().take(ROWS_MAX - 1) {
         let is_near = row.top() - bottom < LEADING_MAX * size;
         let is_like = (row.size() - size).abs() < size * 0.35;
         if !is_near || !is_like || row.pieces.len() < 2 && row.letters() > CELL_CHARS {

@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use pdf_oxide::PdfDocument;
-use pdf_oxide::extractors::TextExtractor;
 use pdf_oxide::fonts::{Encoding, FontInfo};
 use pdf_oxide::layout::TextSpan;
 
+use super::extractor::{self, font_name};
+
 /// How the fonts are called whose text is in OT1, without their sizes.
-const OF_TEXT: [&str; 8] = ["cmr", "cmbx", "cmb1", "cmti", "cmsl", "cmss", "cmssbx", "cmu1"];
+const OF_TEXT: [&str; 8] = ["cmr", "cmbx", "cmb", "cmti", "cmsl", "cmss", "cmssbx", "cmu"];
 /// Codes of letters that are drawn as one. They stay one here, which shows where something was missing.
 const AS_ONE: [(u8, char); 5] = [(11, 'ﬀ'), (12, 'ﬁ'), (13, 'ﬂ'), (14, 'ﬃ'), (15, 'ﬄ')];
 /// Further codes that are not those of ASCII.
@@ -87,13 +88,7 @@ fn without(text: &str) -> String {
 
 /// The pieces of a page with fonts that say what their codes are; `None` when all of them do anyway.
 fn read_again(document: &PdfDocument, index: usize) -> Option<Vec<TextSpan>> {
-    let page = document.get_page(index).ok()?;
-    let resources = page.as_dict()?.get("Resources")?.clone();
-    let mut extractor = TextExtractor::new();
-    extractor.set_page_index(u32::try_from(index).ok()?);
-    extractor.set_resources(resources.clone());
-    extractor.set_document(document);
-    document.load_fonts_public(&resources, &mut extractor).ok()?;
+    let mut extractor = extractor::of_page(document, index)?;
     let silent: Vec<(String, FontInfo)> = extractor
         .get_font_set()
         .into_iter()
@@ -126,11 +121,11 @@ fn speaking(font: &FontInfo) -> FontInfo {
 }
 
 fn is_of_text(name: &str) -> bool {
-    let name = name.split_once('+').map_or(name, |(_, name)| name).to_ascii_lowercase();
+    let name = font_name(name);
     // Some programs number the parts of a font: `CMBX12~38`.
     let name = name.split_once('~').map_or(name.as_str(), |(name, _)| name);
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    family.len() < name.len() && OF_TEXT.iter().any(|one| family == one.trim_end_matches('1'))
+    family.len() < name.len() && OF_TEXT.contains(&family)
 }
 
 #[cfg(test)]
