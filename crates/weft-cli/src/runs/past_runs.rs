@@ -1,12 +1,12 @@
 //! `weft runs replay|fork|diff`: runs of the past, done again, gone another way, compared.
 
+use weft_app::App;
 use weft_core::context::Pin;
 use weft_core::{ComponentId, Json, Outputs, RunId, RunKey, SessionId};
 use weft_engine::compare::{Comparison, NodeComparison, Verdict};
 use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_engine::recording::Where;
 use weft_engine::replay::Difference;
-use weft_server::App;
 use weft_server::dialect::ragflow::{self, RunView};
 
 use super::short;
