@@ -111,7 +111,7 @@ fn lines(comparison: &Comparison, shown: impl Fn(&NodeComparison) -> bool) -> Ve
     let [first, second] = comparison.ending.map(|ending| ending.unwrap_or("unfinished"));
     let ending = if first == second { first.to_owned() } else { format!("{first} → {second}") };
     let [one, two] = comparison.usage;
-    let tokens = [one, two].map(|usage| usage.prompt_tokens + usage.completion_tokens);
+    let tokens = [one, two].map(|usage| usage.total_tokens());
     let [took, took_then] = comparison.elapsed.map(duration);
     lines.push(format!(
         "{ending}; {same} of {} activations the same; {took} → {took_then}, {} → {} model calls, {} → {} tokens",

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, Sampling, StopReason, Usage};
+use weft_models::script::Tokens;
 use weft_testkit::{Reply, Script, ScriptedServer, Step, Wire};
 
 use crate::{KEY, asked, model, read, tool};
@@ -37,11 +38,39 @@ async fn every_wire_gives_the_same_transcript() {
         ];
         assert_eq!(calls, expected, "{wire:?}");
         assert_ne!(seen.calls[0].id, seen.calls[1].id, "{wire:?}");
-        let usage = Usage { prompt_tokens: 31, completion_tokens: 17, calls: 1 };
+        let usage = Usage { prompt_tokens: 31, completion_tokens: 17, calls: 1, ..Usage::default() };
         assert_eq!(seen.end, Some((StopReason::ToolCalls, usage)), "{wire:?}");
         if matches!(wire, Wire::OpenAi | Wire::Anthropic) {
             assert!(seen.pieces > 8, "{wire:?} streams arguments in pieces, got {}", seen.pieces);
         }
+    }
+}
+
+/// Providers count them apart or among the others; here they are always among the others.
+#[tokio::test]
+async fn tokens_of_the_cache_and_of_reasoning_are_told_by_every_wire_that_knows_them() {
+    let tokens =
+        Tokens { prompt: 31, completion: 17, cache_read: Some(20), cache_write: Some(4), reasoning: Some(9) };
+    for wire in Wire::ALL {
+        let script = Script::new().reply(Reply::text("Fine.").tokens(tokens));
+        let server = ScriptedServer::speaking(wire, script).await;
+        let (seen, error) = read(&*model(wire, &server), asked("weather?")).await;
+        assert!(error.is_none(), "{wire:?}: {error:?}");
+        let all = Usage {
+            prompt_tokens: 31,
+            completion_tokens: 17,
+            calls: 1,
+            cache_read_tokens: 20,
+            cache_write_tokens: 4,
+            reasoning_tokens: 9,
+        };
+        let expected = match wire {
+            Wire::OpenAi => all,
+            Wire::Anthropic => Usage { reasoning_tokens: 0, ..all },
+            Wire::Gemini => Usage { cache_write_tokens: 0, ..all },
+            Wire::Ollama => Usage { cache_read_tokens: 0, cache_write_tokens: 0, reasoning_tokens: 0, ..all },
+        };
+        assert_eq!(seen.end, Some((StopReason::Stop, expected)), "{wire:?}");
     }
 }
 

@@ -158,7 +158,7 @@ fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_app::tasks::tests::task;
+    use weft_testkit::open_task as task;
 
     #[test]
     fn a_form_is_a_schema_of_arguments() {

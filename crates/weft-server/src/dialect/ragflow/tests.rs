@@ -171,7 +171,7 @@ fn finishes() {
             ending: Ending::Failed,
             outputs: Arc::new(Outputs::of("content", json!("Pa"))),
             error: Some("it broke".into()),
-            usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1 },
+            usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1, ..Usage::default() },
             limited: Vec::new(),
             spent: Default::default(),
             elapsed: 1.25,
