@@ -1,7 +1,9 @@
 //! Four wires, one transcript.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, Sampling, StopReason, Usage};
+use weft_core::seam::chat_model::{
+    Author, ChatMessage, ChatRequest, Sampling, StopReason, ToolSchema, Usage,
+};
 use weft_models::script::Tokens;
 use weft_testkit::{Reply, Script, ScriptedServer, Step, Wire};
 
@@ -110,6 +112,59 @@ async fn requests_carry_the_key_the_model_the_conversation_and_the_tools() {
         let body = seen[1].body.to_string();
         for part in ["Be brief.", "weather?", "get_weather", "sunny", "rainy", "北京"] {
             assert!(body.contains(part), "{wire:?}: no `{part}` in {body}");
+        }
+    }
+}
+
+/// Places of `cache_control` in a request.
+fn marked(body: &Json) -> Vec<String> {
+    fn look(value: &Json, place: &str, found: &mut Vec<String>) {
+        match value {
+            Json::Object(members) => {
+                if members.contains_key("cache_control") {
+                    found.push(place.to_owned());
+                }
+                members.iter().for_each(|(key, value)| look(value, &format!("{place}/{key}"), found));
+            }
+            Json::Array(items) => {
+                let items = items.iter().enumerate();
+                items.for_each(|(n, value)| look(value, &format!("{place}/{n}"), found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    look(body, "", &mut found);
+    found
+}
+
+/// What is long and comes again is marked where the provider wants it marked, and nowhere else.
+#[tokio::test]
+async fn long_beginnings_of_questions_carry_the_mark_of_the_cache() {
+    let long = "Be brief. ".repeat(600);
+    let instructed = |request: ChatRequest| {
+        let mut messages = request.messages;
+        messages.insert(0, ChatMessage::new(Author::System, &*long));
+        ChatRequest { messages, ..request }
+    };
+    let with_tools = |request: ChatRequest| ChatRequest { tools: [tool("a"), tool("b")].into(), ..request };
+    let long_tool = || ToolSchema { description: long.clone(), ..tool("b") };
+    let cases: [(ChatRequest, &[&str]); 5] = [
+        (asked("weather?"), &[]),
+        (with_tools(asked("weather?")), &[]),
+        (instructed(asked("weather?")), &["/system/0"]),
+        (with_tools(instructed(asked("weather?"))), &["/messages/0/content/0", "/system/0"]),
+        (ChatRequest { tools: [tool("a"), long_tool()].into(), ..asked("weather?") }, &["/tools/1"]),
+    ];
+    for wire in Wire::ALL {
+        for (request, expected) in cases.clone() {
+            let server = ScriptedServer::speaking(wire, Script::text("Fine.")).await;
+            let (_, error) = read(&*model(wire, &server), request).await;
+            assert!(error.is_none(), "{wire:?}: {error:?}");
+            let mut found = marked(&server.requests()[0].body);
+            found.sort();
+            let expected: &[&str] = if wire == Wire::Anthropic { expected } else { &[] };
+            assert_eq!(found, expected, "{wire:?}");
         }
     }
 }
