@@ -16,7 +16,7 @@ pub mod fault_points;
 pub mod idempotency;
 pub mod past_runs;
 pub mod pipelines;
-pub mod plans;
+mod plans;
 mod removal;
 mod resume;
 mod retention;

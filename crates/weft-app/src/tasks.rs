@@ -63,7 +63,7 @@ impl App {
     ///
     /// # Errors
     /// As [`App::answer_tasks`].
-    pub(crate) async fn answer_tasks_noting(
+    pub async fn answer_tasks_noting(
         &self,
         session: &Session,
         answers: Vec<(TaskKey, TaskAnswer)>,

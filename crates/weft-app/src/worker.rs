@@ -145,13 +145,13 @@ impl Worker {
 }
 
 /// Looks at turns that memories are to remember until `stop` fires.
-pub(crate) async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
+pub async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
     MemoryWorker::new(app.memories.clone()).run(stop, grace).await;
 }
 
 /// Reads the documents that are queued until `stop` fires. What is under way then gets `grace` to end, and is
 /// left for another worker after that.
-pub(crate) async fn read_documents(
+pub async fn read_documents(
     app: &App,
     config: WorkerConfig,
     stop: &CancellationToken,
