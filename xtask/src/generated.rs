@@ -18,7 +18,8 @@ pub fn run(root: &Path) -> Result<ExitCode> {
     std::fs::write(root.join(examples::FILE), examples::text(&examples::shown(root)?)?)
         .with_context(|| format!("cannot write {}", examples::FILE))?;
     let mut test = metadata::cargo();
-    test.args(["test", "-q", "--workspace", "--test", "it", "--", "--exact", TEST]).env("WEFT_WRITE_PAGES", "1");
+    test.args(["test", "-q", "--workspace", "--test", "it", "--", "--exact", TEST])
+        .env("WEFT_WRITE_PAGES", "1");
     let status = test.status().context("cannot start cargo")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

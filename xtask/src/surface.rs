@@ -90,9 +90,13 @@ fn public_name(line: &str) -> Option<&str> {
 }
 
 fn unused_dependencies(member: &Member, files: &[SourceFile], findings: &mut Findings) {
-    let folder = if member.name == "xtask" { "xtask/".to_owned() } else { format!("crates/{}/", member.name) };
-    let named: BTreeSet<&str> =
-        files.iter().filter(|file| file.path.starts_with(&folder)).flat_map(|file| words(&file.text)).collect();
+    let folder =
+        if member.name == "xtask" { "xtask/".to_owned() } else { format!("crates/{}/", member.name) };
+    let named: BTreeSet<&str> = files
+        .iter()
+        .filter(|file| file.path.starts_with(&folder))
+        .flat_map(|file| words(&file.text))
+        .collect();
     for dependency in member.normal.union(&member.dev) {
         let exempt = NAMELESS.iter().any(|(name, _)| name == dependency);
         if !exempt && !named.contains(dependency.replace('-', "_").as_str()) {

@@ -151,12 +151,7 @@ pub async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
 
 /// Reads the documents that are queued until `stop` fires. What is under way then gets `grace` to end, and is
 /// left for another worker after that.
-pub async fn read_documents(
-    app: &App,
-    config: WorkerConfig,
-    stop: &CancellationToken,
-    grace: Duration,
-) {
+pub async fn read_documents(app: &App, config: WorkerConfig, stop: &CancellationToken, grace: Duration) {
     let pace = WorkerPace { concurrency: config.documents_at_once, ..WorkerPace::default() };
     let pipelines = Arc::new(Pipelines::of(app));
     IngestWorker::new(Arc::clone(&app.library), pace).with_pipelines(pipelines).run(stop, grace).await;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures::future::maybe_done;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use weft_core::{Error, Result};
 
 use crate::connection;

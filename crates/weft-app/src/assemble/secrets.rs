@@ -45,7 +45,7 @@ pub async fn secret_names(config: &Config, tenant: &TenantId) -> Result<Vec<Stri
 }
 
 /// Whether there is no store yet.
-fn is_missing(config: &Config) -> bool {
+pub(super) fn is_missing(config: &Config) -> bool {
     config.store.url.is_empty() && !config.data.join(STORE_FILE).exists()
 }
 

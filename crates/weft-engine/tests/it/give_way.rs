@@ -99,7 +99,7 @@ async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
     let run = handle.key.clone();
     drop(handle);
     let mut elsewhere = engine_on(&memory).events(&run, 0).await.unwrap();
-    let read = tokio::time::timeout(Duration::from_secs(4), async {
+    let read = tokio::time::timeout(Duration::from_secs(4), async move {
         while elsewhere.next().await.unwrap().is_some() {}
     });
     let ((ending, after), _) = tokio::join!(ended(&memory, &run, u32::MAX), read);

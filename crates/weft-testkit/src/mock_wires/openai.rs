@@ -1,7 +1,7 @@
 //! Chat completions.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::chat_model::{StopReason, Usage};
+use weft_core::seam::chat_model::StopReason;
 use weft_models::script::{CallPart, Step};
 
 use super::writer::{Writer, data, pieces, reason_word};
