@@ -37,21 +37,6 @@ pub fn read(root: &Path) -> Result<Vec<SourceFile>> {
     Ok(files)
 }
 
-/// Every Rust file and every page in Markdown: whatever may name something.
-pub fn read_all(root: &Path) -> Result<Vec<SourceFile>> {
-    let mut files = Vec::new();
-    for folder in crate_folders(root)? {
-        collect(root, &folder, &mut files)?;
-    }
-    collect(root, &root.join("fuzz").join("fuzz_targets"), &mut files)?;
-    for page in entries(&root.join("docs"))? {
-        if page.extension().is_some_and(|extension| extension == "md") {
-            files.push(SourceFile { path: relative(root, &page), text: read_text(&page)? });
-        }
-    }
-    Ok(files)
-}
-
 fn crate_folders(root: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = vec![root.join("xtask")];
     folders.extend(entries(&root.join("crates"))?.into_iter().filter(|path| path.is_dir()));

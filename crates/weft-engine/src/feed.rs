@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::task::JoinSet;
 use weft_core::masking::shown;
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::GiveWayWord;
@@ -220,8 +220,8 @@ pub struct EntryReader {
     next_seq: u64,
     after_event: u64,
     pause: Duration,
-    /// Says that somebody listens to a run that is not shown here.
-    listening: Option<AbortOnDropHandle<()>>,
+    /// Says that somebody listens, while the run is not shown here. Few readers have one.
+    listening: Option<Box<JoinSet<()>>>,
     /// Where the run is shown, should this process go on with it.
     find: Option<Find>,
     hears: Hears,
@@ -384,8 +384,9 @@ impl EntryReader {
             return self.read_page().await;
         }
         self.listening.get_or_insert_with(|| {
-            let listens = say_that_somebody_listens(Arc::clone(store), key.clone());
-            AbortOnDropHandle::new(tokio::spawn(listens))
+            let mut listening = JoinSet::new();
+            listening.spawn(say_that_somebody_listens(Arc::clone(store), key.clone()));
+            Box::new(listening)
         });
         tokio::time::sleep(self.pause).await;
         self.pause = LOOK_MAX.min(self.pause * 2);

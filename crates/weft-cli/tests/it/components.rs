@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use crate::weft::Home;
 
+#[expect(clippy::disallowed_methods, reason = "the command that writes the pages says so by a variable")]
 #[test]
 fn the_pages_are_what_the_program_prints() {
     for (page, arguments) in [
