@@ -10,16 +10,17 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use weft_core::component::MessageEnd;
 use weft_core::journal::{ActivationRef, FramePath, NextEdges};
-use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::speech::Audio;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
 
 mod form;
 pub mod tool;
+mod usage;
 
 use self::form::Fields;
 pub(super) use self::form::FormFrame;
+pub use self::usage::TokenCounts;
 use super::write_json;
 
 /// What all frames of one run have in common.
@@ -281,60 +282,6 @@ struct WorkflowFinished<'a> {
     usage: TokenCounts,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'static str>,
-}
-
-/// Token counts in the shape of the OpenAI API, with the number of calls.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct TokenCounts {
-    /// Tokens of the questions.
-    pub prompt_tokens: u64,
-    /// Tokens of the answers.
-    pub completion_tokens: u64,
-    /// Both.
-    pub total_tokens: u64,
-    /// Model calls.
-    pub calls: u64,
-    /// Of the questions, when their provider told it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prompt_tokens_details: Option<PromptTokens>,
-    /// Of the answers, when their provider told it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion_tokens_details: Option<CompletionTokens>,
-}
-
-/// Parts of the tokens of questions.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct PromptTokens {
-    /// Which the provider had in its cache.
-    pub cached_tokens: u64,
-    /// Which it put into its cache.
-    pub cache_write_tokens: u64,
-}
-
-/// Parts of the tokens of answers.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct CompletionTokens {
-    /// Those of the reasoning.
-    pub reasoning_tokens: u64,
-}
-
-impl From<Usage> for TokenCounts {
-    fn from(usage: Usage) -> Self {
-        let cached = PromptTokens {
-            cached_tokens: usage.cache_read_tokens,
-            cache_write_tokens: usage.cache_write_tokens,
-        };
-        let reasoned = CompletionTokens { reasoning_tokens: usage.reasoning_tokens };
-        Self {
-            prompt_tokens: usage.prompt_tokens,
-            completion_tokens: usage.completion_tokens,
-            total_tokens: usage.total_tokens(),
-            calls: usage.calls,
-            prompt_tokens_details: (cached.cached_tokens > 0 || cached.cache_write_tokens > 0)
-                .then_some(cached),
-            completion_tokens_details: (reasoned.reasoning_tokens > 0).then_some(reasoned),
-        }
-    }
 }
 
 /// The outputs of a node with the two times that clients look for among them.
