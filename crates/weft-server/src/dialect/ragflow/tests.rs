@@ -7,6 +7,7 @@ use weft_core::journal::{ActivationRef, FrameStep, NextEdges, WaitingForm};
 use weft_core::{Ending, Entry, Outputs, Record, RunId, TurnInput};
 
 use super::*;
+use weft_core::seam::chat_model::Usage;
 
 fn entry(record: Record) -> Entry {
     Entry { seq: 1, event: Some(1), at_ms: 1_767_000_001_500, record }
