@@ -4,6 +4,7 @@
 //! ([`app`]), and serves them over HTTP. [`dialect`] turns journal entries into the frames that
 //! clients know.
 
+pub mod accounts;
 pub mod answer;
 pub mod app;
 pub mod assemble;
@@ -29,6 +30,7 @@ mod past_runs;
 mod path;
 pub mod pipelines;
 mod plans;
+pub mod rates;
 mod removal;
 mod resume;
 mod retention;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use weft_core::CanvasKey;
 
 use crate::app::App;
 use crate::config::Auth;
+use crate::rates::Rates;
 use crate::routes::health::Readiness;
 use crate::turns::{MultitaskStrategy, Waiting};
-use crate::webhook::Rates;
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ pub struct ServerState {
     /// Where MCP clients post their messages.
     pub mcp: Arc<weft_mcp::serving::Host>,
     /// How often each webhook is called.
-    pub webhook_rates: Arc<Rates>,
+    pub webhook_rates: Arc<Rates<CanvasKey>>,
 }
 
 impl ServerState {
