@@ -24,6 +24,7 @@ use weft_knowledge::local_documents::LocalDocuments;
 use weft_knowledge::memories::ConversationMemories;
 use weft_plugins::Plugins;
 
+use crate::accounts::Accounts;
 use crate::checking::{Models, refusal};
 use crate::config::LimitsConfig;
 use crate::plans::{Plans, compact};
@@ -66,6 +67,8 @@ pub struct Parts {
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
+    /// Users, tenants and who may do what there.
+    pub accounts: Accounts,
     /// Secrets that canvases name.
     pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
@@ -123,6 +126,8 @@ pub struct App {
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
+    /// Users, tenants and who may do what there.
+    pub accounts: Accounts,
     /// Secrets that canvases name.
     pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
@@ -187,6 +192,7 @@ impl App {
             spending: parts.spending,
             tasks: parts.tasks,
             tokens: parts.tokens,
+            accounts: parts.accounts,
             secrets: parts.secrets,
             queue: parts.queue,
             schedules: parts.schedules,

@@ -1,5 +1,6 @@
 //! Config → backends → app: the only place that names a backend.
 
+mod accounts;
 mod secrets;
 
 use std::path::Path;
@@ -434,6 +435,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         spending: store.spending(),
         tasks: store.tasks(),
         tokens: store.tokens(),
+        accounts: accounts::accounts(config, &store),
         secrets,
         queue: store.work(),
         schedules: store.schedules(),

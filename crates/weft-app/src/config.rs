@@ -1,6 +1,7 @@
 //! Every setting with its default. `config.default.toml` shows them with their reasons; a test keeps
 //! the two equal. Files, environment and flags are read by weft-cli.
 
+mod accounts;
 mod attachments;
 mod browser;
 mod budgets;
@@ -26,6 +27,7 @@ use weft_models::ModelsConfig;
 use self::budgets::{run_budget, useless};
 use crate::turns::MultitaskStrategy;
 
+pub use self::accounts::{AccountsConfig, AuditLevel};
 pub use self::attachments::AttachmentsConfig;
 pub use self::browser::BrowserConfig;
 pub use self::confined::{DocumentsConfig, SandboxConfig};
@@ -79,6 +81,8 @@ pub struct Config {
     pub documents: DocumentsConfig,
     /// The HTTP server.
     pub server: ServerConfig,
+    /// Users, sign-ins, share tokens and the audit log.
+    pub accounts: AccountsConfig,
     /// Work of the queue.
     pub worker: WorkerConfig,
 }
@@ -291,6 +295,7 @@ impl Default for Config {
             attachments: AttachmentsConfig::default(),
             documents: DocumentsConfig::default(),
             server: ServerConfig::default(),
+            accounts: AccountsConfig::default(),
             worker: WorkerConfig::default(),
         }
     }
@@ -459,6 +464,7 @@ impl Config {
         if self.attachments.file_bytes_max == 0 {
             wrong.push("attachments.file_bytes_max must be at least 1".to_owned());
         }
+        wrong.extend(self.accounts.problems());
         if self.worker.concurrency == 0 {
             wrong.push("worker.concurrency must be at least 1".to_owned());
         }

@@ -4,6 +4,7 @@
 //! assistants, sessions, runs, tasks, schedules, tokens, secrets. What works without being asked (the queue, schedules,
 //! retention) is here, too. Nothing here knows how it is asked: no route, no frame, no command.
 
+pub mod accounts;
 pub mod app;
 pub mod assemble;
 pub mod attachments;
@@ -17,6 +18,7 @@ pub mod idempotency;
 pub mod past_runs;
 pub mod pipelines;
 mod plans;
+pub mod rates;
 mod removal;
 mod resume;
 mod retention;

@@ -2,6 +2,7 @@
 
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::run_store::RunFilter;
+use weft_core::seam::share_store::ShareTarget;
 use weft_core::{CanvasKey, Error, ErrorKind, Result};
 
 use crate::app::App;
@@ -19,7 +20,8 @@ impl App {
         self.stop_runs_of(key).await?;
         self.canvases.delete(key).await?;
         self.plans.forget(key);
-        Ok(())
+        let target = ShareTarget::Agent(key.id.clone());
+        self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)
     }
 
     /// Removes an assistant with its conversations; runs under way are asked to stop.
@@ -36,7 +38,8 @@ impl App {
             outcome => outcome?,
         }
         self.plans.forget(key);
-        Ok(())
+        let target = ShareTarget::Chat(key.id.clone());
+        self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)
     }
 
     async fn stop_runs_of(&self, key: &CanvasKey) -> Result<()> {

@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use weft_core::seam::run_store::{Retention, StoredRun};
-use weft_core::{Result, RunKey, TenantId};
+use weft_core::{Result, RunKey};
 
-use crate::app::{App, DEFAULT_TENANT};
+use crate::app::App;
 use crate::config::RetentionConfig;
 
 /// How often it is looked for them.
 const EVERY: Duration = Duration::from_secs(3_600);
 /// Runs that are removed in one go.
 const AT_ONCE: u64 = 500;
+const DAY_MS: i64 = 86_400_000;
 
 impl RetentionConfig {
     /// The rules as they are at this moment; absent when all runs are kept.
     pub fn rules(&self, now_ms: i64) -> Option<Retention> {
-        let days = i64::try_from(self.runs_days).unwrap_or(i64::MAX).saturating_mul(86_400_000);
+        let days = i64::try_from(self.runs_days).unwrap_or(i64::MAX).saturating_mul(DAY_MS);
         let rules = Retention {
             ended_before_ms: (self.runs_days > 0).then(|| now_ms.saturating_sub(days)),
             per_session_max: (self.runs_per_session > 0).then_some(self.runs_per_session),
@@ -28,13 +29,13 @@ impl RetentionConfig {
 impl RetentionConfig {
     /// Files of conversations that were kept before this time are removed; absent when none is.
     fn files_before(&self, now_ms: i64) -> Option<i64> {
-        let days = i64::try_from(self.files_days).unwrap_or(i64::MAX).saturating_mul(86_400_000);
+        let days = i64::try_from(self.files_days).unwrap_or(i64::MAX).saturating_mul(DAY_MS);
         (self.files_days > 0).then(|| now_ms.saturating_sub(days))
     }
 }
 
 impl App {
-    /// Removes the runs that these rules let go, some at a time; tells about each lot before it goes.
+    /// Removes the runs of all tenants that these rules let go, some at a time; tells about each lot before it goes.
     /// How many there were.
     ///
     /// # Errors
@@ -44,19 +45,35 @@ impl App {
         rules: &Retention,
         mut told: impl FnMut(&[StoredRun]) -> Result<(), E>,
     ) -> Result<u64, E> {
-        let tenant = TenantId::new(DEFAULT_TENANT);
         let mut removed = 0;
-        loop {
-            let runs = self.runs.expired(&tenant, rules, AT_ONCE).await?;
-            told(&runs)?;
-            let keys: Vec<RunKey> = runs.into_iter().map(|run| run.key).collect();
-            let gone = self.runs.remove(&keys).await?;
-            removed += gone;
-            // What is not removed would be found again for ever.
-            if gone == 0 || (keys.len() as u64) < AT_ONCE {
-                return Ok(removed);
+        for tenant in self.all_tenants().await? {
+            loop {
+                let runs = self.runs.expired(&tenant, rules, AT_ONCE).await?;
+                told(&runs)?;
+                let keys: Vec<RunKey> = runs.into_iter().map(|run| run.key).collect();
+                let gone = self.runs.remove(&keys).await?;
+                removed += gone;
+                // What is not removed would be found again for ever.
+                if gone == 0 || (keys.len() as u64) < AT_ONCE {
+                    break;
+                }
             }
         }
+        Ok(removed)
+    }
+
+    /// Removes sign-ins that have expired, and entries of the audit log that are too old.
+    async fn keep_accounts_short(&self) -> Result<()> {
+        let (now_ms, stores) = (self.clock.now_ms(), &self.accounts.stores);
+        let removed = stores.users.remove_expired_logins(now_ms).await?;
+        tracing::debug!(removed, "expired sign-ins are removed");
+        let days = i64::try_from(self.accounts.config.audit_days).unwrap_or(i64::MAX);
+        if days > 0 {
+            let before_ms = now_ms.saturating_sub(days.saturating_mul(DAY_MS));
+            let removed = stores.audit.remove_audit_before(before_ms).await?;
+            tracing::debug!(removed, "old entries of the audit log are removed");
+        }
+        Ok(())
     }
 
     /// Removes what need not be kept, again and again. Never returns.
@@ -79,6 +96,12 @@ impl App {
                         tracing::warn!(error = error.detail(), "old files of conversations are still there");
                     }
                 }
+            }
+            if let Err(error) = self.keep_accounts_short().await {
+                tracing::warn!(
+                    error = error.detail(),
+                    "expired sign-ins or old entries of the audit log are still there"
+                );
             }
             tokio::time::sleep(EVERY).await;
         }

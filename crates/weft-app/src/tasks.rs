@@ -7,11 +7,11 @@ use futures::future::BoxFuture;
 use serde_json::Map;
 use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, RunId, SessionKey, TaskKey, TenantId, TurnInput};
+use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, RunId, SessionKey, TaskKey, TurnInput};
 use weft_engine::form::satisfied;
 use weft_engine::{RunHandle, StartRun};
 
-use crate::app::{App, DEFAULT_TENANT};
+use crate::app::App;
 use crate::turns::Waiting;
 
 /// How often it is looked for waits that are over.
@@ -125,17 +125,16 @@ impl App {
         Ok(true)
     }
 
-    /// Goes on with the runs whose waits are over without an answer, one of each session. Those that have
+    /// Goes on with the runs of all tenants whose waits are over without an answer, one of each session. Those that have
     /// begun.
     ///
     /// # Errors
     /// When the store cannot be read. What keeps a single run from going on is logged.
     pub async fn time_out_tasks(&self) -> Result<Vec<RunHandle>> {
-        let filter = TaskFilter { limit: TIMED_OUT_AT_ONCE_MAX, ..self.due() };
-        let (tasks, _) = self.tasks.list(&TenantId::new(DEFAULT_TENANT), &filter).await?;
+        let tasks = self.tasks.due(self.clock.now_ms(), TIMED_OUT_AT_ONCE_MAX).await?;
         let (mut sessions, mut begun) = (HashSet::new(), Vec::new());
         for task in tasks {
-            if !sessions.insert(task.session.clone()) {
+            if !sessions.insert((task.key.tenant.clone(), task.session.clone())) {
                 continue;
             }
             match self.time_out(&task).await {

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::StoredToken;
 use weft_core::{Error, Result, TenantId, hex};
@@ -13,8 +15,14 @@ use weft_models::Secret;
 
 use crate::app::{App, DEFAULT_TENANT};
 
-/// What every token begins with, so that people and scanners recognise one.
+/// What every API key begins with, so that people and scanners recognise one.
 const PREFIX: &str = "weft-";
+/// What begins what somebody shows who has signed in.
+pub(crate) const LOGIN_PREFIX: &str = "weftlogin-";
+/// What every share token begins with.
+pub(crate) const SHARE_PREFIX: &str = "weftshare-";
+/// What the secret of every invitation begins with.
+pub(crate) const INVITATION_PREFIX: &str = "weftinvite-";
 
 /// Random bytes of a token.
 const RANDOM_BYTES: usize = 32;
@@ -35,20 +43,58 @@ impl NewToken {
 }
 
 impl App {
-    /// Makes the first token of a new store; nothing when there is one already.
+    /// Makes the first token of a new store; nothing when there is one already, or a user who can sign in.
     ///
     /// # Errors
     /// When the store cannot be read or written.
     pub async fn first_token(&self) -> Result<Option<NewToken>> {
-        if self.tokens.count().await? > 0 {
+        let users = self.accounts.stores.users.users("", 1).await?;
+        if self.tokens.count().await? > 0 || !users.is_empty() {
             return Ok(None);
         }
         let tenant = TenantId::new(DEFAULT_TENANT);
-        create(&*self.tokens, &tenant, "first start", self.clock.now_ms()).await.map(Some)
+        self.create_key(&tenant, NewKey::owners("first start")).await.map(Some)
+    }
+
+    /// Makes an API key for a tenant.
+    ///
+    /// # Errors
+    /// As [`create`].
+    pub async fn create_key(&self, tenant: &TenantId, key: NewKey<'_>) -> Result<NewToken> {
+        self.ensure_tenant(tenant).await?;
+        create_with(&*self.tokens, tenant, (key, self.clock.now_ms())).await
     }
 }
 
-/// Makes a token and stores its hash.
+/// What an API key is to be.
+#[derive(Clone, Debug)]
+pub struct NewKey<'a> {
+    /// What people call it.
+    pub name: &'a str,
+    /// What whoever shows it may do at most.
+    pub role: MemberRole,
+    /// The user whose key it is.
+    pub user: Option<UserId>,
+}
+
+impl<'a> NewKey<'a> {
+    /// One that may do everything and is no user's.
+    pub fn owners(name: &'a str) -> Self {
+        Self { name, role: MemberRole::Owner, user: None }
+    }
+}
+
+/// A random token with this beginning.
+///
+/// # Errors
+/// When the system has no random numbers to give.
+pub(crate) fn random(prefix: &str) -> Result<Secret> {
+    let mut random = [0_u8; RANDOM_BYTES];
+    getrandom::fill(&mut random).map_err(|cause| Error::internal("cannot make a token").because(cause))?;
+    Ok(Secret::new(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(random))))
+}
+
+/// Makes a token that may do everything, and stores its hash.
 ///
 /// # Errors
 /// When the system has no random numbers to give, or the store cannot be written.
@@ -58,25 +104,33 @@ pub async fn create(
     name: &str,
     created_ms: i64,
 ) -> Result<NewToken> {
-    let mut random = [0_u8; RANDOM_BYTES];
-    getrandom::fill(&mut random).map_err(|cause| Error::internal("cannot make a token").because(cause))?;
-    let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
+    create_with(store, tenant, (NewKey::owners(name), created_ms)).await
+}
+
+async fn create_with(
+    store: &dyn TokenStore,
+    tenant: &TenantId,
+    (key, created_ms): (NewKey<'_>, i64),
+) -> Result<NewToken> {
+    let secret = random(PREFIX)?;
     let stored = StoredToken {
         tenant: tenant.clone(),
-        hash: hash(&token),
-        name: checked_name(name)?,
+        hash: hash(secret.reveal()),
+        name: checked_name(key.name)?,
+        role: key.role,
+        user: key.user,
         created_ms,
         last_used_ms: None,
     };
     store.add(&stored).await?;
-    Ok(NewToken { secret: Secret::new(token), stored })
+    Ok(NewToken { secret, stored })
 }
 
 /// Characters of a token's name.
 const NAME_CHARS_MAX: usize = 100;
 
 /// Names are shown in lists, on a line each.
-fn checked_name(name: &str) -> Result<String> {
+pub(crate) fn checked_name(name: &str) -> Result<String> {
     let name = name.trim();
     if name.chars().count() > NAME_CHARS_MAX || name.chars().any(char::is_control) {
         let message = "the name of a token must be one line";
@@ -156,6 +210,7 @@ mod tests {
         assert!(!format!("{a:?}").contains(a.reveal()));
         let stored = store.find(&hash(a.reveal())).await.unwrap();
         assert_eq!((stored.tenant, stored.name.as_str()), (tenant.clone(), "first"));
+        assert_eq!((stored.role, stored.user), (MemberRole::Owner, None));
         assert!(store.find(a.reveal()).await.is_err());
         for name in ["two\nlines", &"x".repeat(101)] {
             assert!(create(&store, &tenant, name, 7).await.is_err(), "{name}");

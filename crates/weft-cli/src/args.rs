@@ -8,6 +8,7 @@ mod secret;
 mod tasks;
 mod templates;
 mod token;
+mod user;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,6 +29,9 @@ pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 pub use self::templates::{NewArgs, TemplatesArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+pub use self::user::{
+    AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs,
+};
 
 /// Runs agent canvases: checks them, runs them, serves them.
 #[derive(Debug, Parser)]
@@ -111,6 +115,14 @@ pub enum Command {
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// Make, change, list and remove the users who sign in
+    User {
+        /// What to do
+        #[command(subcommand)]
+        command: UserCommand,
+    },
+    /// Show who changed what
+    Audit(AuditArgs),
     /// Copy the store and all files into a new folder, also while a server runs
     Backup(BackupArgs),
     /// Serve the HTTP API

@@ -4,6 +4,7 @@
 //! values on. Data goes to standard output, words for people to standard error.
 
 mod args;
+mod audit;
 mod backup;
 mod chat;
 mod check;
@@ -42,6 +43,7 @@ mod templates;
 mod token;
 mod trust;
 mod unheard;
+mod user;
 mod worker;
 
 use std::process::ExitCode;
@@ -202,6 +204,8 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Token { command } => {
             token::run(command, &Setup::without_models(&environment, &flags)?).await
         }
+        Command::User { command } => user::run(command, &Setup::without_models(&environment, &flags)?).await,
+        Command::Audit(args) => audit::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Worker(args) => Box::pin(worker::run(args, &Setup::read(&environment, &flags).await?)).await,
         Command::Serve(args) => Box::pin(serve::run(args, &Setup::read(&environment, &flags).await?)).await,
     }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
+use weft_app::accounts::{Audited, CLI};
+use weft_app::tokens::NewKey;
 use weft_app::{App, tokens};
 use weft_core::TenantId;
 use weft_core::seam::token_store::StoredToken;
@@ -41,12 +43,18 @@ pub fn tenant(name: &str) -> Outcome<TenantId> {
     Ok(TenantId::new(name))
 }
 
+async fn note(app: &App, tenant: &TenantId, (action, target): (&str, &str)) {
+    app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
+}
+
 async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
     if args.name.trim().is_empty() {
         return Err(Failure::usage("a token needs a name").help("say who will use it, such as `ci`"));
     }
-    let now_ms = app.clock.now_ms();
-    let made = tokens::create(&*app.tokens, &tenant(&args.tenant)?, &args.name, now_ms).await?;
+    let key = NewKey { role: args.role.into(), ..NewKey::owners(&args.name) };
+    let tenant = tenant(&args.tenant)?;
+    let made = app.create_key(&tenant, key).await?;
+    note(app, &tenant, ("create key", made.stored.id())).await;
     let mut data = Data::stdout();
     if args.json {
         let mut line = as_json(&made.stored);
@@ -78,6 +86,7 @@ async fn revoke(args: &TokenRevokeArgs, app: &App) -> Outcome {
     let tenant = tenant(&args.tenant)?;
     let token = tokens::named(&*app.tokens, &tenant, &args.token).await?;
     app.tokens.remove(&tenant, &token.hash).await?;
+    note(app, &tenant, ("revoke key", token.id())).await;
     let mut data = Data::stdout();
     match args.json {
         true => data.line(&as_json(&token).to_string())?,
@@ -92,19 +101,22 @@ fn as_json(token: &StoredToken) -> serde_json::Value {
         "id": token.id(),
         "name": token.name,
         "tenant": token.tenant,
+        "role": token.role,
+        "user": token.user,
         "created": date(token.created_ms),
         "last_used": token.last_used_ms.map(date),
     })
 }
 
-/// `3f0c9a1b2c3d  ci  default  made 2026-01-31 …  used 2026-02-01 …`
+/// `3f0c9a1b2c3d  ci  default  owner  made 2026-01-31 …  used 2026-02-01 …`
 fn as_text(token: &StoredToken) -> String {
     let used = token.last_used_ms.map_or_else(|| "never used".to_owned(), |at| format!("used {}", date(at)));
     format!(
-        "{}  {}  {}  made {}  {used}",
+        "{}  {}  {}  {}  made {}  {used}",
         token.id(),
         quoted(&token.name),
         token.tenant,
+        token.role,
         date(token.created_ms)
     )
 }

@@ -54,6 +54,8 @@ macro_rules! ids {
 ids! {
     /// Whose data it is. Part of every storage key.
     TenantId,
+    /// Somebody who may sign in.
+    UserId,
     /// A file of a conversation.
     FileId,
     /// A stored canvas.
@@ -83,6 +85,13 @@ ids! {
 impl RunId {
     /// A new id: 32 lower-case hex characters in the shape of a version-1 UUID, which is what
     /// strict clients of the compatible API accept.
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl UserId {
+    /// A new id in the same shape as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }

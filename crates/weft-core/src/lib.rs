@@ -3,6 +3,7 @@
 //! Ids, values, references, events, errors, what a component is, and the seams. No files, no
 //! network, no SQL, no environment, no clock: those live behind the traits in [`seam`].
 
+pub mod access;
 pub mod assign;
 pub mod budget;
 pub mod catalog;
@@ -55,7 +56,7 @@ pub use hex::hex;
 pub use id::{
     CanvasId, CanvasKey, ChunkId, ComponentId, DatasetId, DatasetKey, DocumentId, DocumentKey, MemoryId,
     MemoryKey, ProcessId, RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey,
-    TenantId,
+    TenantId, UserId,
 };
 pub use journal::{Ending, Entry, Record};
 pub use params::Params;

@@ -1,32 +1,72 @@
 //! Who asks. A handler with a [`Caller`] cannot be reached without one.
 
-use axum::extract::FromRequestParts;
+use std::fmt;
+
+use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use weft_core::{ErrorKind, TenantId};
+use weft_core::access::{MemberRole, Permission};
+use weft_core::id::UserId;
+use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::token_store::StoredToken;
+use weft_core::{Error, ErrorKind, TenantId};
 
+use crate::audit::asked;
 use crate::error::{ApiError, code};
+use crate::openapi::{Access, Shared};
 use crate::state::ServerState;
+use weft_app::accounts::share_user;
 use weft_app::app::DEFAULT_TENANT;
 use weft_app::config::Auth;
-use weft_app::tokens;
+use weft_app::tokens::{self, LOGIN_PREFIX, SHARE_PREFIX};
 
 /// Tokens that are longer are not looked up.
 const TOKEN_BYTES_MAX: usize = 1_024;
 
-/// Who asks.
+/// Who asks, and what they may do.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// Whose data they see.
     pub tenant: TenantId,
     /// Who they are when a request does not say.
     pub user_id: String,
+    /// What they may do there.
+    pub role: MemberRole,
+    /// How they have shown who they are.
+    pub actor: Actor,
+    /// The user, where it is one, or the one who has made the API key.
+    pub user: Option<UserId>,
 }
 
+/// How a caller has shown who they are. As text it is what the audit log has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// By being on this machine.
+    Local,
+    /// By an API key with this id.
+    Key(String),
+    /// By a sign-in of this user; its hash.
+    User(UserId, String),
+    /// By a share token with this id, which opens nothing but this.
+    Share(String, ShareTarget),
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Key(id) => write!(f, "key:{id}"),
+            Self::User(id, _) => write!(f, "user:{id}"),
+            Self::Share(id, _) => write!(f, "share:{id}"),
+        }
+    }
+}
+
+/// Whoever has started the program may do everything in a tenant.
 impl From<TenantId> for Caller {
     fn from(tenant: TenantId) -> Self {
         let user_id = tenant.to_string();
-        Self { tenant, user_id }
+        Self { tenant, user_id, role: MemberRole::Owner, actor: Actor::Local, user: None }
     }
 }
 
@@ -34,33 +74,152 @@ impl FromRequestParts<ServerState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ServerState) -> Result<Self, ApiError> {
-        match state.auth {
-            Auth::Off => {
-                check_local(&parts.method, &parts.headers)?;
-                Ok(TenantId::new(DEFAULT_TENANT).into())
-            }
-            Auth::On => {
-                let token = token(&parts.headers).ok_or_else(ApiError::unauthorized)?;
-                match state.app.tokens.find(&tokens::hash(token)).await {
-                    Ok(stored) => {
-                        note_use(state, &stored.hash).await;
-                        Ok(stored.tenant.into())
-                    }
-                    Err(error) if error.kind == ErrorKind::NotFound => Err(ApiError::unauthorized()),
-                    Err(error) => Err(error.into()),
+        // Whoever adds a route says who may ask for it, or nobody may.
+        let access = parts.extensions.get::<Access>().copied();
+        let access = access.ok_or_else(|| ApiError::internal("a route does not say who may ask for it"))?;
+        let caller = Self::identified(parts, state).await?;
+        let Some(permission) = access.permission() else { return Ok(caller) };
+        asked(parts, &caller, permission);
+        match (&caller.actor, access) {
+            (Actor::Share(_, target), Access::Shared(_, shared)) => {
+                if !opens(target, shared, parts).await {
+                    return Err(caller.share_refused());
                 }
             }
+            (Actor::Share(..), _) => return Err(caller.share_refused()),
+            _ => caller.check(permission)?,
         }
+        Ok(caller)
     }
 }
 
+/// Whether a share token is for what the path of a request names.
+async fn opens(target: &ShareTarget, shared: Shared, parts: &mut Parts) -> bool {
+    let right_kind = match target {
+        ShareTarget::Agent(_) => shared == Shared::Agent,
+        ShareTarget::Chat(_) => shared == Shared::Chat,
+    };
+    let Ok(path) = RawPathParams::from_request_parts(parts, &()).await else { return false };
+    right_kind && path.iter().any(|(name, value)| name == "id" && value == target.id().as_str())
+}
+
+impl Caller {
+    async fn identified(parts: &Parts, state: &ServerState) -> Result<Self, ApiError> {
+        if state.auth == Auth::Off {
+            check_local(&parts.method, &parts.headers)?;
+            return Ok(TenantId::new(DEFAULT_TENANT).into());
+        }
+        let token = token(&parts.headers).ok_or_else(ApiError::unauthorized)?;
+        let hash = tokens::hash(token);
+        let known = if token.starts_with(LOGIN_PREFIX) {
+            Self::of_login(state, &hash).await
+        } else if token.starts_with(SHARE_PREFIX) {
+            state.app.opened_by(&hash).await.map(Self::of_share)
+        } else {
+            Self::of_key(state, &hash).await
+        };
+        known.map_err(|error| match error.kind {
+            ErrorKind::NotFound => ApiError::unauthorized(),
+            _ => error.into(),
+        })
+    }
+
+    async fn of_key(state: &ServerState, hash: &str) -> weft_core::Result<Self> {
+        let stored = state.app.tokens.find(hash).await?;
+        let role = role_of(state, &stored).await?;
+        note_use(state, Used::Key, (&stored.hash, &stored.tenant)).await;
+        let actor = Actor::Key(stored.id().to_owned());
+        let StoredToken { tenant, user, .. } = stored;
+        let user_id = user.as_ref().map_or_else(|| tenant.to_string(), UserId::to_string);
+        Ok(Self { tenant, user_id, role, actor, user })
+    }
+
+    async fn of_login(state: &ServerState, hash: &str) -> weft_core::Result<Self> {
+        let (login, role) = state.app.accounts.stores.users.login(hash).await?;
+        let over = || Error::not_found("the sign-in is over");
+        if login.expires_ms <= state.app.clock.now_ms() {
+            return Err(over());
+        }
+        // Somebody who has left the tenant is nobody there.
+        let role = role.ok_or_else(over)?;
+        note_use(state, Used::Login, (&login.hash, &login.tenant)).await;
+        Ok(Self {
+            tenant: login.tenant,
+            user_id: login.user.to_string(),
+            role,
+            actor: Actor::User(login.user.clone(), login.hash),
+            user: Some(login.user),
+        })
+    }
+
+    fn of_share(share: ShareToken) -> Self {
+        let id = share.id().to_owned();
+        Self {
+            tenant: share.tenant,
+            user_id: share_user(&id),
+            role: MemberRole::Viewer,
+            actor: Actor::Share(id, share.target),
+            user: None,
+        }
+    }
+
+    /// Makes sure that they may do what needs a permission.
+    ///
+    /// # Errors
+    /// 103 with HTTP status 403.
+    pub fn check(&self, permission: Permission) -> Result<(), ApiError> {
+        if self.role.may(permission) {
+            return Ok(());
+        }
+        let message =
+            format!("this needs the role `{}`; yours is `{}` here", permission.least_role(), self.role);
+        Err(ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN))
+    }
+
+    /// Whether they have shown a share token.
+    pub fn is_share(&self) -> bool {
+        matches!(self.actor, Actor::Share(..))
+    }
+
+    fn share_refused(&self) -> ApiError {
+        let opened = match &self.actor {
+            Actor::Share(_, target) => weft_app::accounts::opened(target),
+            _ => String::new(),
+        };
+        let message = format!("a share token opens nothing but what it was made for, here {opened}");
+        ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN)
+    }
+}
+
+/// What an API key is worth now: no more than what whoever has made it may do.
+async fn role_of(state: &ServerState, stored: &StoredToken) -> weft_core::Result<MemberRole> {
+    let Some(user) = &stored.user else { return Ok(stored.role) };
+    let stores = &state.app.accounts.stores;
+    if !stores.users.user(user).await?.enabled {
+        return Err(Error::not_found("whoever has made the key is disabled"));
+    }
+    let membership = stores.tenants.membership(&stored.tenant, user).await?;
+    Ok(membership.role.min(stored.role))
+}
+
+/// What was shown.
+#[derive(Clone, Copy, Debug)]
+enum Used {
+    Key,
+    Login,
+}
+
 /// Whoever looks after tokens wants to know which are used. Nobody is turned away because it cannot be noted.
-async fn note_use(state: &ServerState, hash: &str) {
+async fn note_use(state: &ServerState, what: Used, (hash, tenant): (&str, &TenantId)) {
     let now_ms = state.app.clock.now_ms();
     if !state.app.token_uses.is_news(hash, now_ms) {
         return;
     }
-    if let Err(error) = state.app.tokens.used(hash, now_ms).await {
+    let noted = match what {
+        Used::Key => state.app.tokens.used(hash, now_ms).await,
+        Used::Login => state.app.accounts.stores.users.use_login(hash, tenant, now_ms).await,
+    };
+    if let Err(error) = noted {
         tracing::warn!(error = error.detail(), "the use of a token could not be noted");
     }
 }

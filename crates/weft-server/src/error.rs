@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 use weft_core::{Error, ErrorKind};
 
+use crate::audit::Outcome;
 use crate::wire::envelope;
 
 /// A failure as an envelope. Most come with HTTP status 200: that is what the API's clients expect.
@@ -199,7 +200,9 @@ impl IntoResponse for ApiError {
             json!({"message": message, "type": kind, "param": "", "code": word(status)})
         });
         let data = (shape != Shape::Bare).then_some(&data);
-        envelope::respond(status, &Failure { code, message: &message, data, error })
+        let mut response = envelope::respond(status, &Failure { code, message: &message, data, error });
+        response.extensions_mut().insert(Outcome(code));
+        response
     }
 }
 

@@ -4,6 +4,7 @@
 //! know.
 
 pub mod answer;
+mod audit;
 pub mod auth;
 pub mod body;
 mod chat_frames;

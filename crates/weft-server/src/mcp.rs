@@ -19,10 +19,13 @@ use async_trait::async_trait;
 use serde_json::{Map, Value as Json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
+use weft_core::access::Permission;
 use weft_core::{Result, TenantId};
-use weft_mcp::serving::{About, Call, Feature, Listing, Outcome, RpcError, Service, TaskView};
+use weft_mcp::serving::{About, Call, Feature, Listing, Outcome, RpcError, Service, TaskView, code};
 
+use crate::audit::note_call;
 use crate::auth::Caller;
+use crate::error;
 use crate::state::ServerState;
 use weft_app::app::App;
 use weft_app::config::Auth;
@@ -49,6 +52,15 @@ impl Offering {
 
     fn tenant(&self) -> &TenantId {
         &self.caller.tenant
+    }
+
+    /// Makes sure that the caller may do something, and notes it as a request is noted: one route stands for all of
+    /// this.
+    async fn admit(&self, needs: Permission, what: &str) -> Result<(), RpcError> {
+        let admitted = self.caller.check(needs);
+        let outcome = admitted.as_ref().map_or(error::code::OPERATING, |()| 0);
+        note_call(self.app(), &self.caller, (needs, what), outcome).await;
+        admitted.map_err(|refused| RpcError::new(code::INVALID_REQUEST, refused.message()))
     }
 }
 
@@ -91,8 +103,13 @@ impl Service for Offering {
     }
 
     async fn tools(&self, cursor: Option<&str>) -> Result<Listing, RpcError> {
-        let mut all: Vec<Json> = tool::all().map(tool::BuiltIn::definition).collect();
-        all.extend(self.agent_tools().await?);
+        let mut all: Vec<Json> = tool::all()
+            .filter(|tool| self.caller.role.may(tool.needs))
+            .map(tool::BuiltIn::definition)
+            .collect();
+        if self.caller.role.may(Permission::Run) {
+            all.extend(self.agent_tools().await?);
+        }
         let name = |one: &Json| one["name"].as_str().map(str::to_owned);
         let from = match cursor {
             None => 0,
@@ -113,8 +130,14 @@ impl Service for Offering {
 
     async fn call(&self, call: Call) -> Result<Outcome, RpcError> {
         match tool::all().find(|tool| tool.name == call.name) {
-            Some(tool) => (tool.run)(self, &call).await,
-            None => self.ask_agent(call).await,
+            Some(tool) => {
+                self.admit(tool.needs, &call.name).await?;
+                (tool.run)(self, &call).await
+            }
+            None => {
+                self.admit(Permission::Run, &call.name).await?;
+                self.ask_agent(call).await
+            }
         }
     }
 
@@ -131,10 +154,12 @@ impl Service for Offering {
     }
 
     async fn answer_task(&self, id: &str, answers: Map<String, Json>) -> Result<(), RpcError> {
+        self.admit(Permission::Run, "tasks/update").await?;
         self.answer_questions(id, answers).await
     }
 
     async fn cancel_task(&self, id: &str) -> Result<(), RpcError> {
+        self.admit(Permission::Run, "tasks/cancel").await?;
         self.cancel_run(id).await
     }
 

@@ -1,6 +1,7 @@
 //! The HTTP API as a document: OpenAPI 3.1, and a page for people. Made from what each line of the router says of its
 //! route.
 
+pub mod accounts;
 pub mod agents;
 pub mod chats;
 pub mod datasets;
@@ -13,10 +14,11 @@ pub mod shape;
 pub mod versions;
 pub mod webhooks;
 
-use axum::Router;
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, on};
+use axum::{Extension, Router};
 use serde_json::{Map, Value as Json, json};
+use weft_core::access::Permission;
 
 pub use axum::routing::MethodFilter;
 
@@ -34,8 +36,38 @@ pub struct Operation {
     pub body: Body,
     /// What it answers.
     pub answer: Answer,
-    /// Whether it needs no token.
-    pub public: bool,
+    /// Who may ask for it.
+    pub access: Access,
+}
+
+/// Who may ask for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Whoever reaches the server.
+    Open,
+    /// Members with a role that has this permission.
+    Needs(Permission),
+    /// The same, and whoever has a share token for what the path names as `{id}`.
+    Shared(Permission, Shared),
+}
+
+/// What of a path may be opened by a share token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// An agent.
+    Agent,
+    /// A chat assistant.
+    Chat,
+}
+
+impl Access {
+    /// What callers with a role need; nothing where everybody may ask.
+    pub fn permission(self) -> Option<Permission> {
+        match self {
+            Self::Open => None,
+            Self::Needs(permission) | Self::Shared(permission, _) => Some(permission),
+        }
+    }
 }
 
 /// What is sent with a request.
@@ -73,10 +105,36 @@ pub enum Answer {
 }
 
 impl Operation {
-    /// A route that is told nothing and answers with nothing in particular.
-    pub const fn new(summary: &'static str) -> Self {
+    /// A route that is told nothing and answers with nothing in particular. There is no way to make one without
+    /// saying who may ask for it.
+    const fn new(summary: &'static str, access: Access) -> Self {
         let answer = Answer::Data(Type::Any);
-        Self { summary, query: &[], body: Body::Nothing, answer, public: false }
+        Self { summary, query: &[], body: Body::Nothing, answer, access }
+    }
+
+    /// A route for whoever reaches the server.
+    pub const fn open(summary: &'static str) -> Self {
+        Self::new(summary, Access::Open)
+    }
+
+    /// A route that shows something.
+    pub const fn reads(summary: &'static str) -> Self {
+        Self::new(summary, Access::Needs(Permission::Read))
+    }
+
+    /// A route that runs agents, or belongs to talking to them.
+    pub const fn runs(summary: &'static str) -> Self {
+        Self::new(summary, Access::Needs(Permission::Run))
+    }
+
+    /// A route that changes agents, datasets, or what belongs to them.
+    pub const fn edits(summary: &'static str) -> Self {
+        Self::new(summary, Access::Needs(Permission::Edit))
+    }
+
+    /// A route that decides who may do what.
+    pub const fn administers(summary: &'static str) -> Self {
+        Self::new(summary, Access::Needs(Permission::Administer))
     }
 
     /// With parameters.
@@ -109,10 +167,13 @@ impl Operation {
         Self { answer, ..self }
     }
 
-    /// For whoever reaches the server.
+    /// Also for whoever has a share token for what its path names.
     #[must_use]
-    pub const fn public(self) -> Self {
-        Self { public: true, ..self }
+    pub const fn shared(self, what: Shared) -> Self {
+        match self.access {
+            Access::Needs(permission) => Self { access: Access::Shared(permission, what), ..self },
+            Access::Open | Access::Shared(..) => self,
+        }
     }
 }
 
@@ -180,6 +241,8 @@ impl Routes {
     ) -> Self {
         let group = self.group;
         self.documented.push(Documented { method: name(method), path: path.to_owned(), group, operation });
+        // Whoever asks who the caller is learns in the same place what the caller must be.
+        let handler = handler.route_layer(Extension(operation.access));
         Self { router: self.router.route(path, handler), ..self }
     }
 
@@ -244,7 +307,9 @@ pub fn document(routes: &[Documented]) -> Json {
         "components": {
             "schemas": shapes,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
-                "description": "a token of `weft token create` or of the settings; none when `auth` is off"}},
+                "description": "an API key, or what a sign-in has answered in its header Authorization; none when `auth` is off"},
+                "share": {"type": "http", "scheme": "bearer",
+                "description": "a share token of the agent or the assistant that the path names"}},
         },
     })
 }
@@ -259,8 +324,18 @@ fn failure() -> Json {
     }})
 }
 
+/// Who may ask for something, as a sentence; empty when everybody may.
+pub fn needs(access: Access) -> String {
+    let Some(permission) = access.permission() else { return String::new() };
+    let role = permission.least_role();
+    match access {
+        Access::Shared(..) => format!("Needs the role `{role}` or a share token."),
+        Access::Open | Access::Needs(_) => format!("Needs the role `{role}`."),
+    }
+}
+
 fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
-    let Operation { summary, query, body, answer, public } = route.operation;
+    let Operation { summary, query, body, answer, access } = route.operation;
     let mut parameters: Vec<Json> = route
         .path
         .split('/')
@@ -291,10 +366,17 @@ fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
             operation["requestBody"] = json!({"content": {"multipart/form-data": {"schema": files}}});
         }
     }
-    if *public {
-        operation["security"] = json!([]);
+    match access.permission() {
+        None => operation["security"] = json!([]),
+        Some(permission) => {
+            operation["x-permission"] = permission.as_str().into();
+            operation["description"] = needs(*access).into();
+        }
     }
-    if *public || matches!(answer, Answer::JsonRpc) {
+    if matches!(access, Access::Shared(..)) {
+        operation["security"] = json!([{"token": []}, {"share": []}]);
+    }
+    if *access == Access::Open || matches!(answer, Answer::JsonRpc) {
         // They fail in their own shape.
         let answer = operation["responses"]["200"].clone();
         operation["responses"]["default"] = answer;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use weft_core::CanvasKey;
 
 use crate::routes::health::Readiness;
-use crate::webhook::Rates;
 use weft_app::app::App;
 use weft_app::config::Auth;
+use weft_app::rates::Rates;
 use weft_app::turns::{MultitaskStrategy, Waiting};
 
 /// What handlers share. Cheap to clone.
@@ -24,7 +25,7 @@ pub struct ServerState {
     /// Where MCP clients post their messages.
     pub mcp: Arc<weft_mcp::serving::Host>,
     /// How often each webhook is called.
-    pub webhook_rates: Arc<Rates>,
+    pub webhook_rates: Arc<Rates<CanvasKey>>,
 }
 
 impl ServerState {

@@ -12,8 +12,9 @@ use sea_orm::{
 use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
-    CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, ProcessStore, RunStore,
-    ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, VersionStore, WorkQueue,
+    AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, ProcessStore,
+    RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore, TaskStore, TenantStore, TokenStore,
+    UserStore, VersionStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -41,7 +42,7 @@ const ATTEMPTS_MAX: usize = 10;
 /// to it.
 ///
 /// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`TaskStore`],
-/// [`TokenStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
+/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
@@ -191,6 +192,26 @@ impl Store {
 
     /// This store as a place for human tasks.
     pub fn tasks(&self) -> Arc<dyn TaskStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for users.
+    pub fn users(&self) -> Arc<dyn UserStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for tenants.
+    pub fn tenants(&self) -> Arc<dyn TenantStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for share tokens.
+    pub fn shares(&self) -> Arc<dyn ShareStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for the audit log.
+    pub fn audit_log(&self) -> Arc<dyn AuditStore> {
         Arc::new(self.clone())
     }
 

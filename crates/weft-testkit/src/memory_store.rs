@@ -1,9 +1,11 @@
 //! The stores in memory, for tests of everything that needs a store and is none.
 
+mod account;
 mod chat;
 mod memory;
 mod run;
 mod schedule;
+mod share;
 mod spending;
 mod task;
 mod version;
@@ -67,6 +69,9 @@ struct Tables {
     tasks: BTreeMap<(TenantId, TaskId), Task>,
     memories: memory::Memories,
     chats: chat::Chats,
+    accounts: account::Accounts,
+    shares: share::Shares,
+    audit: share::Audit,
 }
 
 struct Conversation {
@@ -460,6 +465,11 @@ mod tests {
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::schedule_store_keeps_its_contract(&memory).await;
+        let (users, tenants, tokens) = (&memory, &memory, &memory);
+        let stores = crate::contracts::accounts::AccountStores { users, tenants, tokens };
+        crate::contracts::accounts::account_stores_keep_their_contract(stores).await;
+        crate::contracts::accounts::share_store_keeps_its_contract(&memory).await;
+        crate::contracts::accounts::audit_store_keeps_its_contract(&memory).await;
         crate::contracts::chats::chat_store_keeps_its_contract(&memory).await;
         crate::contracts::memories::memory_store_keeps_its_contract(&memory).await;
         store::stores_remove_what_belongs_together(&memory, &memory, (&memory, &memory, &memory)).await;

@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::RoleArg;
+
 /// What to do with tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
@@ -22,6 +24,9 @@ pub struct TokenCreateArgs {
     /// Whose data it opens
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
+    /// What whoever shows it may do there
+    #[arg(long, value_name = "ROLE", default_value = "owner")]
+    pub role: RoleArg,
     /// Print a line of JSON
     #[arg(long)]
     pub json: bool,

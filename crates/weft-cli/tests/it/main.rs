@@ -35,6 +35,7 @@ mod templates;
 mod terminal;
 mod tools;
 mod trust;
+mod users;
 mod wait;
 mod weft;
 mod workload;

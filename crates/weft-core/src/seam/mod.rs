@@ -1,5 +1,6 @@
 //! The traits behind which the outside lives. Each says what an implementation must promise.
 
+pub mod audit_store;
 pub mod blob_store;
 pub mod browser;
 pub mod canvas_store;
@@ -26,11 +27,14 @@ pub mod sandbox;
 pub mod schedule_store;
 pub mod secrets;
 pub mod session_store;
+pub mod share_store;
 pub mod speech;
 pub mod spending_store;
 pub mod task_store;
+pub mod tenant_store;
 pub mod token_store;
 pub mod tool_source;
+pub mod user_store;
 pub mod version_store;
 pub mod work_queue;
 pub mod workspace;
@@ -38,6 +42,7 @@ pub mod workspace;
 use std::fmt;
 use std::sync::Arc;
 
+pub use audit_store::AuditStore;
 pub use blob_store::BlobStore;
 pub use browser::Browser;
 pub use canvas_store::CanvasStore;
@@ -64,11 +69,14 @@ pub use sandbox::Sandbox;
 pub use schedule_store::ScheduleStore;
 pub use secrets::Secrets;
 pub use session_store::SessionStore;
+pub use share_store::ShareStore;
 pub use speech::{SpeechModel, TranscriptionModel};
 pub use spending_store::SpendingStore;
 pub use task_store::TaskStore;
+pub use tenant_store::TenantStore;
 pub use token_store::TokenStore;
 pub use tool_source::ToolSource;
+pub use user_store::UserStore;
 pub use version_store::VersionStore;
 pub use work_queue::WorkQueue;
 pub use workspace::Workspace;

@@ -167,4 +167,10 @@ pub trait TaskStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &TaskFilter) -> Result<(Vec<Task>, u64)>;
+
+    /// Open tasks of all tenants that are due by then, the longest overdue first, at most `count_max`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn due(&self, by_ms: i64, count_max: u64) -> Result<Vec<Task>>;
 }

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
+use crate::access::MemberRole;
 use crate::error::Result;
-use crate::id::TenantId;
+use crate::id::{TenantId, UserId};
 
 /// A token as stored: never the token itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +15,11 @@ pub struct StoredToken {
     pub hash: String,
     /// What people call it.
     pub name: String,
+    /// What whoever shows it may do at most.
+    pub role: MemberRole,
+    /// Who has made it: it may do no more than they may, and nothing once they are no member any more. Absent for
+    /// one that was made on the command line or at the first start.
+    pub user: Option<UserId>,
     /// Milliseconds since 1970.
     pub created_ms: i64,
     /// When somebody last showed it, to the minute or so; absent while nobody has.
@@ -23,10 +29,15 @@ pub struct StoredToken {
 /// Characters of a hash that name a token to people. They say nothing about the token itself.
 const ID_CHARS: usize = 12;
 
+/// The part of a hash that names what it is of.
+pub fn hash_id(hash: &str) -> &str {
+    hash.get(..ID_CHARS).unwrap_or(hash)
+}
+
 impl StoredToken {
     /// What names the token in lists.
     pub fn id(&self) -> &str {
-        self.hash.get(..ID_CHARS).unwrap_or(&self.hash)
+        hash_id(&self.hash)
     }
 }
 

@@ -2,6 +2,7 @@
 //! Nothing here publishes anything: that is for people.
 
 use serde_json::{Map, Value as Json, json};
+use weft_core::access::Permission;
 use weft_core::component_reference::described;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
 use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, RunKey};
@@ -25,6 +26,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         title: "List components",
         description: "Lists what a canvas can be made of: the name of each component type and what it does.",
         changes: Changes::Nothing,
+        needs: Permission::Read,
         arguments: || arguments(&json!({}), &[]),
         run: |_, _| done(async { Ok(components()) }),
     },
@@ -33,6 +35,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         title: "Describe a component",
         description: "Describes a component type: its parameters as a JSON Schema, its outputs, and how agents call it.",
         changes: Changes::Nothing,
+        needs: Permission::Read,
         arguments: || {
             let name =
                 json!({"type": "string", "description": "A name of `list_components`, such as Agent."});
@@ -45,6 +48,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         title: "Check a canvas",
         description: "Says everything that is wrong with a canvas, each with its place and what to do. Stores nothing.",
         changes: Changes::Nothing,
+        needs: Permission::Read,
         arguments: || arguments(&json!({"canvas": canvas()}), &["canvas"]),
         run: |offering, call| done(offering.check_canvas(call)),
     },
@@ -54,6 +58,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         description: "Stores a canvas as a draft, new or as the next version of one that is there, and says what is wrong \
             with it. What is published stays as it is.",
         changes: Changes::Something,
+        needs: Permission::Edit,
         arguments: || {
             let text = |what: &str| json!({"type": "string", "description": what});
             let properties = json!({
@@ -71,6 +76,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         title: "Try a draft",
         description: "Runs the newest version of a canvas, published or not, and gives its answer.",
         changes: Changes::Something,
+        needs: Permission::Run,
         arguments: || {
             let text = |what: &str| json!({"type": "string", "description": what});
             let properties = json!({
@@ -88,6 +94,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         title: "Look at a run",
         description: "Shows what a run did: each step with its outputs or its error, the answer, and how it ended.",
         changes: Changes::Nothing,
+        needs: Permission::Read,
         arguments: || {
             let id = json!({"type": "string", "description": "The `run_id` of an answer."});
             arguments(&json!({"run_id": id}), &["run_id"])

@@ -1,6 +1,7 @@
 //! Datasets and chat assistants, under the names that clients of RAGFlow's own server know.
 
 use serde_json::{Map, Value as Json, json};
+use weft_core::access::Permission;
 use weft_core::seam::chat_store::{ChatFilter, ChatOrder};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_mcp::serving::{Call, RpcError};
@@ -23,6 +24,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         title: "List chat assistants",
         description: "Lists chat assistants, one JSON object per line with id, name and description.",
         changes: Changes::Nothing,
+        needs: Permission::Read,
         arguments: || paging(100),
         run: |offering, call| done(offering.list_chats(call)),
     },
@@ -31,6 +33,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         title: "List datasets",
         description: "Lists datasets, one JSON object per line with id, name and description.",
         changes: Changes::Nothing,
+        needs: Permission::Read,
         arguments: || paging(1_000),
         run: |offering, call| done(offering.list_datasets(call)),
     },
@@ -40,6 +43,7 @@ pub(super) static TOOLS: &[BuiltIn] = &[
         description: "Finds the passages of documents that answer a question. Without `dataset_ids` all datasets are \
             searched; `ragflow_list_datasets` lists them.",
         changes: Changes::Nothing,
+        needs: Permission::Read,
         arguments: retrieval,
         run: |offering, call| done(offering.retrieval(call)),
     },

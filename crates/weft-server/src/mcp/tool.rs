@@ -3,6 +3,7 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value as Json, json};
+use weft_core::access::Permission;
 use weft_mcp::serving::{Call, Outcome, RpcError};
 
 use super::{Offering, authoring, datasets};
@@ -25,6 +26,8 @@ pub(super) struct BuiltIn {
     pub(super) description: &'static str,
     /// Whether anything is changed.
     pub(super) changes: Changes,
+    /// What whoever calls it may have to do.
+    pub(super) needs: Permission,
     /// The schema of its arguments.
     pub(super) arguments: fn() -> Json,
     pub(super) run: for<'a> fn(&'a Offering, &'a Call) -> Running<'a>,

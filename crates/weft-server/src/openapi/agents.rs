@@ -86,25 +86,25 @@ static AGENTS: [Member; 2] =
 
 /// `GET /api/v1/agents`.
 pub static LIST: Operation =
-    Operation::new("Lists the agents.").query(&AGENT_QUERY).data(Type::Object(&AGENTS));
+    Operation::reads("Lists the agents.").query(&AGENT_QUERY).data(Type::Object(&AGENTS));
 /// `POST /api/v1/agents`.
 pub static CREATE: Operation =
-    Operation::new("Stores a canvas as a new agent.").body(&AGENT_BODY).data(Type::Of(&AGENT));
+    Operation::edits("Stores a canvas as a new agent.").body(&AGENT_BODY).data(Type::Of(&AGENT));
 /// `GET /api/v1/agents/{id}`.
-pub static GET: Operation = Operation::new("Shows an agent with its canvas.").data(Type::Of(&AGENT));
+pub static GET: Operation = Operation::reads("Shows an agent with its canvas.").data(Type::Of(&AGENT));
 /// `PUT` and `PATCH /api/v1/agents/{id}`.
 pub static UPDATE: Operation =
-    Operation::new("Changes what is given of an agent; a new canvas is a new version.")
+    Operation::edits("Changes what is given of an agent; a new canvas is a new version.")
         .body(&AGENT_BODY)
         .data(Type::Object(&[
             time("update_time", "when it was changed"),
             list("problems", &Type::Of(&PROBLEM), "what was found in its canvas"),
         ]));
 /// `DELETE /api/v1/agents/{id}`.
-pub static DELETE: Operation = Operation::new("Removes an agent.").data(Type::Flag);
+pub static DELETE: Operation = Operation::edits("Removes an agent.").data(Type::Flag);
 /// `POST …/reset`.
 pub static RESET: Operation =
-    Operation::new("Starts the caller's own conversation over and answers with the canvas.");
+    Operation::runs("Starts the caller's own conversation over and answers with the canvas.");
 
 /// A file of a conversation.
 static FILE: Shape = Shape {
@@ -124,28 +124,28 @@ static FILE: Shape = Shape {
 };
 /// `POST …/upload`.
 pub static UPLOAD: Operation =
-    Operation::new("Uploads files for questions; one as an object, several as a list.")
+    Operation::runs("Uploads files for questions; one as an object, several as a list.")
         .takes(Body::Files)
         .data(Type::Either(&[Type::Of(&FILE), Type::List(&Type::Of(&FILE))]));
 /// `POST …/audio/speech`.
-pub static SPEAK: Operation = Operation::new("Reads a text aloud: an MP3 file.")
+pub static SPEAK: Operation = Operation::runs("Reads a text aloud: an MP3 file.")
     .body(&[text("text", "what to read; 4,096 letters at most")])
     .answer(Answer::File);
 /// `POST …/audio/transcription`.
-pub static TRANSCRIBE: Operation = Operation::new("Writes down what is said in a recording.")
+pub static TRANSCRIBE: Operation = Operation::runs("Writes down what is said in a recording.")
     .takes(Body::Files)
     .data(Type::Object(&[text("text", "what is said")]));
 /// `GET …/attachments/{id}/download`.
 pub static DOWNLOAD: Operation =
-    Operation::new("Sends a file that was uploaded or that a run has made.").answer(Answer::File);
+    Operation::reads("Sends a file that was uploaded or that a run has made.").answer(Answer::File);
 /// `GET …/download`.
 pub static DOWNLOAD_NAMED: Operation =
-    Operation::new("Sends a file that was uploaded or that a run has made.")
+    Operation::reads("Sends a file that was uploaded or that a run has made.")
         .query(&[text("id", "which one")])
         .answer(Answer::File);
 
 /// `POST …/set` of a canvas.
-pub static SET: Operation = Operation::new("Stores a canvas, or changes the one with the given id.")
+pub static SET: Operation = Operation::edits("Stores a canvas, or changes the one with the given id.")
     .body(&[
         AGENT_BODY[0],
         AGENT_BODY[1],
@@ -160,12 +160,13 @@ pub static SET: Operation = Operation::new("Stores a canvas, or changes the one 
         member("dsl", Type::Any, "the canvas"),
     ]));
 /// `POST …/rm` of canvases.
-pub static REMOVE: Operation = Operation::new("Removes canvases in order, up to the first that is unknown.")
-    .body(&[list("canvas_ids", &Type::Text, "which ones")])
-    .data(Type::Flag);
+pub static REMOVE: Operation =
+    Operation::edits("Removes canvases in order, up to the first that is unknown.")
+        .body(&[list("canvas_ids", &Type::Text, "which ones")])
+        .data(Type::Flag);
 /// `POST …/reset` of a canvas.
 pub static RESET_NAMED: Operation =
-    Operation::new("Starts the caller's own conversation over and answers with the canvas.")
+    Operation::runs("Starts the caller's own conversation over and answers with the canvas.")
         .body(&[text("id", "the canvas")]);
 
 static SESSION: Shape = Shape {
@@ -200,7 +201,7 @@ static MESSAGE: Shape = Shape {
 };
 
 /// `GET …/sessions`.
-pub static LIST_SESSIONS: Operation = Operation::new("Lists the sessions of an agent.")
+pub static LIST_SESSIONS: Operation = Operation::reads("Lists the sessions of an agent.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -213,7 +214,7 @@ pub static LIST_SESSIONS: Operation = Operation::new("Lists the sessions of an a
     .answer(Answer::Counted(Type::List(&Type::Of(&SESSION)), "total"));
 /// `POST …/sessions`.
 pub static CREATE_SESSION: Operation =
-    Operation::new("Begins a session with the newest version of an agent.")
+    Operation::runs("Begins a session with the newest version of an agent.")
         .query(&[text("user_id", "who talks").optional()])
         .body(&[
             text("name", "its name").optional(),
@@ -223,11 +224,11 @@ pub static CREATE_SESSION: Operation =
         ])
         .data(Type::Of(&SESSION));
 /// `GET …/sessions/{session}`.
-pub static GET_SESSION: Operation = Operation::new("Shows a session.").data(Type::Of(&SESSION));
+pub static GET_SESSION: Operation = Operation::reads("Shows a session.").data(Type::Of(&SESSION));
 /// `DELETE …/sessions/{session}`.
-pub static DELETE_SESSION: Operation = Operation::new("Removes a session.").data(Type::Flag);
+pub static DELETE_SESSION: Operation = Operation::runs("Removes a session.").data(Type::Flag);
 /// `DELETE …/sessions`.
-pub static DELETE_SESSIONS: Operation = Operation::new("Removes sessions.")
+pub static DELETE_SESSIONS: Operation = Operation::runs("Removes sessions.")
     .body(&[
         list("ids", &Type::Text, "which ones").optional(),
         flag("delete_all", "whether all of them; without ids").optional(),
@@ -340,9 +341,9 @@ pub const MESSAGES: Member = list(
 
 /// `POST …/completions`.
 pub static COMPLETE: Operation =
-    Operation::new("Asks an agent.").body(&COMPLETION).answer(Answer::EventsOrData(IN_DIALECT));
+    Operation::runs("Asks an agent.").body(&COMPLETION).answer(Answer::EventsOrData(IN_DIALECT));
 /// `POST …/ag-ui`.
-pub static AG_UI: Operation = Operation::new(
+pub static AG_UI: Operation = Operation::runs(
     "Asks an agent in the AG-UI protocol: its events, and what people are asked as interrupts.",
 )
 .body(&[
@@ -366,7 +367,7 @@ pub static AG_UI: Operation = Operation::new(
 .answer(Answer::Events);
 /// `POST …/completion` of a canvas.
 pub static COMPLETE_CANVAS: Operation =
-    Operation::new("Asks a canvas in the caller's own conversation with it.")
+    Operation::runs("Asks a canvas in the caller's own conversation with it.")
         .takes(Body::Json(Type::Object(&[
             text("id", "the canvas"),
             COMPLETION[0],
@@ -378,7 +379,7 @@ pub static COMPLETE_CANVAS: Operation =
         .answer(Answer::EventsOrData(IN_DIALECT));
 /// `POST /api/v1/completion`.
 pub static COMPLETE_CONVERSATION: Operation =
-    Operation::new("Asks in a conversation that is named by its id alone.")
+    Operation::runs("Asks in a conversation that is named by its id alone.")
         .body(&[text("conversation_id", "the session"), MESSAGES, STREAM])
         .answer(Answer::EventsOrData(Type::Object(&[
             text("answer", "the answer"),
@@ -389,7 +390,7 @@ pub static COMPLETE_CONVERSATION: Operation =
 
 /// `POST …/agents_openai/{id}/chat/completions`.
 pub static COMPLETE_OPENAI: Operation =
-    Operation::new("Asks an agent in the shape of OpenAI's chat completions.")
+    Operation::runs("Asks an agent in the shape of OpenAI's chat completions.")
         .body(&[
             text("model", "any name"),
             MESSAGES,
@@ -399,7 +400,7 @@ pub static COMPLETE_OPENAI: Operation =
         ])
         .answer(Answer::EventsOrWhole(Type::Of(&CHAT_COMPLETION)));
 /// `POST /api/v1/agents/chat/completions`.
-pub static COMPLETE_NAMED: Operation = Operation::new("Asks the agent that the body names.")
+pub static COMPLETE_NAMED: Operation = Operation::runs("Asks the agent that the body names.")
     .body(&COMPLETION)
     .answer(Answer::EventsOrWhole(Type::Either(&[
         Type::Object(&[whole("code", ""), text("message", ""), member("data", Type::Any, "")]),
@@ -408,9 +409,9 @@ pub static COMPLETE_NAMED: Operation = Operation::new("Asks the agent that the b
 
 /// `GET …/logs/{message}` and `GET …/trace`.
 pub static TRACE: Operation =
-    Operation::new("Shows the tool calls of a run, by their nodes.").query(&PAGE).data(Type::Any);
+    Operation::reads("Shows the tool calls of a run, by their nodes.").query(&PAGE).data(Type::Any);
 /// `GET …/trace`.
-pub static TRACE_CANVAS: Operation = Operation::new("Shows the tool calls of a run, by their nodes.")
+pub static TRACE_CANVAS: Operation = Operation::reads("Shows the tool calls of a run, by their nodes.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -462,26 +463,26 @@ const SCHEDULE_BODY: [Member; 12] = [
 
 /// `GET …/schedules`.
 pub static LIST_SCHEDULES: Operation =
-    Operation::new("Lists the schedules of an agent.").query(&PAGE).data(Type::Object(&[
+    Operation::reads("Lists the schedules of an agent.").query(&PAGE).data(Type::Object(&[
         list("schedules", &Type::Of(&SCHEDULE), "the page"),
         whole("total", "how many there are in all"),
     ]));
 /// `POST …/schedules`.
 pub static CREATE_SCHEDULE: Operation =
-    Operation::new("Makes a schedule.").body(&SCHEDULE_BODY).data(Type::Of(&SCHEDULE));
+    Operation::edits("Makes a schedule.").body(&SCHEDULE_BODY).data(Type::Of(&SCHEDULE));
 /// `GET …/schedules/{schedule}`.
-pub static GET_SCHEDULE: Operation = Operation::new("Shows a schedule.").data(Type::Of(&SCHEDULE));
+pub static GET_SCHEDULE: Operation = Operation::reads("Shows a schedule.").data(Type::Of(&SCHEDULE));
 /// `PUT` and `PATCH …/schedules/{schedule}`.
 pub static UPDATE_SCHEDULE: Operation =
-    Operation::new("Changes what is given of a schedule.").body(&SCHEDULE_BODY).data(Type::Of(&SCHEDULE));
+    Operation::edits("Changes what is given of a schedule.").body(&SCHEDULE_BODY).data(Type::Of(&SCHEDULE));
 /// `DELETE …/schedules/{schedule}`.
-pub static DELETE_SCHEDULE: Operation = Operation::new("Removes a schedule.").data(Type::Flag);
+pub static DELETE_SCHEDULE: Operation = Operation::edits("Removes a schedule.").data(Type::Flag);
 /// `POST …/schedules/{schedule}/run`.
-pub static RUN_SCHEDULE: Operation = Operation::new("Asks for what a schedule asks for, now.")
+pub static RUN_SCHEDULE: Operation = Operation::runs("Asks for what a schedule asks for, now.")
     .data(Type::Object(&[text("run_id", "the run")]));
 /// `GET …/schedules/{schedule}/runs`.
 pub static SCHEDULE_RUNS: Operation =
-    Operation::new("Lists what a schedule has asked for.").query(&PAGE).data(Type::Object(&[
+    Operation::reads("Lists what a schedule has asked for.").query(&PAGE).data(Type::Object(&[
         list(
             "runs",
             &Type::Object(&[

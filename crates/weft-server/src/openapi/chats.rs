@@ -2,7 +2,7 @@
 
 use super::agents::{MESSAGES, PAGE, STRATEGY, STREAM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
-use super::{Answer, Operation};
+use super::{Answer, Operation, Shared};
 
 const SETTINGS: Type = Type::Map(&Type::Any);
 /// What tells how many of a list were done, and what kept the others.
@@ -95,32 +95,33 @@ const CHAT_BODY: [Member; 16] = [
 
 /// `POST /api/v1/chats`.
 pub static CREATE: Operation =
-    Operation::new("Makes a chat assistant.").body(&CHAT_BODY).data(Type::Of(&CHAT));
+    Operation::edits("Makes a chat assistant.").body(&CHAT_BODY).data(Type::Of(&CHAT));
 /// `PUT` and `PATCH /api/v1/chats/{id}`.
-pub static UPDATE: Operation = Operation::new("Changes what is given of a chat assistant, and nothing else.")
-    .body(&[
-        NAME.optional(),
-        CHAT_BODY[1],
-        CHAT_BODY[2],
-        CHAT_BODY[3],
-        CHAT_BODY[4],
-        CHAT_BODY[5],
-        CHAT_BODY[6],
-        CHAT_BODY[7],
-        CHAT_BODY[8],
-        CHAT_BODY[9],
-        CHAT_BODY[10],
-        CHAT_BODY[11],
-        CHAT_BODY[12],
-        CHAT_BODY[13],
-        CHAT_BODY[14],
-        CHAT_BODY[15],
-    ])
-    .data(Type::Of(&CHAT));
+pub static UPDATE: Operation =
+    Operation::edits("Changes what is given of a chat assistant, and nothing else.")
+        .body(&[
+            NAME.optional(),
+            CHAT_BODY[1],
+            CHAT_BODY[2],
+            CHAT_BODY[3],
+            CHAT_BODY[4],
+            CHAT_BODY[5],
+            CHAT_BODY[6],
+            CHAT_BODY[7],
+            CHAT_BODY[8],
+            CHAT_BODY[9],
+            CHAT_BODY[10],
+            CHAT_BODY[11],
+            CHAT_BODY[12],
+            CHAT_BODY[13],
+            CHAT_BODY[14],
+            CHAT_BODY[15],
+        ])
+        .data(Type::Of(&CHAT));
 /// `GET /api/v1/chats/{id}`.
-pub static GET: Operation = Operation::new("Shows a chat assistant.").data(Type::Of(&CHAT));
+pub static GET: Operation = Operation::reads("Shows a chat assistant.").data(Type::Of(&CHAT));
 /// `GET /api/v1/chats`.
-pub static LIST: Operation = Operation::new("Lists the chat assistants.")
+pub static LIST: Operation = Operation::reads("Lists the chat assistants.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -137,9 +138,9 @@ pub static LIST: Operation = Operation::new("Lists the chat assistants.")
     ]));
 /// `DELETE /api/v1/chats/{id}`.
 pub static DELETE_ONE: Operation =
-    Operation::new("Removes a chat assistant with its conversations.").data(Type::Flag);
+    Operation::edits("Removes a chat assistant with its conversations.").data(Type::Flag);
 /// `DELETE /api/v1/chats`.
-pub static DELETE: Operation = Operation::new("Removes chat assistants with their conversations.")
+pub static DELETE: Operation = Operation::edits("Removes chat assistants with their conversations.")
     .body(&[
         list("ids", &Type::Text, "which ones").optional().nullable(),
         flag("delete_all", "whether all of them go, where none is named").optional().nullable(),
@@ -176,11 +177,11 @@ static SESSION: Shape = Shape {
 
 /// `POST …/sessions`.
 pub static CREATE_SESSION: Operation =
-    Operation::new("Begins a conversation; its first message is the assistant's opening words.")
+    Operation::runs("Begins a conversation; its first message is the assistant's opening words.")
         .body(&[text("name", "its name").optional(), text("user_id", "who talks").optional()])
         .data(Type::Of(&SESSION));
 /// `GET …/sessions`.
-pub static LIST_SESSIONS: Operation = Operation::new("Lists the conversations with a chat assistant.")
+pub static LIST_SESSIONS: Operation = Operation::reads("Lists the conversations with a chat assistant.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -193,13 +194,13 @@ pub static LIST_SESSIONS: Operation = Operation::new("Lists the conversations wi
     ])
     .answer(Answer::Counted(Type::List(&Type::Of(&SESSION)), "total"));
 /// `GET …/sessions/{session}`.
-pub static GET_SESSION: Operation = Operation::new("Shows a conversation.").data(Type::Of(&SESSION));
+pub static GET_SESSION: Operation = Operation::reads("Shows a conversation.").data(Type::Of(&SESSION));
 /// `PUT` and `PATCH …/sessions/{session}`.
-pub static UPDATE_SESSION: Operation = Operation::new("Gives a conversation another name.")
+pub static UPDATE_SESSION: Operation = Operation::runs("Gives a conversation another name.")
     .body(&[text("name", "at most 255 characters").optional()])
     .data(Type::Of(&SESSION));
 /// `DELETE …/sessions`.
-pub static DELETE_SESSIONS: Operation = Operation::new("Removes conversations.")
+pub static DELETE_SESSIONS: Operation = Operation::runs("Removes conversations.")
     .body(&[
         list("ids", &Type::Text, "which ones").optional().nullable(),
         flag("delete_all", "whether all of them go, where none is named").optional().nullable(),
@@ -207,9 +208,9 @@ pub static DELETE_SESSIONS: Operation = Operation::new("Removes conversations.")
     .data(REMOVED);
 /// `DELETE …/messages/{message}`.
 pub static DELETE_MESSAGE: Operation =
-    Operation::new("Removes a question with its answer.").data(Type::Of(&SESSION));
+    Operation::runs("Removes a question with its answer.").data(Type::Of(&SESSION));
 /// `PUT …/messages/{message}/feedback`.
-pub static JUDGE: Operation = Operation::new("Keeps what a reader thinks of an answer.")
+pub static JUDGE: Operation = Operation::runs("Keeps what a reader thinks of an answer.")
     .body(&[flag("thumbup", "whether it is good"), text("feedback", "why").optional()])
     .data(Type::Of(&SESSION));
 
@@ -266,7 +267,12 @@ const QUESTION: [Member; 17] = [
 
 /// `POST …/completions`.
 pub static COMPLETE: Operation =
-    Operation::new("Asks a chat assistant.").body(&QUESTION).answer(Answer::EventsOrData(Type::Of(&ANSWER)));
+    Operation::runs("Asks a chat assistant.").body(&QUESTION).answer(Answer::EventsOrData(Type::Of(&ANSWER)));
+/// `POST /api/v1/chatbots/{id}/completions`.
+pub static ASK_CHATBOT: Operation = Operation::runs("Asks a chat assistant from a page that shows it.")
+    .shared(Shared::Chat)
+    .body(&QUESTION)
+    .answer(Answer::EventsOrData(Type::Of(&ANSWER)));
 /// An answer in the shape of OpenAI's chat completions.
 pub static CHAT_COMPLETION: Shape = Shape {
     name: "ChatCompletion",
@@ -314,7 +320,7 @@ pub static CHAT_COMPLETION: Shape = Shape {
 
 /// `POST …/openai/{id}/chat/completions`.
 pub static COMPLETE_OPENAI: Operation =
-    Operation::new("Asks a chat assistant in the shape of OpenAI's chat completions.")
+    Operation::runs("Asks a chat assistant in the shape of OpenAI's chat completions.")
         .body(&[
             text("model", "`model` for the assistant's own, or another one"),
             MESSAGES,
@@ -326,12 +332,13 @@ pub static COMPLETE_OPENAI: Operation =
         ])
         .answer(Answer::EventsOrWhole(Type::Of(&CHAT_COMPLETION)));
 /// `POST /api/v1/chat/recommendation`.
-pub static RELATED: Operation = Operation::new("Thinks of questions that somebody might ask next.")
+pub static RELATED: Operation = Operation::runs("Thinks of questions that somebody might ask next.")
     .body(&[text("question", "what was asked"), text("industry", "the field they work in").optional()])
     .data(Type::List(&Type::Text));
 /// `GET /api/v1/chatbots/{id}/info`.
-pub static CHATBOT: Operation =
-    Operation::new("Shows what a page needs of a chat assistant.").data(Type::Object(&[
+pub static CHATBOT: Operation = Operation::reads("Shows what a page needs of a chat assistant.")
+    .shared(Shared::Chat)
+    .data(Type::Object(&[
         text("title", "its name"),
         text("avatar", "a picture as a data URI, or nothing"),
         text("prologue", "its opening words"),

@@ -34,7 +34,7 @@ static DATASET: Shape = Shape {
 };
 
 /// `GET /api/v1/datasets`.
-pub static LIST: Operation = Operation::new("Lists the datasets.")
+pub static LIST: Operation = Operation::reads("Lists the datasets.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -45,17 +45,17 @@ pub static LIST: Operation = Operation::new("Lists the datasets.")
     ])
     .answer(Answer::Counted(Type::List(&Type::Of(&DATASET)), "total_datasets"));
 /// `POST /api/v1/datasets`.
-pub static CREATE: Operation = Operation::new("Makes a dataset.")
+pub static CREATE: Operation = Operation::edits("Makes a dataset.")
     .takes(Body::Json(Type::Rules(dataset::FIELDS)))
     .data(Type::Of(&DATASET));
 /// `GET /api/v1/datasets/{id}`.
-pub static GET: Operation = Operation::new("Shows a dataset.").data(Type::Of(&DATASET));
+pub static GET: Operation = Operation::reads("Shows a dataset.").data(Type::Of(&DATASET));
 /// `PUT` and `PATCH /api/v1/datasets/{id}`.
-pub static UPDATE: Operation = Operation::new("Changes what is given of a dataset.")
+pub static UPDATE: Operation = Operation::edits("Changes what is given of a dataset.")
     .takes(Body::Json(Type::Rules(dataset::FIELDS)))
     .data(Type::Of(&DATASET));
 /// `DELETE /api/v1/datasets`.
-pub static DELETE: Operation = Operation::new("Removes datasets.")
+pub static DELETE: Operation = Operation::edits("Removes datasets.")
     .body(&[
         list("ids", &Type::Text, "which ones").optional().nullable(),
         flag("delete_all", "whether all of them; without ids").optional(),
@@ -98,7 +98,7 @@ const COUNTED: Type = Type::Object(&[
 ]);
 
 /// `GET …/documents`.
-pub static LIST_DOCUMENTS: Operation = Operation::new("Lists the documents of a dataset.")
+pub static LIST_DOCUMENTS: Operation = Operation::reads("Lists the documents of a dataset.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -118,35 +118,35 @@ pub static LIST_DOCUMENTS: Operation = Operation::new("Lists the documents of a 
         whole("total", "how many there are in all"),
     ]));
 /// `POST …/documents`.
-pub static UPLOAD: Operation = Operation::new("Uploads files; they are read when that is asked for.")
+pub static UPLOAD: Operation = Operation::edits("Uploads files; they are read when that is asked for.")
     .query(&[text("type", "`local`").optional()])
     .takes(Body::Files)
     .data(Type::List(&Type::Of(&DOCUMENT)));
 /// `DELETE …/documents`.
-pub static DELETE_DOCUMENTS: Operation = Operation::new("Removes documents.")
+pub static DELETE_DOCUMENTS: Operation = Operation::edits("Removes documents.")
     .body(&IDS)
     .data(Type::Object(&[whole("deleted", "how many were removed")]));
 /// `GET …/documents/{document}`.
-pub static DOWNLOAD: Operation = Operation::new("Sends the file of a document.").answer(Answer::File);
+pub static DOWNLOAD: Operation = Operation::reads("Sends the file of a document.").answer(Answer::File);
 /// `PUT` and `PATCH …/documents/{document}`.
-pub static UPDATE_DOCUMENT: Operation = Operation::new("Changes what is given of a document.")
+pub static UPDATE_DOCUMENT: Operation = Operation::edits("Changes what is given of a document.")
     .takes(Body::Json(Type::Rules(document::FIELDS)))
     .data(Type::Of(&DOCUMENT));
 /// `POST …/chunks` of a dataset.
 pub static START: Operation =
-    Operation::new("Has documents read.").body(&DOCUMENT_IDS).data(Type::Either(&[Type::Null, COUNTED]));
+    Operation::edits("Has documents read.").body(&DOCUMENT_IDS).data(Type::Either(&[Type::Null, COUNTED]));
 /// `DELETE …/chunks` of a dataset.
-pub static STOP: Operation = Operation::new("Has documents no longer read.")
+pub static STOP: Operation = Operation::edits("Has documents no longer read.")
     .body(&DOCUMENT_IDS)
     .data(Type::Either(&[Type::Null, COUNTED]));
 /// `POST …/documents/parse`.
-pub static PARSE: Operation = Operation::new("Has documents read.").body(&DOCUMENT_IDS).data(COUNTED);
+pub static PARSE: Operation = Operation::edits("Has documents read.").body(&DOCUMENT_IDS).data(COUNTED);
 /// `POST …/documents/stop`.
 pub static HALT: Operation =
-    Operation::new("Has documents no longer read.").body(&DOCUMENT_IDS).data(COUNTED);
+    Operation::edits("Has documents no longer read.").body(&DOCUMENT_IDS).data(COUNTED);
 
 /// `GET …/metadata/summary`.
-pub static SUMMARY: Operation = Operation::new("Counts the values of the metadata of documents.")
+pub static SUMMARY: Operation = Operation::reads("Counts the values of the metadata of documents.")
     .query(&[text("doc_ids", "of these documents; repeatable; of all when absent").optional()])
     .data(Type::Object(&[member(
         "summary",
@@ -155,7 +155,7 @@ pub static SUMMARY: Operation = Operation::new("Counts the values of the metadat
     )]));
 /// `POST …/metadata/update`.
 pub static UPDATE_METADATA: Operation =
-    Operation::new("Makes the same change of the metadata of many documents.")
+    Operation::edits("Makes the same change of the metadata of many documents.")
         .body(&[
             member("selector", Type::Any, "which documents: `document_ids`, `metadata_condition`").optional(),
             list("updates", &Type::Any, "`{key, value}`, also with `match`").optional(),
@@ -172,14 +172,14 @@ const CONFIG: Type = Type::Object(&[
 ]);
 /// `GET …/metadata/config`.
 pub static GET_CONFIG: Operation =
-    Operation::new("Shows what a model is to find out about each document.").data(CONFIG);
+    Operation::reads("Shows what a model is to find out about each document.").data(CONFIG);
 /// `PUT …/metadata/config`.
-pub static SET_CONFIG: Operation = Operation::new("Says what a model is to find out about each document.")
+pub static SET_CONFIG: Operation = Operation::edits("Says what a model is to find out about each document.")
     .takes(Body::Json(Type::Any))
     .data(CONFIG);
 /// `PUT …/documents/{document}/metadata/config`.
 pub static SET_DOCUMENT_CONFIG: Operation =
-    Operation::new("Says what a model is to find out about a document.")
+    Operation::edits("Says what a model is to find out about a document.")
         .body(&[member("metadata", Type::Any, "what to find out")])
         .data(Type::Of(&DOCUMENT));
 
@@ -209,7 +209,7 @@ const CHUNK_BODY: [Member; 5] = [
 ];
 
 /// `GET …/chunks`.
-pub static LIST_CHUNKS: Operation = Operation::new("Lists the chunks of a document.")
+pub static LIST_CHUNKS: Operation = Operation::reads("Lists the chunks of a document.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -223,11 +223,11 @@ pub static LIST_CHUNKS: Operation = Operation::new("Lists the chunks of a docume
         member("doc", Type::Of(&DOCUMENT), "the document"),
     ]));
 /// `POST …/chunks` of a document.
-pub static ADD_CHUNK: Operation = Operation::new("Adds a chunk.")
+pub static ADD_CHUNK: Operation = Operation::edits("Adds a chunk.")
     .body(&CHUNK_BODY)
     .data(Type::Object(&[member("chunk", Type::Of(&CHUNK), "")]));
 /// `PATCH …/chunks`.
-pub static SWITCH_CHUNKS: Operation = Operation::new("Has chunks found, or no longer.")
+pub static SWITCH_CHUNKS: Operation = Operation::edits("Has chunks found, or no longer.")
     .body(&[
         list("chunk_ids", &Type::Text, "which ones"),
         member("available_int", Type::Any, "1 or 0; also `available`").optional(),
@@ -235,26 +235,26 @@ pub static SWITCH_CHUNKS: Operation = Operation::new("Has chunks found, or no lo
     ])
     .data(Type::Flag);
 /// `DELETE …/chunks` of a document.
-pub static DELETE_CHUNKS: Operation = Operation::new("Removes chunks.")
+pub static DELETE_CHUNKS: Operation = Operation::edits("Removes chunks.")
     .body(&[
         list("chunk_ids", &Type::Text, "which ones").optional().nullable(),
         flag("delete_all", "whether all of them; without ids").optional(),
     ])
     .data(REMOVED);
 /// `GET …/chunks/{chunk}`.
-pub static GET_CHUNK: Operation = Operation::new("Shows a chunk.").data(Type::Of(&CHUNK));
+pub static GET_CHUNK: Operation = Operation::reads("Shows a chunk.").data(Type::Of(&CHUNK));
 /// `PUT` and `PATCH …/chunks/{chunk}`.
 pub static UPDATE_CHUNK: Operation =
-    Operation::new("Changes what is given of a chunk.").body(&CHUNK_BODY).data(Type::Flag);
+    Operation::edits("Changes what is given of a chunk.").body(&CHUNK_BODY).data(Type::Flag);
 
 /// `GET …/knowledge_graph`.
-pub static GET_GRAPH: Operation = Operation::new(
+pub static GET_GRAPH: Operation = Operation::reads(
     "Shows the most important part of the knowledge graph of a dataset.",
 )
 .data(Type::Object(&[member("graph", Type::Any, "`nodes` and `edges`"), member("mind_map", Type::Any, "")]));
 /// `DELETE …/knowledge_graph`.
 pub static DELETE_GRAPH: Operation =
-    Operation::new("Removes the knowledge graph of a dataset.").data(Type::Flag);
+    Operation::edits("Removes the knowledge graph of a dataset.").data(Type::Flag);
 
 static HIT: Shape = Shape {
     name: "Hit",
@@ -276,7 +276,7 @@ static HIT: Shape = Shape {
 };
 
 /// `POST /api/v1/retrieval`.
-pub static SEARCH: Operation = Operation::new("Searches datasets.")
+pub static SEARCH: Operation = Operation::reads("Searches datasets.")
     .body(&[
         text("question", "what to look for"),
         list("dataset_ids", &Type::Text, "which datasets").optional(),
@@ -309,7 +309,7 @@ pub static SEARCH: Operation = Operation::new("Searches datasets.")
     ]));
 /// `POST /api/v1/dify/retrieval`.
 pub static SEARCH_DIFY: Operation =
-    Operation::new("Searches a dataset in the shape of Dify's external knowledge.")
+    Operation::reads("Searches a dataset in the shape of Dify's external knowledge.")
         .body(&[
             text("knowledge_id", "which dataset"),
             text("query", "what to look for"),

@@ -4,7 +4,7 @@ use super::shape::{Type, member, text};
 use super::{Answer, Operation};
 
 /// `POST /mcp`.
-pub static POST: Operation = Operation::new(
+pub static POST: Operation = Operation::reads(
     "Takes a message of the Model Context Protocol (streamable HTTP); docs/mcp.md says what is offered.",
 )
 .body(&[
@@ -16,4 +16,4 @@ pub static POST: Operation = Operation::new(
 .answer(Answer::JsonRpc);
 /// `DELETE /mcp`.
 pub static DELETE: Operation =
-    Operation::new("Ends the conversation that the header Mcp-Session-Id names.").answer(Answer::JsonRpc);
+    Operation::reads("Ends the conversation that the header Mcp-Session-Id names.").answer(Answer::JsonRpc);

@@ -79,7 +79,7 @@ const SETTINGS: [Member; 12] = [
 ];
 
 /// `GET /api/v1/memories`.
-pub static LIST: Operation = Operation::new("Lists the memories.")
+pub static LIST: Operation = Operation::reads("Lists the memories.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -93,9 +93,9 @@ pub static LIST: Operation = Operation::new("Lists the memories.")
         whole("total_count", "how many there are in all"),
     ]));
 /// `POST /api/v1/memories`.
-pub static CREATE: Operation = Operation::new("Makes a memory.").body(&SETTINGS).data(Type::Of(&MEMORY));
+pub static CREATE: Operation = Operation::edits("Makes a memory.").body(&SETTINGS).data(Type::Of(&MEMORY));
 /// `PUT /api/v1/memories/{id}`.
-pub static UPDATE: Operation = Operation::new(
+pub static UPDATE: Operation = Operation::edits(
     "Changes what is given of a memory. The embedder and the types of one with messages stay.",
 )
 .body(&[
@@ -114,11 +114,11 @@ pub static UPDATE: Operation = Operation::new(
 ])
 .data(Type::Of(&MEMORY));
 /// `DELETE /api/v1/memories/{id}`.
-pub static DELETE: Operation = Operation::new("Removes a memory with its messages.").data(Type::Flag);
+pub static DELETE: Operation = Operation::edits("Removes a memory with its messages.").data(Type::Flag);
 /// `GET /api/v1/memories/{id}/config`.
-pub static CONFIG: Operation = Operation::new("Shows a memory.").data(Type::Of(&MEMORY));
+pub static CONFIG: Operation = Operation::reads("Shows a memory.").data(Type::Of(&MEMORY));
 /// `GET /api/v1/memories/{id}`.
-pub static MESSAGES: Operation = Operation::new("Lists the turns of a memory, the latest first.")
+pub static MESSAGES: Operation = Operation::reads("Lists the turns of a memory, the latest first.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -137,7 +137,7 @@ pub static MESSAGES: Operation = Operation::new("Lists the turns of a memory, th
         text("storage_type", "`table`"),
     ]));
 /// `POST /api/v1/messages`.
-pub static ADD: Operation = Operation::new("Remembers a turn of a conversation.")
+pub static ADD: Operation = Operation::runs("Remembers a turn of a conversation.")
     .body(&[
         member("memory_id", Type::List(&Type::Text), "in which memories"),
         text("agent_id", "which agent was spoken to"),
@@ -149,15 +149,15 @@ pub static ADD: Operation = Operation::new("Remembers a turn of a conversation."
     .data(Type::Null);
 /// `DELETE /api/v1/messages/{message}`.
 pub static FORGET: Operation =
-    Operation::new("Forgets a message, named by memory and number: `<memory>:<number>`.").data(Type::Flag);
+    Operation::edits("Forgets a message, named by memory and number: `<memory>:<number>`.").data(Type::Flag);
 /// `PUT /api/v1/messages/{message}`.
-pub static SET_STATUS: Operation = Operation::new("Says whether searches find a message.")
+pub static SET_STATUS: Operation = Operation::edits("Says whether searches find a message.")
     .body(&[flag("status", "whether they do")])
     .data(Type::Flag);
 /// `GET /api/v1/messages/{message}/content`.
-pub static CONTENT: Operation = Operation::new("Shows a message.").data(Type::Of(&MESSAGE));
+pub static CONTENT: Operation = Operation::reads("Shows a message.").data(Type::Of(&MESSAGE));
 /// `GET /api/v1/messages`.
-pub static RECENT: Operation = Operation::new("Lists the latest messages of memories.")
+pub static RECENT: Operation = Operation::reads("Lists the latest messages of memories.")
     .query(&[
         text("memory_id", "of which memories"),
         text("agent_id", "only of these agents").optional(),
@@ -166,7 +166,7 @@ pub static RECENT: Operation = Operation::new("Lists the latest messages of memo
     ])
     .data(Type::List(&Type::Of(&MESSAGE)));
 /// `GET /api/v1/messages/search`.
-pub static SEARCH: Operation = Operation::new("Searches memories.")
+pub static SEARCH: Operation = Operation::reads("Searches memories.")
     .query(&[
         text("query", "the question"),
         text("memory_id", "in which memories"),

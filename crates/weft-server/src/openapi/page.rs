@@ -20,6 +20,10 @@ pub fn markdown(routes: &[Documented]) -> String {
             let _ = writeln!(page, "\n## {group}");
         }
         let _ = writeln!(page, "\n### `{} {}`\n\n{}", route.method, route.path, route.operation.summary);
+        let needs = super::needs(route.operation.access);
+        if !needs.is_empty() {
+            let _ = writeln!(page, "{needs}");
+        }
         if !route.operation.query.is_empty() {
             page.push_str(&table("parameter", route.operation.query));
         }

@@ -77,26 +77,26 @@ const BODY: [Member; 12] = [
 ];
 
 /// `POST /v1/responses`.
-pub static CREATE: Operation = Operation::new("Asks an agent in the shape of OpenAI's Responses API.")
+pub static CREATE: Operation = Operation::runs("Asks an agent in the shape of OpenAI's Responses API.")
     .body(&BODY)
     .answer(Answer::EventsOrWhole(Type::Of(&RESPONSE)));
 /// `GET /v1/responses/{id}`.
-pub static GET: Operation = Operation::new("Shows a response, or its events.")
+pub static GET: Operation = Operation::reads("Shows a response, or its events.")
     .query(&[
         flag("stream", "its events").optional(),
         whole("starting_after", "only those after the event of this number").optional(),
     ])
     .answer(Answer::EventsOrWhole(Type::Of(&RESPONSE)));
 /// `DELETE /v1/responses/{id}`.
-pub static DELETE: Operation = Operation::new(
+pub static DELETE: Operation = Operation::runs(
     "Removes a response, and what it has left in its conversation.",
 )
 .answer(Answer::Whole(Type::Object(&[text("id", ""), text("object", "`response`"), flag("deleted", "")])));
 /// `POST /v1/responses/{id}/cancel`.
 pub static CANCEL: Operation =
-    Operation::new("Stops a response that is under way.").answer(Answer::Whole(Type::Of(&RESPONSE)));
+    Operation::runs("Stops a response that is under way.").answer(Answer::Whole(Type::Of(&RESPONSE)));
 /// `GET /v1/responses/{id}/input_items`.
-pub static INPUT_ITEMS: Operation = Operation::new("Lists the items that a response answers.")
+pub static INPUT_ITEMS: Operation = Operation::reads("Lists the items that a response answers.")
     .query(&[
         whole("limit", "how many, 20 when absent").optional(),
         member("order", Type::OneOf(&["asc", "desc"]), "`desc` when absent").optional(),

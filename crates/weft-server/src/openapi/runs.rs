@@ -29,7 +29,7 @@ static RUN: Shape = Shape {
 };
 
 /// `GET /api/v1/runs`.
-pub static LIST: Operation = Operation::new("Lists the runs, the newest first.")
+pub static LIST: Operation = Operation::reads("Lists the runs, the newest first.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -38,9 +38,9 @@ pub static LIST: Operation = Operation::new("Lists the runs, the newest first.")
     ])
     .data(Type::Object(&[list("runs", &Type::Of(&RUN), "the page")]));
 /// `GET /api/v1/runs/{id}`.
-pub static GET: Operation = Operation::new("Shows a run.").data(Type::Of(&RUN));
+pub static GET: Operation = Operation::reads("Shows a run.").data(Type::Of(&RUN));
 /// `GET /api/v1/runs/{id}/events`.
-pub static EVENTS: Operation = Operation::new("Streams the events of a run, past and live, without gaps.")
+pub static EVENTS: Operation = Operation::reads("Streams the events of a run, past and live, without gaps.")
     .query(&[
         whole("after", "the number of the last event that is known; also the header Last-Event-ID")
             .optional(),
@@ -48,26 +48,27 @@ pub static EVENTS: Operation = Operation::new("Streams the events of a run, past
     ])
     .answer(Answer::Events);
 /// `POST /api/v1/runs/{id}/replay`.
-pub static REPLAY: Operation =
-    Operation::new("Does a run again from its journal and says where it differs; nothing outside is called.")
-        .data(Type::Object(&[
-            flag("same", "whether nothing differs"),
-            whole("events", "how many events it has"),
-            list(
-                "differences",
-                &Type::Object(&[
-                    whole("seq", "the entry of the journal"),
-                    text("node", "the node"),
-                    text("what", "what differs"),
-                    member("recorded", Type::Any, "as it was"),
-                    member("now", Type::Any, "as it is now"),
-                ]),
-                "what differs",
-            ),
-        ]));
+pub static REPLAY: Operation = Operation::reads(
+    "Does a run again from its journal and says where it differs; nothing outside is called.",
+)
+.data(Type::Object(&[
+    flag("same", "whether nothing differs"),
+    whole("events", "how many events it has"),
+    list(
+        "differences",
+        &Type::Object(&[
+            whole("seq", "the entry of the journal"),
+            text("node", "the node"),
+            text("what", "what differs"),
+            member("recorded", Type::Any, "as it was"),
+            member("now", Type::Any, "as it is now"),
+        ]),
+        "what differs",
+    ),
+]));
 /// `POST /api/v1/runs/{id}/fork`.
 pub static FORK: Operation =
-    Operation::new("Begins a run that shares the beginning of this one and differs from a node on.")
+    Operation::runs("Begins a run that shares the beginning of this one and differs from a node on.")
         .body(&[
             text("node", "from which node on"),
             whole("activation", "which of its activations; the last one when absent").optional(),
@@ -81,7 +82,7 @@ pub static FORK: Operation =
             text("forks", "this run"),
         ]));
 /// `GET /api/v1/runs/{id}/diff`.
-pub static DIFF: Operation = Operation::new("Compares two runs, node by node.")
+pub static DIFF: Operation = Operation::reads("Compares two runs, node by node.")
     .query(&[text("with", "the other run")])
     .data(Type::Object(&[
         list("ending", &Type::Any, "how both ended"),
@@ -114,7 +115,7 @@ static TASK: Shape = Shape {
 };
 
 /// `GET /api/v1/tasks`.
-pub static LIST_TASKS: Operation = Operation::new("Lists what waits for a person.")
+pub static LIST_TASKS: Operation = Operation::reads("Lists what waits for a person.")
     .query(&[
         PAGE[0],
         PAGE[1],
@@ -130,13 +131,13 @@ pub static LIST_TASKS: Operation = Operation::new("Lists what waits for a person
         whole("total", "how many there are in all"),
     ]));
 /// `GET /api/v1/tasks/{id}`.
-pub static GET_TASK: Operation = Operation::new("Shows a task.").data(Type::Of(&TASK));
+pub static GET_TASK: Operation = Operation::reads("Shows a task.").data(Type::Of(&TASK));
 /// `PATCH /api/v1/tasks/{id}`.
-pub static CHANGE_TASK: Operation = Operation::new("Stops the run or the session of this id.")
+pub static CHANGE_TASK: Operation = Operation::runs("Stops the run or the session of this id.")
     .body(&[member("action", Type::OneOf(&["stop"]), "")])
     .data(Type::Flag);
 /// `POST /api/v1/tasks/{id}/answer`.
-pub static ANSWER_TASK: Operation = Operation::new("Answers a task; its run goes on.")
+pub static ANSWER_TASK: Operation = Operation::runs("Answers a task; its run goes on.")
     .body(&[
         member("inputs", Type::Map(&Type::Any), "the fields of a form").optional(),
         flag("approve", "a yes").optional(),
@@ -151,7 +152,7 @@ pub static ANSWER_TASK: Operation = Operation::new("Answers a task; its run goes
     ])
     .answer(Answer::EventsOrData(WHOLE));
 /// `POST /api/v1/tasks/{id}/cancel` and its older names.
-pub static CANCEL: Operation = Operation::new("Stops the run or the session of this id.").data(Type::Flag);
+pub static CANCEL: Operation = Operation::runs("Stops the run or the session of this id.").data(Type::Flag);
 
 static TOKEN: Shape = Shape {
     name: "Token",
@@ -159,7 +160,9 @@ static TOKEN: Shape = Shape {
     members: &[
         text("id", "what tells it from others"),
         text("name", "its name"),
-        text("tenant_id", "whose it is"),
+        member("role", super::accounts::ROLE, "what whoever shows it may do"),
+        text("user_id", "the user whose it is; null for one that is no user's").nullable(),
+        text("tenant_id", "whose data it opens"),
         text("token", "the token in the answer that makes it, after that only its end"),
         time("create_time", "when it was made"),
         text("create_date", "the same in words"),
@@ -168,14 +171,22 @@ static TOKEN: Shape = Shape {
 };
 
 /// `GET /api/v1/system/tokens`.
-pub static LIST_TOKENS: Operation = Operation::new("Lists the tokens.").data(Type::List(&Type::Of(&TOKEN)));
+pub static LIST_TOKENS: Operation = Operation::reads("Lists the tokens.").data(Type::List(&Type::Of(&TOKEN)));
 /// `POST /api/v1/system/tokens`.
-pub static CREATE_TOKEN: Operation = Operation::new("Makes a token, which is shown this once.")
+pub static CREATE_TOKEN: Operation = Operation::runs("Makes a token, which is shown this once.")
     .query(&[text("name", "its name").optional()])
-    .body(&[text("name", "its name").optional()])
+    .body(&[
+        text("name", "its name").optional(),
+        member(
+            "role",
+            super::accounts::ROLE,
+            "what it may do, at most what its maker may; as much when absent",
+        )
+        .optional(),
+    ])
     .data(Type::Of(&TOKEN));
 /// `DELETE /api/v1/system/tokens/{token}`.
-pub static DELETE_TOKEN: Operation = Operation::new("Removes a token.").data(Type::Flag);
+pub static DELETE_TOKEN: Operation = Operation::runs("Removes a token.").data(Type::Flag);
 
 static SECRET: Shape = Shape {
     name: "Secret",
@@ -191,13 +202,13 @@ static SECRET: Shape = Shape {
 
 /// `GET /api/v1/secrets`.
 pub static LIST_SECRETS: Operation =
-    Operation::new("Lists the secrets, without their values.").data(Type::List(&Type::Of(&SECRET)));
+    Operation::edits("Lists the secrets, without their values.").data(Type::List(&Type::Of(&SECRET)));
 /// `PUT /api/v1/secrets/{name}`.
-pub static PUT_SECRET: Operation = Operation::new("Puts a secret, or another value of it.")
+pub static PUT_SECRET: Operation = Operation::administers("Puts a secret, or another value of it.")
     .body(&[text("value", "what canvases use in the place of `{secret.NAME}`, 5 to 16384 bytes")])
     .data(Type::Of(&SECRET));
 /// `DELETE /api/v1/secrets/{name}`.
-pub static DELETE_SECRET: Operation = Operation::new("Removes a secret.").data(Type::Flag);
+pub static DELETE_SECRET: Operation = Operation::administers("Removes a secret.").data(Type::Flag);
 
 static MODEL: Shape = Shape {
     name: "Model",
@@ -217,8 +228,8 @@ const fn models(name: &'static str) -> Member {
     member(name, MODELS, "")
 }
 /// `GET /api/v1/models`.
-pub static LIST_MODELS: Operation =
-    Operation::new("Lists the configured models by what they are for.").data(Type::Object(&[
+pub static LIST_MODELS: Operation = Operation::reads("Lists the configured models by what they are for.")
+    .data(Type::Object(&[
         models("chat"),
         models("vision"),
         models("embedding"),
@@ -269,9 +280,9 @@ static FIELD: Shape = Shape {
 };
 /// `GET /api/v1/components`.
 pub static LIST_COMPONENTS: Operation =
-    Operation::new("Lists what canvases can be made of.").data(Type::List(&Type::Of(&COMPONENT)));
+    Operation::reads("Lists what canvases can be made of.").data(Type::List(&Type::Of(&COMPONENT)));
 /// `GET /api/v1/components/{name}`.
-pub static GET_COMPONENT: Operation = Operation::new("Shows a component type.").data(Type::Of(&COMPONENT));
+pub static GET_COMPONENT: Operation = Operation::reads("Shows a component type.").data(Type::Of(&COMPONENT));
 
 static PLUGIN: Shape = Shape {
     name: "Plugin",
@@ -294,10 +305,10 @@ static PLUGIN: Shape = Shape {
 };
 /// `GET /api/v1/plugins`.
 pub static LIST_PLUGINS: Operation =
-    Operation::new("Lists the plugins and their tools.").data(Type::List(&Type::Of(&PLUGIN)));
+    Operation::reads("Lists the plugins and their tools.").data(Type::List(&Type::Of(&PLUGIN)));
 
 /// `GET /api/v1/spending`.
-pub static SPENDING: Operation = Operation::new("Shows what runs have used, by agent and day.")
+pub static SPENDING: Operation = Operation::reads("Shows what runs have used, by agent and day.")
     .query(&[whole("days", "of how many days; 30 when absent").optional()])
     .data(Type::Object(&[list(
         "spending",
@@ -315,23 +326,20 @@ pub static SPENDING: Operation = Operation::new("Shows what runs have used, by a
     )]));
 
 /// `GET /healthz`.
-pub static ALIVE: Operation = Operation::new("Says that the server is there.")
-    .answer(Answer::Whole(Type::Object(&[text("status", "`ok`")])))
-    .public();
+pub static ALIVE: Operation = Operation::open("Says that the server is there.")
+    .answer(Answer::Whole(Type::Object(&[text("status", "`ok`")])));
 /// `GET /readyz`.
-pub static READY: Operation = Operation::new("Says whether the server can work.")
-    .answer(Answer::Whole(Type::Object(&[
+pub static READY: Operation =
+    Operation::open("Says whether the server can work.").answer(Answer::Whole(Type::Object(&[
         text("status", "`ok`, or what is wrong"),
         text("db", "whether the store answers"),
         flag("stopping", "whether it is about to end"),
-    ])))
-    .public();
+    ])));
 /// `GET /api/v1/system/ping`.
-pub static PING: Operation = Operation::new("Answers with `pong`.").answer(Answer::Text).public();
+pub static PING: Operation = Operation::open("Answers with `pong`.").answer(Answer::Text);
 /// `GET /api/v1/system/version`.
-pub static VERSION: Operation = Operation::new("Tells the version of the server.").data(Type::Text).public();
+pub static VERSION: Operation = Operation::open("Tells the version of the server.").data(Type::Text);
 /// `GET /api/openapi.json`.
-pub static OPENAPI: Operation = Operation::new("This document.").answer(Answer::Whole(Type::Any)).public();
+pub static OPENAPI: Operation = Operation::open("This document.").answer(Answer::Whole(Type::Any));
 /// `GET /api/docs`.
-pub static DOCS: Operation =
-    Operation::new("This document as a page for people.").answer(Answer::File).public();
+pub static DOCS: Operation = Operation::open("This document as a page for people.").answer(Answer::File);

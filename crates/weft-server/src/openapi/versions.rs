@@ -30,15 +30,15 @@ static VERSION: Shape = Shape {
 
 /// `GET …/versions`.
 pub static LIST: Operation =
-    Operation::new("Lists the versions of an agent, those first that were saved last.")
+    Operation::reads("Lists the versions of an agent, those first that were saved last.")
         .query(&[PAGE[0], PAGE[1], flag("dsl", "whether with their canvases; true when absent").optional()])
         .data(Type::List(&Type::Of(&VERSION)));
 /// `GET …/versions/{version}`.
 pub static GET: Operation =
-    Operation::new("Shows a version, named by its hash, a label, `published` or `latest`.")
+    Operation::reads("Shows a version, named by its hash, a label, `published` or `latest`.")
         .data(Type::Of(&VERSION));
 /// `PUT` and `PATCH …/versions/{version}`.
-pub static UPDATE: Operation = Operation::new("Names a version, describes it, or publishes it.")
+pub static UPDATE: Operation = Operation::edits("Names a version, describes it, or publishes it.")
     .body(&[
         text("title", "its name; empty for one that is made").optional(),
         text("description", "what there is to say about it").optional(),
@@ -47,7 +47,7 @@ pub static UPDATE: Operation = Operation::new("Names a version, describes it, or
     .data(Type::Of(&VERSION));
 /// `POST …/versions/{version}/restore`.
 pub static RESTORE: Operation =
-    Operation::new("Makes the canvas of a version the newest one again.").data(Type::Of(&AGENT));
+    Operation::edits("Makes the canvas of a version the newest one again.").data(Type::Of(&AGENT));
 
 static NODE: [Member; 2] = [text("id", "its id"), text("component_name", "its type")];
 static CHANGE: Shape = Shape {
@@ -68,7 +68,7 @@ static CHANGED: [Member; 5] = [
 ];
 
 /// `GET …/versions/{version}/diff`.
-pub static DIFF: Operation = Operation::new("Compares two versions component by component.")
+pub static DIFF: Operation = Operation::reads("Compares two versions component by component.")
     .query(&[text("with", "the other version; the newest when absent").optional()])
     .data(Type::Object(&[
         text("from", "the version that the path names"),
@@ -81,17 +81,17 @@ pub static DIFF: Operation = Operation::new("Compares two versions component by 
 
 /// `PUT …/labels/{label}`.
 pub static LABEL: Operation =
-    Operation::new("Lets a label point to a version, whatever it pointed to before.")
+    Operation::edits("Lets a label point to a version, whatever it pointed to before.")
         .body(&[text("version", "the version")])
         .data(Type::Object(&[text("label", "the label"), text("version", "the hash of the version")]));
 /// `DELETE …/labels/{label}`.
-pub static REMOVE_LABEL: Operation = Operation::new("Removes a label.").data(Type::Flag);
+pub static REMOVE_LABEL: Operation = Operation::edits("Removes a label.").data(Type::Flag);
 
 /// `GET /api/v1/agents/tags`.
 pub static LIST_TAGS: Operation =
-    Operation::new("Lists the tags that agents have.").data(Type::List(&Type::Text));
+    Operation::reads("Lists the tags that agents have.").data(Type::List(&Type::Text));
 /// `PUT …/tags`.
-pub static SET_TAGS: Operation = Operation::new("Gives an agent these tags.")
+pub static SET_TAGS: Operation = Operation::edits("Gives an agent these tags.")
     .body(&[member(
         "tags",
         Type::Either(&[Type::Text, Type::List(&Type::Text)]),
@@ -101,7 +101,7 @@ pub static SET_TAGS: Operation = Operation::new("Gives an agent these tags.")
 
 /// `GET …/export`.
 pub static EXPORT: Operation =
-    Operation::new("Gives an agent to be handed on, without secrets and without what runs left.")
+    Operation::reads("Gives an agent to be handed on, without secrets and without what runs left.")
         .query(&[text("version", "the version; the newest when absent").optional()])
         .data(Type::Object(&[
             text("title", "its title"),
@@ -114,7 +114,7 @@ pub static EXPORT: Operation =
         ]));
 /// `POST /api/v1/agents/import`.
 pub static IMPORT: Operation =
-    Operation::new("Stores what an export has given as a new agent; a title that is taken gets a number.")
+    Operation::edits("Stores what an export has given as a new agent; a title that is taken gets a number.")
         .body(&AGENT_BODY)
         .data(Type::Object(&[
             text("id", "its id"),
@@ -146,9 +146,9 @@ static TEMPLATE: Shape = Shape {
 
 /// `GET /api/v1/agents/templates`.
 pub static LIST_TEMPLATES: Operation =
-    Operation::new("Lists the templates.").data(Type::List(&Type::Of(&TEMPLATE)));
+    Operation::reads("Lists the templates.").data(Type::List(&Type::Of(&TEMPLATE)));
 /// `POST /api/v1/agents/templates/{id}`.
 pub static BEGIN: Operation =
-    Operation::new("Makes an agent of a template; a title that is taken gets a number.")
+    Operation::edits("Makes an agent of a template; a title that is taken gets a number.")
         .body(&[text("title", "its title; that of the template when absent").optional()])
         .data(Type::Of(&AGENT));

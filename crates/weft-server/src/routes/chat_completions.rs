@@ -10,6 +10,7 @@ use weft_core::{DatasetKey, DocumentId, RunId, SessionId};
 
 use super::chats::{no_access, owned};
 use super::metadata;
+use super::shares::of_visitor;
 use super::turn::{UnknownSession, answered, begin_turn, question};
 use crate::answer::Answer;
 use crate::auth::Caller;
@@ -91,7 +92,14 @@ pub async fn of_chatbot(
 ) -> Result<Response, ApiError> {
     let chat = owned(&state, &caller, (&id, no_chatbot())).await?;
     body.0.entry("quote").or_insert(Json::Bool(false));
-    complete(&state, &caller, chat, (&headers, &body)).await
+    if !caller.is_share() {
+        return complete(&state, &caller, chat, (&headers, &body)).await;
+    }
+    let parameters = chats::parameters(&chat.settings.prompt_config);
+    let parameters: Vec<String> = parameters.iter().map(|parameter| parameter.name.to_string()).collect();
+    let body = of_visitor(&state, &caller, body, &parameters).await?;
+    // A key for the question might be one of somebody else, whose answer it would give.
+    complete(&state, &caller, chat, (&HeaderMap::new(), &body)).await
 }
 
 fn no_chatbot() -> ApiError {
@@ -161,7 +169,11 @@ async fn complete(
         run: handle.key.id.clone(),
         session: session.clone(),
         chat: chat.key.id,
-        prompt: chats::text(&chat.settings.prompt_config, "system").to_owned(),
+        prompt: match caller.is_share() {
+            // Visitors are told what it says, and not what it was told.
+            true => String::new(),
+            false => chats::text(&chat.settings.prompt_config, "system").to_owned(),
+        },
         quoting: if turn.quote { Quoting::Sources } else { Quoting::Nothing },
         started_ms: 0,
     };

@@ -37,9 +37,9 @@ pub async fn posted(State(state): State<ServerState>, request: Request) -> Respo
             return response(Reply::refused(StatusCode::BAD_REQUEST, &Json::Null, error));
         }
     };
-    let owner = caller.tenant.clone();
+    let owner = owner(&caller);
     let offering = Arc::new(Offering::new(state.clone(), caller));
-    let posted = Posted { owner: owner.as_str(), headers: &headers, message };
+    let posted = Posted { owner: &owner, headers: &headers, message };
     response(state.mcp.post(offering, posted).await)
 }
 
@@ -47,9 +47,14 @@ pub async fn posted(State(state): State<ServerState>, request: Request) -> Respo
 pub async fn ended(State(state): State<ServerState>, request: Request) -> Response {
     let headers = request.headers().clone();
     match let_in(&state, request).await {
-        Ok((caller, _)) => response(state.mcp.delete(caller.tenant.as_str(), &headers)),
+        Ok((caller, _)) => response(state.mcp.delete(&owner(&caller), &headers)),
         Err(refused) => refused,
     }
+}
+
+/// Whose conversation it is: nobody else goes on with it, whatever tenant they are of.
+fn owner(caller: &Caller) -> String {
+    format!("{}/{}", caller.tenant, caller.actor)
 }
 
 /// `GET /mcp`.

@@ -1,24 +1,36 @@
-//! Tokens of the caller's own tenant.
+//! API keys of the caller's own tenant. Owners see all of them, everybody else their own.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use weft_core::ErrorKind;
+use weft_core::access::{MemberRole, Permission};
+use weft_core::seam::token_store::StoredToken;
 
 use crate::auth::Caller;
 use crate::body::{Body, Params};
-use crate::error::ApiError;
+use crate::error::{ApiError, code};
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use crate::wire::token::TokenRow;
-use weft_app::tokens;
+use weft_app::tokens::{self, NewKey};
 
 /// What a token is called that nobody named.
 const UNNAMED: &str = "api";
 
-/// `POST /api/v1/system/tokens {"name"?}`: the only answer that has the token itself.
+/// Whether a caller may see and revoke a key.
+fn may_see(caller: &Caller, key: &StoredToken) -> bool {
+    let own = key.user.is_some() && key.user == caller.user;
+    own || caller.role.may(Permission::Administer)
+}
+
+/// `POST /api/v1/system/tokens {"name"?, "role"?}`: the only answer that has the key itself. It may do what its maker may,
+/// or less.
 ///
 /// # Errors
-/// 101 for a name that is no line, and for another tenant than the caller's own.
+/// 101 for a name that is no line, for what is no role, and for another tenant than the caller's own; 103 for a greater
+/// role than the caller's, and for a key that belongs to no user and is no owner's.
 pub async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -33,7 +45,20 @@ pub async fn create(
         let message = "`tenant`: tokens are made here for the caller's own tenant; `weft token create` makes those of others";
         return Err(ApiError::argument(message));
     }
-    let made = tokens::create(&*state.app.tokens, &caller.tenant, &name, state.app.clock.now_ms()).await?;
+    let role = match body.text("role")? {
+        Some(role) => role.parse::<MemberRole>()?,
+        None => caller.role,
+    };
+    let refuse = |message: String| ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN);
+    if role > caller.role {
+        return Err(refuse(format!("a key may do no more than its maker, who is `{}` here", caller.role)));
+    }
+    // Nothing would end what such a key has made when it is revoked.
+    if caller.user.is_none() && !caller.role.may(Permission::Administer) {
+        return Err(refuse("a key that belongs to no user makes no further ones".to_owned()));
+    }
+    let key = NewKey { name: &name, role, user: caller.user.clone() };
+    let made = state.app.create_key(&caller.tenant, key).await?;
     Ok(Success(TokenRow::made(&made)).into_response())
 }
 
@@ -43,24 +68,29 @@ pub async fn create(
 /// 100 when the store cannot be read.
 pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
     let tokens = state.app.tokens.list(Some(&caller.tenant), tokens::LISTED_MAX).await?;
-    let rows: Vec<_> = tokens.iter().map(TokenRow::stored).collect();
+    let seen = tokens.iter().filter(|key| may_see(&caller, key));
+    let rows: Vec<_> = seen.map(TokenRow::stored).collect();
     Ok(Success(rows).into_response())
 }
 
 /// `DELETE /api/v1/system/tokens/{token}`: the token itself, its id, or a name that no other has.
 ///
 /// # Errors
-/// 102 for an unknown one.
+/// 102 for an unknown one, and for one of somebody else.
 pub async fn remove(
     State(state): State<ServerState>,
     caller: Caller,
     Path(token): Path<String>,
 ) -> Result<Response, ApiError> {
+    let unknown = || ApiError::data("Token not found!");
     let told = |error: weft_core::Error| match error.kind {
-        ErrorKind::NotFound => ApiError::data("Token not found!"),
+        ErrorKind::NotFound => unknown(),
         _ => error.into(),
     };
     let found = tokens::named(&*state.app.tokens, &caller.tenant, &token).await.map_err(told)?;
+    if !may_see(&caller, &found) {
+        return Err(unknown());
+    }
     state.app.tokens.remove(&caller.tenant, &found.hash).await.map_err(told)?;
     Ok(Success(true).into_response())
 }

@@ -3,7 +3,6 @@
 mod auth;
 mod hmac;
 pub(crate) mod payload;
-mod rate;
 
 use std::net::IpAddr;
 
@@ -11,7 +10,6 @@ use axum::http::{HeaderMap, Method, header};
 use weft_core::webhook::{SecretText, Webhook, WebhookAuth};
 
 pub(crate) use auth::{check_caller, check_signature};
-pub use rate::Rates;
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]

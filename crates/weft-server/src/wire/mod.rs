@@ -1,5 +1,6 @@
 //! The JSON types of the API, and how they are made from ours. Nothing else knows them.
 
+pub mod account;
 pub mod ag_ui;
 pub mod agent;
 pub mod chat;

@@ -1,6 +1,8 @@
 //! Tokens as the API shows them.
 
 use serde::Serialize;
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
 use weft_core::seam::token_store::StoredToken;
 
 use super::time::http_date;
@@ -11,6 +13,8 @@ use weft_app::tokens::NewToken;
 pub struct TokenRow {
     id: String,
     name: String,
+    role: MemberRole,
+    user_id: Option<UserId>,
     tenant_id: String,
     /// The token in the answer that made it; after that only what tells it from others.
     token: String,
@@ -35,6 +39,8 @@ impl TokenRow {
         Self {
             id: token.id().to_owned(),
             name: token.name.clone(),
+            role: token.role,
+            user_id: token.user.clone(),
             tenant_id: token.tenant.to_string(),
             token: format!("weft-***{}", token.id()),
             beta: None,

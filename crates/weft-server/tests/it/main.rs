@@ -9,6 +9,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod accounts;
 mod ag_ui;
 mod agents;
 mod app;
@@ -24,6 +25,7 @@ mod datasets;
 mod documents;
 mod gate;
 mod idempotency;
+mod isolation;
 mod known_holes;
 mod mcp;
 mod memories;
@@ -38,6 +40,7 @@ mod responses;
 mod schedules;
 mod secrets;
 mod sessions;
+mod shares;
 mod shelf;
 mod sources;
 mod speaking;

@@ -10,6 +10,7 @@ use tower::ServiceExt as _;
 use weft_app::Auth;
 use weft_app::config::LimitsConfig;
 use weft_core::RunKey;
+use weft_core::access::MemberRole;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::RunFilter;
 use weft_engine::engine::PickedUp;
@@ -578,4 +579,33 @@ async fn the_skill_is_a_resource() {
     assert!(read["contents"][0]["text"].as_str().unwrap().contains("`check_canvas`"));
     let missing = bench.mcp_with("resources/read", json!({"uri": "skill://x/SKILL.md"}), &json!({})).await;
     assert_eq!(missing["error"]["data"]["uri"], "skill://x/SKILL.md");
+}
+
+#[tokio::test]
+async fn a_role_is_offered_the_tools_that_it_may_call() {
+    let bench = bench(Script::new()).await;
+    bench.published("An Agent", echo_canvas()).await;
+    let canvas = json!({"title": "Mine", "canvas": echo_canvas()});
+    for (role, runs, edits) in [
+        (MemberRole::Viewer, false, false),
+        (MemberRole::User, true, false),
+        (MemberRole::Editor, true, true),
+    ] {
+        let (member, _) = bench.as_member("default", role).await;
+        let names = bench.tool_names(&member.token).await;
+        let has = |name: &str| names.iter().any(|one| one == name);
+        assert!(has("ragflow_retrieval") && has("get_run"), "{role}: {names:?}");
+        assert_eq!((has("an_agent"), has("run_canvas"), has("put_canvas")), (runs, runs, edits), "{role}");
+        for (tool, arguments, may) in
+            [("an_agent", json!({"query": "q"}), runs), ("put_canvas", canvas.clone(), edits)]
+        {
+            let call = message("tools/call", json!({"name": tool, "arguments": arguments}), &json!({}));
+            let (_, answer) = bench.mcp_as(&member.token, call).await;
+            let refused = answer["error"]["message"].to_string().contains("this needs the role");
+            assert_eq!(refused, !may, "{role} {tool}: {answer}");
+        }
+    }
+    // One route stands for all of it, so each refusal is noted by its own name.
+    let log = bench.get("/api/v1/audit").await.text;
+    assert!(log.contains("mcp put_canvas") && log.contains("mcp an_agent"), "{log}");
 }

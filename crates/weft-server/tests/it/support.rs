@@ -9,9 +9,13 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
-use weft_app::config::LimitsConfig;
+use weft_app::accounts::{AccountStores, Accounts};
+use weft_app::config::{AccountsConfig, LimitsConfig};
 use weft_app::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_core::TenantId;
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
+use weft_core::seam::user_store::Login;
 use weft_core::seam::{Clock, Seams};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
@@ -199,8 +203,17 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 pub fn process_at(
     store: Arc<MemoryStore>,
     model: ScriptedModel,
-    (auth, limits): (Auth, LimitsConfig),
+    settings: (Auth, LimitsConfig),
     clock: Arc<dyn Clock>,
+) -> Bench {
+    process_with((store, model), settings, (clock, AccountsConfig::default()))
+}
+
+/// The same with other settings of accounts.
+pub fn process_with(
+    (store, model): (Arc<MemoryStore>, ScriptedModel),
+    (auth, limits): (Auth, LimitsConfig),
+    (clock, config): (Arc<dyn Clock>, AccountsConfig),
 ) -> Bench {
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
     let (library, datasets, files) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
@@ -235,6 +248,12 @@ pub fn process_at(
     // There is no component, so nothing is waited for.
     let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
     let plugins = futures::FutureExt::now_or_never(plugins).unwrap().unwrap();
+    let accounts = AccountStores {
+        users: store.clone(),
+        tenants: store.clone(),
+        shares: store.clone(),
+        audit: store.clone(),
+    };
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
         canvases: store.clone(),
@@ -245,6 +264,7 @@ pub fn process_at(
         spending: store.clone(),
         tasks: store.clone(),
         tokens: store.clone(),
+        accounts: Accounts::new(accounts, config),
         secrets: Arc::clone(&seams.secrets),
         queue: store.clone(),
         schedules: store.clone(),
@@ -323,6 +343,30 @@ impl Bench {
     pub fn restarted(&self) -> Self {
         let settings = (Auth::On, self.app.limits.clone());
         Self { token: self.token.clone(), ..process(self.store.clone(), self.model.clone(), settings) }
+    }
+
+    /// The same server, asked with another token.
+    pub fn with(&self, token: &str) -> Self {
+        let (app, router, token) = (self.app.clone(), self.router.clone(), token.to_owned());
+        Self { app, router, token, model: self.model.clone(), store: self.store.clone() }
+    }
+
+    /// The same server, asked by a new user of a tenant with this role who has signed in.
+    pub async fn as_member(&self, tenant: &str, role: MemberRole) -> (Self, UserId) {
+        let tenant = TenantId::from(tenant);
+        let email = format!("{}@example.com", weft_core::id::generate());
+        let user = self.app.create_user((&email, "Ann"), None, (&tenant, role)).await.unwrap();
+        let token = format!("weftlogin-{}", weft_core::id::generate());
+        let login = Login {
+            hash: tokens::hash(&token),
+            user: user.id.clone(),
+            tenant,
+            created_ms: 0,
+            expires_ms: i64::MAX,
+            last_used_ms: None,
+        };
+        self.app.accounts.stores.users.add_login(&login).await.unwrap();
+        (self.with(&token), user.id)
     }
 
     /// A token of another tenant.

@@ -301,6 +301,19 @@ async fn an_answer_in_time_is_an_answer_and_one_that_is_late_is_told() {
     assert_eq!(too_late.time_out().await, ["too late: "]);
 }
 
+/// Also of a tenant that nobody thinks of first.
+#[tokio::test]
+async fn waits_of_every_tenant_are_over_in_time() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let params = json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]});
+    for one in [&first, &first.with(&first.stranger().await)] {
+        let agent = one.store("Timed", timed(&params)).await;
+        one.wait(&agent).await;
+    }
+    assert_eq!(later(&store, Some(&first), 60).await.time_out().await, ["too late: ", "too late: "]);
+}
+
 /// Without anybody who looks every second, the next turn deals with it, and loses no question.
 #[tokio::test]
 async fn the_next_turn_deals_with_what_is_due_before_it_begins() {

@@ -23,6 +23,10 @@ mod m0019_give_way;
 mod m0020_secret;
 mod m0021_version;
 mod m0022_canvas_by_id;
+mod m0023_account;
+mod m0024_token_role;
+mod m0025_share;
+mod m0026_audit;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -66,6 +70,10 @@ impl MigratorTrait for Migrator {
             Box::new(m0020_secret::Migration),
             Box::new(m0021_version::Migration),
             Box::new(m0022_canvas_by_id::Migration),
+            Box::new(m0023_account::Migration),
+            Box::new(m0024_token_role::Migration),
+            Box::new(m0025_share::Migration),
+            Box::new(m0026_audit::Migration),
         ]
     }
 }

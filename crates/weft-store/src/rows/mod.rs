@@ -1,5 +1,6 @@
 //! One file for each table: its columns, and the seam that it serves.
 
+pub(crate) mod audit;
 pub(crate) mod canvas;
 pub(crate) mod canvas_label;
 pub(crate) mod canvas_version;
@@ -13,7 +14,10 @@ pub(crate) mod fresh;
 pub(crate) mod heads;
 pub(crate) mod index_note;
 pub(crate) mod ingest;
+pub(crate) mod invitation;
 pub(crate) mod journal;
+pub(crate) mod login;
+pub(crate) mod membership;
 pub(crate) mod memory;
 pub(crate) mod memory_message;
 pub(crate) mod piece;
@@ -27,10 +31,13 @@ pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod session;
 pub(crate) mod session_message;
+pub(crate) mod share;
 pub(crate) mod spending;
 pub(crate) mod task;
+pub(crate) mod tenant;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
+pub(crate) mod user;
 pub(crate) mod version_facts;
 pub(crate) mod work;
 

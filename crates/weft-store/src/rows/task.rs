@@ -188,4 +188,18 @@ impl TaskStore for Store {
             .map_err(fail)?;
         Ok((rows.into_iter().map(Model::into_task).collect::<Result<_>>()?, total))
     }
+
+    async fn due(&self, by_ms: i64, count_max: u64) -> Result<Vec<Task>> {
+        let rows = Entity::find()
+            .filter(Column::Status.eq(TaskStatus::Open.as_str()))
+            .filter(Column::DueMs.lte(by_ms))
+            .order_by_asc(Column::DueMs)
+            .order_by_asc(Column::TenantId)
+            .order_by_asc(Column::Id)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("look for tasks that are due", error))?;
+        rows.into_iter().map(Model::into_task).collect()
+    }
 }

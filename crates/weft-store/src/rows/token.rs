@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect};
-use weft_core::id::TenantId;
+use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::StoredToken;
 use weft_core::{Error, ErrorKind, Result};
@@ -24,17 +24,22 @@ pub struct Model {
     pub created_ms: i64,
     /// 0 while nobody has shown it.
     pub last_used_ms: i64,
+    pub role: String,
+    /// Empty when no user has made it.
+    pub user_id: String,
 }
 
-impl From<Model> for StoredToken {
-    fn from(row: Model) -> Self {
-        Self {
-            tenant: TenantId::from(row.tenant_id),
-            hash: row.hash,
-            name: row.name,
-            created_ms: row.created_ms,
-            last_used_ms: (row.last_used_ms > 0).then_some(row.last_used_ms),
-        }
+impl Model {
+    fn into_token(self) -> Result<StoredToken> {
+        Ok(StoredToken {
+            role: self.role.parse()?,
+            user: (!self.user_id.is_empty()).then(|| UserId::from(self.user_id)),
+            tenant: TenantId::from(self.tenant_id),
+            hash: self.hash,
+            name: self.name,
+            created_ms: self.created_ms,
+            last_used_ms: (self.last_used_ms > 0).then_some(self.last_used_ms),
+        })
     }
 }
 
@@ -55,6 +60,8 @@ impl TokenStore for Store {
             name: text(&token.name),
             created_ms: token.created_ms,
             last_used_ms: token.last_used_ms.unwrap_or(0),
+            role: token.role.to_string(),
+            user_id: token.user.as_ref().map_or_else(String::new, |user| text(user.as_str())),
         };
         let _permit = self.inner.gate.permit().await;
         let stored = Entity::insert(row.into_active_model()).exec_without_returning(&self.inner.write).await;
@@ -73,7 +80,7 @@ impl TokenStore for Store {
             .await
             .map_err(|error| self.fail("read the token", error))?
             .ok_or_else(|| Error::not_found("there is no such token"))?;
-        Ok(row.into())
+        row.into_token()
     }
 
     async fn used(&self, hash: &str, at_ms: i64) -> Result<()> {
@@ -101,7 +108,7 @@ impl TokenStore for Store {
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("list the tokens", error))?;
-        Ok(rows.into_iter().map(StoredToken::from).collect())
+        rows.into_iter().map(Model::into_token).collect()
     }
 
     async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
-use weft_testkit::contracts::{chats, datasets, files, memories, secrets, store};
+use weft_testkit::contracts::{accounts, chats, datasets, files, memories, secrets, store};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
@@ -14,6 +14,10 @@ async fn keeps_all_contracts(opened: &Store) {
     store::process_store_keeps_its_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
+    let (users, tenants, tokens) = (opened, opened, opened);
+    accounts::account_stores_keep_their_contract(accounts::AccountStores { users, tenants, tokens }).await;
+    accounts::share_store_keeps_its_contract(opened).await;
+    accounts::audit_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
     store::work_queue_keeps_its_contract(opened).await;
     store::schedule_store_keeps_its_contract(opened).await;

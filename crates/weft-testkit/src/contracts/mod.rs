@@ -1,5 +1,6 @@
 //! What every implementation of a seam must do. Each suite panics at the first broken promise.
 
+pub mod accounts;
 pub mod chats;
 pub mod datasets;
 pub mod embedder;

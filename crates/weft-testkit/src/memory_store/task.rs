@@ -54,4 +54,13 @@ impl TaskStore for MemoryStore {
         found.sort_by(|a, b| (a.created_ms, &a.key.id).cmp(&(b.created_ms, &b.key.id)));
         Ok(page(found, filter.offset, filter.limit))
     }
+
+    async fn due(&self, by_ms: i64, count_max: u64) -> Result<Vec<Task>> {
+        let open = |task: &&Task| task.status == TaskStatus::Open;
+        let due = |task: &&Task| task.due_ms.is_some_and(|due| due <= by_ms);
+        let mut found: Vec<_> = self.tables().tasks.values().filter(open).filter(due).cloned().collect();
+        found.sort_by(|a, b| (a.due_ms, &a.key.tenant, &a.key.id).cmp(&(b.due_ms, &b.key.tenant, &b.key.id)));
+        found.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
+        Ok(found)
+    }
 }

@@ -21,6 +21,7 @@ pub async fn task_store_keeps_its_contract(sessions: &dyn SessionStore, tasks: &
     a_turn_replaces_the_open_tasks_of_its_session(&stores).await;
     tasks_are_written_with_their_session_or_not_at_all(&stores).await;
     tasks_are_listed_by_filter(&stores).await;
+    tasks_of_all_tenants_are_due(&stores).await;
     tasks_go_with_their_session(&stores).await;
 }
 
@@ -166,6 +167,35 @@ async fn tasks_are_listed_by_filter(stores: &Stores<'_>) {
     check(TaskFilter { due_by_ms: Some(10), ..open.clone() }, &["b"], 1).await;
     check(TaskFilter { due_by_ms: Some(i64::MAX), ..open.clone() }, &["b", "c"], 2).await;
     check(TaskFilter { offset: 1, limit: 1, ..open }, &["c"], 3).await;
+}
+
+/// Longer ago than anything that another check leaves behind.
+const LONG_AGO_MS: i64 = -9_000_000;
+
+async fn tasks_of_all_tenants_are_due(stores: &Stores<'_>) {
+    let due = async |by_ms: i64, count_max: u64| {
+        let found = stores.tasks.due(by_ms, count_max).await.unwrap();
+        found.into_iter().map(|task| (task.key.tenant, task.key.id.to_string())).collect::<Vec<_>>()
+    };
+    let mut expected = Vec::new();
+    for after in [2, 1] {
+        let tenant = tenant();
+        let key = stores.begin(&tenant, "one", "x").await;
+        let tasks = [
+            Task { due_ms: Some(LONG_AGO_MS + after), ..task(&key, "late") },
+            Task { due_ms: None, ..task(&key, "never") },
+        ];
+        stores.commit(&key, 0, &by("r1", &tasks, &[])).await.unwrap();
+        expected.insert(0, (tenant, "late".to_owned()));
+    }
+    assert_eq!(due(LONG_AGO_MS, 9).await, []);
+    assert_eq!(due(LONG_AGO_MS + 1, 9).await, expected[..1]);
+    assert_eq!(due(LONG_AGO_MS + 2, 9).await, expected);
+    assert_eq!(due(LONG_AGO_MS + 2, 1).await, expected[..1]);
+    for (tenant, _) in &expected {
+        stores.sessions.delete(&SessionKey::new(tenant, "one")).await.unwrap();
+    }
+    assert_eq!(due(LONG_AGO_MS + 2, 9).await, []);
 }
 
 async fn tasks_go_with_their_session(stores: &Stores<'_>) {

@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
 use weft_core::ErrorKind::{Conflict, NotFound};
-use weft_core::id::generate;
+use weft_core::access::MemberRole;
+use weft_core::id::{UserId, generate};
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::StoredToken;
 
@@ -16,6 +17,8 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
         tenant: tenant(),
         hash: generate(),
         name: "cli 🦜".into(),
+        role: MemberRole::Editor,
+        user: Some(UserId::generate()),
         created_ms: 1_000,
         last_used_ms: None,
     };
@@ -32,6 +35,7 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     store.add(&theirs).await.unwrap();
     assert_eq!(store.count().await.unwrap(), before + 2);
     let second = StoredToken { hash: generate(), name: "second".into(), created_ms: 1_001, ..token.clone() };
+    let second = StoredToken { role: MemberRole::Owner, user: None, ..second };
     store.add(&second).await.unwrap();
     let listed = async |tenant, count_max| store.list(tenant, count_max).await.unwrap();
     assert_eq!(listed(Some(&token.tenant), 9).await, [token.clone(), second.clone()]);

@@ -1,17 +1,27 @@
-//! How often each webhook is called: a bucket of tokens for each, which fills again with time.
+//! How often something may be done: a bucket of tokens for each that does it, which fills again with time.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-use weft_core::CanvasKey;
 use weft_core::webhook::Rate;
 
 /// Buckets that are kept, unless more of them are in use.
 const BUCKETS_KEPT: usize = 10_000;
 
+/// Buckets in use at most. Where callers choose what there is a bucket for, they would fill the memory otherwise; whoever
+/// comes then is turned away until buckets have filled again.
+const BUCKETS_MAX: usize = 200_000;
+
 /// The buckets of this process.
-#[derive(Debug, Default)]
-pub struct Rates(Mutex<HashMap<CanvasKey, Bucket>>);
+#[derive(Debug)]
+pub struct Rates<K>(Mutex<HashMap<K, Bucket>>);
+
+impl<K> Default for Rates<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
@@ -32,16 +42,19 @@ impl Bucket {
     }
 }
 
-impl Rates {
-    /// Whether one more call is within the rate. It counts when it is.
-    pub(crate) fn take(&self, webhook: &CanvasKey, rate: Rate, now_ms: i64) -> bool {
+impl<K: Clone + Eq + Hash> Rates<K> {
+    /// Whether once more is within the rate. It counts when it is.
+    pub fn take(&self, who: &K, rate: Rate, now_ms: i64) -> bool {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= BUCKETS_KEPT {
             // A full bucket is as good as none.
             buckets.retain(|_, bucket| bucket.filled(now_ms).tokens < f64::from(bucket.rate.limit));
         }
+        if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(who) {
+            return false;
+        }
         let new = Bucket { tokens: f64::from(rate.limit), at_ms: now_ms, rate };
-        let bucket = buckets.entry(webhook.clone()).or_insert(new);
+        let bucket = buckets.entry(who.clone()).or_insert(new);
         bucket.rate = rate;
         *bucket = bucket.filled(now_ms);
         let within = bucket.tokens >= 1.0;
@@ -50,13 +63,21 @@ impl Rates {
         }
         within
     }
+
+    /// Takes back what was counted: it is not to count after all.
+    pub fn give_back(&self, who: &K) {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = buckets.get_mut(who) {
+            bucket.tokens = (bucket.tokens + 1.0).min(f64::from(bucket.rate.limit));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use weft_core::TenantId;
+    use weft_core::{CanvasKey, TenantId};
 
     use super::*;
 
@@ -70,5 +91,8 @@ mod tests {
         assert!(!take("a", 29_000) && take("a", 30_000) && !take("a", 30_000));
         assert!(!take("a", -1_000_000), "a clock that was set back gives nothing");
         assert!(take("a", i64::MAX) && take("a", i64::MAX) && !take("a", i64::MAX));
+        rates.give_back(&key("a"));
+        rates.give_back(&key("nobody"));
+        assert!(take("a", i64::MAX) && !take("a", i64::MAX));
     }
 }

@@ -1,0 +1,42 @@
+//! E-mail addresses, as far as they name accounts.
+
+use weft_core::{Error, Result};
+
+/// Bytes of an address, as RFC 5321 has it.
+const BYTES_MAX: usize = 254;
+
+/// An address in lower case. Whether mail arrives there is not known; it only has to look like one, so that nobody
+/// types a name in its place.
+pub(super) fn check(text: &str) -> Result<String> {
+    let text = text.trim();
+    let fits = text.len() <= BYTES_MAX
+        && !text.chars().any(|c| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>' | ',' | '|'))
+        && text.rsplit_once('@').is_some_and(|(name, host)| {
+            !name.is_empty()
+                && host.split('.').all(|label| !label.is_empty())
+                && !host.starts_with('-')
+                && !name.contains('@')
+        });
+    match fits {
+        true => Ok(text.to_lowercase()),
+        false => Err(Error::invalid("this is not a valid e-mail address").help("such as ann@example.com")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_look_like_addresses() {
+        for fine in ["a@b", " Ann@Example.com ", "ann+tag@mail.example.com", "ü@münchen.example"] {
+            assert_eq!(check(fine).unwrap(), fine.trim().to_lowercase());
+        }
+        let long = format!("{}@example.com", "x".repeat(BYTES_MAX));
+        for wrong in
+            ["", "ann", "@b", "a@", "a@b..c", "a@.c", "a b@c", "a@b@c", "a\n@b", "<a@b>", "a,b@c", &long]
+        {
+            assert!(check(wrong).is_err(), "{wrong}");
+        }
+    }
+}

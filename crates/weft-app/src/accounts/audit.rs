@@ -1,0 +1,87 @@
+//! The audit log: who did what, and who was turned away.
+
+use weft_core::access::Permission;
+use weft_core::seam::audit_store::AuditEntry;
+use weft_core::{TenantId, id};
+
+use crate::app::App;
+use crate::config::AuditLevel;
+
+/// How a request ends that its caller has no right to make.
+pub const REFUSED: u16 = 103;
+
+/// Who acts on the command line.
+pub const CLI: &str = "cli";
+
+/// Something that is noted.
+#[derive(Clone, Copy, Debug)]
+pub struct Audited<'a> {
+    /// Whose data it was about.
+    pub tenant: &'a TenantId,
+    /// Who, as [`AuditEntry::actor`] has it.
+    pub actor: &'a str,
+    /// What.
+    pub action: &'a str,
+    /// On what.
+    pub target: &'a str,
+    /// 0, or the code of the failure.
+    pub outcome: u16,
+    /// From where.
+    pub address: &'a str,
+}
+
+/// Whether a request belongs into the log. Whoever was turned away does, whatever they wanted.
+pub fn is_noted(level: AuditLevel, permission: Permission, outcome: u16) -> bool {
+    match level {
+        AuditLevel::Off => false,
+        AuditLevel::All => true,
+        AuditLevel::Changes => permission >= Permission::Edit || outcome == REFUSED,
+    }
+}
+
+impl App {
+    /// Adds to the audit log, unless it is off. A log that cannot be written is said in the log of the program, and
+    /// keeps nothing from being done.
+    pub async fn note(&self, noted: Audited<'_>) {
+        if self.accounts.config.audit == AuditLevel::Off {
+            return;
+        }
+        let entry = AuditEntry {
+            tenant: noted.tenant.clone(),
+            at_ms: self.clock.now_ms(),
+            id: id::generate(),
+            actor: noted.actor.to_owned(),
+            action: noted.action.to_owned(),
+            target: noted.target.to_owned(),
+            outcome: noted.outcome,
+            address: noted.address.to_owned(),
+        };
+        if let Err(error) = self.accounts.stores.audit.add_audit(&entry).await {
+            tracing::error!(
+                error = error.detail(),
+                audit.actor = entry.actor,
+                audit.action = entry.action,
+                audit.target = entry.target,
+                audit.outcome = entry.outcome,
+                "the audit log could not be written"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_and_refusals_are_noted_and_reading_when_it_is_asked_for() {
+        use Permission::{Administer, Edit, Read, Run};
+        let noted = |level, outcome| Permission::ALL.map(|permission| is_noted(level, permission, outcome));
+        assert_eq!([Read, Run, Edit, Administer], Permission::ALL);
+        assert_eq!(noted(AuditLevel::Changes, 0), [false, false, true, true]);
+        assert_eq!(noted(AuditLevel::Changes, 102), [false, false, true, true]);
+        assert_eq!(noted(AuditLevel::Changes, 103), [true; 4]);
+        assert_eq!(noted(AuditLevel::All, 0), [true; 4]);
+        assert_eq!(noted(AuditLevel::Off, 103), [false; 4]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Who belongs to a tenant, and who is asked to.
+
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
+use weft_core::seam::tenant_store::{Invitation, Joining, Membership};
+use weft_core::seam::user_store::User;
+use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
+
+use super::{LISTED_MAX, SignInRefusal, SignedIn, address};
+use crate::app::App;
+use crate::tokens::{self, INVITATION_PREFIX};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// An invitation that was just made. This is the only time that its secret can be read.
+#[derive(Debug)]
+pub struct Invited {
+    /// What is kept of it.
+    pub invitation: Invitation,
+    /// What whoever is invited shows to accept it.
+    pub secret: Secret,
+}
+
+fn expired() -> Error {
+    Error::not_found("there is no such invitation, or it has expired")
+        .help("ask an owner of the tenant for another one")
+}
+
+impl App {
+    /// Invites somebody into a tenant. Whether they have an account already makes no difference to what is answered.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no address; `NotFound` for an unknown tenant.
+    pub async fn invite(
+        &self,
+        tenant: &TenantId,
+        (email, role): (&str, MemberRole),
+        invited_by: &str,
+    ) -> Result<Invited> {
+        let email = address::check(email)?;
+        self.ensure_tenant(tenant).await?;
+        let secret = tokens::random(INVITATION_PREFIX)?;
+        let now_ms = self.clock.now_ms();
+        let days = i64::try_from(self.accounts.config.invitation_days).unwrap_or(i64::MAX);
+        let invitation = Invitation {
+            hash: tokens::hash(secret.reveal()),
+            tenant: tenant.clone(),
+            email,
+            role,
+            invited_by: invited_by.to_owned(),
+            created_ms: now_ms,
+            expires_ms: now_ms.saturating_add(days.saturating_mul(DAY_MS)),
+        };
+        self.accounts.stores.tenants.add_invitation(&invitation).await?;
+        Ok(Invited { invitation, secret })
+    }
+
+    /// Accepts the invitation with this secret and signs in. Whoever has no account gets one with this password;
+    /// whoever has one must know its password.
+    ///
+    /// # Errors
+    /// Why not: `NotFound` in [`SignInRefusal::Failed`] for an invitation that is not there or has expired.
+    pub async fn accept_with_secret(
+        &self,
+        secret: &Secret,
+        (nickname, password): (&str, &Secret),
+        address: &str,
+    ) -> Result<SignedIn, SignInRefusal> {
+        let now_ms = self.clock.now_ms();
+        let tenants = &self.accounts.stores.tenants;
+        let invitation = tenants
+            .invitation(&tokens::hash(secret.reveal()))
+            .await
+            .map_err(|error| if error.kind == ErrorKind::NotFound { expired() } else { error })?;
+        if invitation.expires_ms <= now_ms {
+            return Err(expired().into());
+        }
+        let known = match self.accounts.stores.users.user_by_email(&invitation.email).await {
+            Ok(_) => Some(self.with_password((&invitation.email, password), address).await?),
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        let user = match known {
+            Some(user) => {
+                tenants.accept_invitation(&invitation, Joining::Known(&user.id), now_ms).await?;
+                user
+            }
+            None => {
+                let user = self.new_user((&invitation.email, nickname), Some(password)).await?;
+                tenants.accept_invitation(&invitation, Joining::New(&user), now_ms).await?;
+                user
+            }
+        };
+        self.signed_in(user, Some(&invitation.tenant)).await
+    }
+
+    /// Accepts what a user who is signed in was invited to.
+    ///
+    /// # Errors
+    /// `NotFound` when they are not invited there.
+    pub async fn accept_as(&self, user: &User, tenant: &TenantId) -> Result<MemberRole> {
+        let now_ms = self.clock.now_ms();
+        let tenants = &self.accounts.stores.tenants;
+        let theirs = tenants.invitations_for(&user.email).await?;
+        let invitation = theirs
+            .into_iter()
+            .find(|one| one.tenant == *tenant && one.expires_ms > now_ms)
+            .ok_or_else(expired)?;
+        tenants.accept_invitation(&invitation, Joining::Known(&user.id), now_ms).await?;
+        Ok(tenants.membership(tenant, &user.id).await?.role)
+    }
+
+    /// The tenants that a user was invited to.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn invitations_of(&self, user: &User) -> Result<Vec<Invitation>> {
+        let now_ms = self.clock.now_ms();
+        let theirs = self.accounts.stores.tenants.invitations_for(&user.email).await?;
+        Ok(theirs.into_iter().filter(|one| one.expires_ms > now_ms).collect())
+    }
+
+    /// Gives a member of a tenant another role.
+    ///
+    /// # Errors
+    /// `NotFound` for somebody who is no member; `Conflict` when the tenant would be left without an owner.
+    pub async fn set_role(&self, tenant: &TenantId, user: &UserId, role: MemberRole) -> Result<()> {
+        let tenants = &self.accounts.stores.tenants;
+        let membership = tenants.membership(tenant, user).await?;
+        tenants.put_member(&Membership { role, ..membership }).await
+    }
+
+    /// Takes back an invitation of a tenant that is named by its id or its address.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn take_back_invitation(&self, tenant: &TenantId, name: &str) -> Result<Invitation> {
+        let tenants = &self.accounts.stores.tenants;
+        let all = tenants.invitations(tenant, LISTED_MAX).await?;
+        let named = |one: &Invitation| one.id() == name || one.email == name.to_lowercase();
+        let found = all.into_iter().find(named);
+        let found = found.ok_or_else(|| Error::not_found("there is no such invitation"))?;
+        tenants.remove_invitation(tenant, &found.hash).await?;
+        Ok(found)
+    }
+
+    /// Lets a sign-in work in another tenant of its user.
+    ///
+    /// # Errors
+    /// `NotFound` when they are no member of it.
+    pub async fn switch_tenant(&self, user: &UserId, login: &str, tenant: &TenantId) -> Result<MemberRole> {
+        let membership = self.accounts.stores.tenants.membership(tenant, user).await?;
+        self.accounts.stores.users.use_login(login, tenant, self.clock.now_ms()).await?;
+        Ok(membership.role)
+    }
+}

@@ -1,0 +1,141 @@
+//! Passwords: checked against rules, hashed with Argon2id, and compared so that the time tells nothing.
+
+use std::time::Duration;
+
+use argon2::password_hash::{PasswordHash, PasswordHasher as _, PasswordVerifier as _, SaltString};
+use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::Semaphore;
+use weft_core::{Error, ErrorKind, Result, Secret};
+
+/// Characters of a new password at least.
+pub const CHARS_MIN: usize = 8;
+/// Bytes of a password at most; what clients have encrypted before they send it fits, too.
+pub const BYTES_MAX: usize = 1_024;
+
+/// Memory of one hash in KiB, and how often it is gone through: what OWASP names for Argon2id.
+const MEMORY_KIB: u32 = 19_456;
+const PASSES: u32 = 2;
+const LANES: u32 = 1;
+/// Hashes that are computed at the same time; each takes [`MEMORY_KIB`] and a thread.
+const AT_ONCE: usize = 4;
+/// How long somebody waits for a place.
+const WAIT: Duration = Duration::from_secs(10);
+const SALT_BYTES: usize = 16;
+
+/// What is compared with when there is no hash, so that it takes as long. No password has it.
+const NOBODYS: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyBpdCE$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// Hashes passwords and compares them, a few at a time.
+#[derive(Debug)]
+pub struct Passwords {
+    places: Semaphore,
+}
+
+impl Default for Passwords {
+    fn default() -> Self {
+        Self { places: Semaphore::new(AT_ONCE) }
+    }
+}
+
+/// Checks a new password.
+///
+/// # Errors
+/// `Invalid` when it is too short or too long.
+pub fn check_new(password: &Secret) -> Result<()> {
+    let text = password.reveal();
+    if text.chars().count() < CHARS_MIN || text.len() > BYTES_MAX {
+        let message = format!("a password has {CHARS_MIN} characters at least and {BYTES_MAX} bytes at most");
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
+impl Passwords {
+    /// The hash of a new password, in the PHC string format.
+    ///
+    /// # Errors
+    /// As [`check_new`]; `RateLimited` when too many are being hashed.
+    pub async fn hash(&self, password: &Secret) -> Result<String> {
+        check_new(password)?;
+        let mut salt = [0_u8; SALT_BYTES];
+        getrandom::fill(&mut salt).map_err(|cause| Error::internal("cannot make a salt").because(cause))?;
+        let password = password.clone();
+        self.computed(move || {
+            let salt = SaltString::encode_b64(&salt).map_err(|error| failed(&error))?;
+            let hash = argon2()?.hash_password(password.reveal().as_bytes(), &salt);
+            hash.map(|hash| hash.to_string()).map_err(|error| failed(&error))
+        })
+        .await
+    }
+
+    /// Whether a password is the one of this hash. Without a hash it is not, and that takes as long.
+    ///
+    /// # Errors
+    /// `RateLimited` when too many are being compared.
+    pub async fn fits(&self, password: &Secret, hash: Option<&str>) -> Result<bool> {
+        let hash = hash.filter(|hash| !hash.is_empty()).unwrap_or(NOBODYS).to_owned();
+        let too_long = password.reveal().len() > BYTES_MAX;
+        let password = if too_long { Secret::default() } else { password.clone() };
+        self.computed(move || {
+            let hash = PasswordHash::new(&hash).map_err(|error| failed(&error))?;
+            Ok(argon2()?.verify_password(password.reveal().as_bytes(), &hash).is_ok() && !too_long)
+        })
+        .await
+    }
+
+    async fn computed<T: Send + 'static>(
+        &self,
+        compute: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let busy = || Error::new(ErrorKind::RateLimited, "too many sign-ins at the same time");
+        let place = tokio::time::timeout(WAIT, self.places.acquire()).await.map_err(|_| busy())?;
+        let _place = place.map_err(|_| busy())?;
+        let done = tokio::task::spawn_blocking(compute).await;
+        done.unwrap_or_else(|cause| Err(Error::internal("cannot hash a password").because(cause)))
+    }
+}
+
+fn argon2() -> Result<Argon2<'static>> {
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, None)
+        .map_err(|error| Error::internal(format!("the parameters of the hash do not fit: {error}")))?;
+    Ok(Argon2::new(Algorithm::Argon2id, Version::V0x13, params))
+}
+
+fn failed(error: &argon2::password_hash::Error) -> Error {
+    Error::internal(format!("cannot hash a password: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_password_fits_its_hash_and_no_other() {
+        let passwords = Passwords::default();
+        let secret = Secret::new("correct horse 🦜");
+        let (one, two) = (passwords.hash(&secret).await.unwrap(), passwords.hash(&secret).await.unwrap());
+        assert_ne!(one, two, "each has a salt of its own");
+        assert!(one.starts_with("$argon2id$v=19$m=19456,t=2,p=1$") && !one.contains("horse"), "{one}");
+        assert!(passwords.fits(&secret, Some(&one)).await.unwrap());
+        for wrong in ["", "correct horse", "Correct horse 🦜", &"x".repeat(BYTES_MAX + 1)] {
+            assert!(!passwords.fits(&Secret::new(wrong), Some(&one)).await.unwrap(), "{wrong}");
+        }
+        for (nobody, wrong) in [(None, "x"), (Some(""), ""), (None, "")] {
+            assert!(!passwords.fits(&Secret::new(wrong), nobody).await.unwrap());
+        }
+        // What stands for a missing hash is a hash like any other: it costs the same.
+        let (real, dummy) = (PasswordHash::new(&one).unwrap(), PasswordHash::new(NOBODYS).unwrap());
+        assert_eq!((real.algorithm, &real.params), (dummy.algorithm, &dummy.params));
+        assert_eq!(real.hash.unwrap().len(), dummy.hash.unwrap().len());
+        assert!(passwords.fits(&secret, Some("no hash")).await.is_err());
+    }
+
+    #[test]
+    fn new_passwords_have_a_length() {
+        for wrong in ["", "1234567", &"x".repeat(BYTES_MAX + 1)] {
+            assert!(check_new(&Secret::new(wrong)).is_err(), "{wrong}");
+        }
+        assert!(check_new(&Secret::new("12345678")).is_ok());
+    }
+}

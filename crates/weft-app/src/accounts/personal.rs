@@ -1,0 +1,261 @@
+//! What is kept of one person: given to them, and removed.
+
+use futures::Stream;
+use futures::channel::mpsc;
+use serde_json::json;
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
+use weft_core::seam::audit_store::{AuditFilter, AuditPosition};
+use weft_core::seam::memory_store::MessageFilter;
+use weft_core::seam::session_store::{Session, SessionFilter};
+use weft_core::seam::tenant_store::Membership;
+use weft_core::seam::user_store::User;
+use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId};
+use weft_engine::session::date;
+
+use super::LISTED_MAX;
+use crate::app::App;
+
+/// Conversations, messages or entries that are read at once.
+const AT_ONCE: u64 = 100;
+
+/// Gives what is found to whoever reads it. None is left when nobody does any more.
+type Sink = mpsc::Sender<Result<Json>>;
+
+impl App {
+    /// Everything that is kept of a user, of one tenant or of all of theirs, one thing after the other: who they are,
+    /// where they belong, their sign-ins and API keys without the secrets, their conversations, what memories have of
+    /// them, and what the audit log says of them.
+    pub fn personal_data(
+        &self,
+        user: User,
+        tenant: Option<TenantId>,
+    ) -> impl Stream<Item = Result<Json>> + use<> {
+        let app = self.clone();
+        let (mut sink, found) = mpsc::channel(1);
+        let gathering = async move {
+            if let Err(error) = app.gather(&user, tenant.as_ref(), &mut sink).await {
+                // Nobody reads any more, or they are told.
+                let _ = futures::SinkExt::send(&mut sink, Err(error)).await;
+            }
+        };
+        // Work and its results are one stream, so whoever stops to read stops the work.
+        futures::stream::select(
+            futures::StreamExt::filter_map(futures::stream::once(gathering), |()| async { None }),
+            found,
+        )
+    }
+
+    async fn gather(&self, user: &User, tenant: Option<&TenantId>, sink: &mut Sink) -> Result<()> {
+        let stores = &self.accounts.stores;
+        let users = &stores.users;
+        if tenant.is_none() {
+            give(
+                sink,
+                json!({"kind": "user", "id": user.id, "email": user.email, "nickname": user.nickname,
+                "enabled": user.enabled, "created": date(user.created_ms),
+                "signed_in": user.signed_in_ms.map(date)}),
+            )
+            .await?;
+            for login in users.logins(&user.id, LISTED_MAX).await? {
+                give(
+                    sink,
+                    json!({"kind": "sign_in", "id": login.id(), "tenant": login.tenant,
+                    "created": date(login.created_ms), "expires": date(login.expires_ms),
+                    "last_used": login.last_used_ms.map(date)}),
+                )
+                .await?;
+            }
+        }
+        for membership in self.memberships_in(&user.id, tenant).await? {
+            give(
+                sink,
+                json!({"kind": "membership", "tenant": membership.tenant, "role": membership.role,
+                "since": date(membership.created_ms)}),
+            )
+            .await?;
+            for key in self.tokens.list(Some(&membership.tenant), LISTED_MAX).await? {
+                if key.user.as_ref() == Some(&user.id) {
+                    give(sink, json!({"kind": "api_key", "id": key.id(), "tenant": key.tenant, "name": key.name,
+                        "role": key.role, "created": date(key.created_ms), "last_used": key.last_used_ms.map(date)}))
+                    .await?;
+                }
+            }
+            let tenant = &membership.tenant;
+            self.gather_sessions(tenant, &user.id, sink).await?;
+            self.gather_memories(tenant, &user.id, sink).await?;
+            self.gather_audit(tenant, &user.id, sink).await?;
+        }
+        Ok(())
+    }
+
+    async fn memberships_in(&self, user: &UserId, tenant: Option<&TenantId>) -> Result<Vec<Membership>> {
+        let all = self.accounts.stores.tenants.memberships(user).await?;
+        Ok(all.into_iter().filter(|one| tenant.is_none_or(|tenant| *tenant == one.tenant)).collect())
+    }
+
+    async fn gather_sessions(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
+        let mut offset = 0;
+        loop {
+            let sessions = self.sessions_of(tenant, user, offset).await?;
+            offset += sessions.len() as u64;
+            for session in &sessions {
+                let messages = self.sessions.messages(&session.key, i64::MAX, LISTED_MAX).await?;
+                let messages: Json = messages
+                    .iter()
+                    .map(|one| json!({"role": one.role, "content": one.content, "at": date(one.created_ms)}))
+                    .collect();
+                give(
+                    sink,
+                    json!({"kind": "conversation", "id": session.key.id, "tenant": tenant,
+                    "agent": session.canvas, "name": session.name, "created": date(session.created_ms),
+                    "messages": messages}),
+                )
+                .await?;
+            }
+            if (sessions.len() as u64) < AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn sessions_of(&self, tenant: &TenantId, user: &UserId, offset: u64) -> Result<Vec<Session>> {
+        let filter = SessionFilter {
+            user_id: Some(user.to_string()),
+            ascending: true,
+            offset,
+            limit: AT_ONCE,
+            ..SessionFilter::default()
+        };
+        Ok(self.sessions.list(tenant, &filter).await?.0)
+    }
+
+    async fn gather_memories(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
+        let store = &self.memories.store;
+        for memory in store.list(tenant).await? {
+            let mut offset = 0;
+            loop {
+                let filter = MessageFilter { offset, ..of_user(user) };
+                let (messages, _) = store.messages(&memory.key, &filter).await?;
+                offset += messages.len() as u64;
+                for one in &messages {
+                    give(
+                        sink,
+                        json!({"kind": "memory", "memory": memory.key.id, "tenant": tenant,
+                        "number": one.number, "content": one.message.content}),
+                    )
+                    .await?;
+                }
+                if (messages.len() as u64) < AT_ONCE {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn gather_audit(&self, tenant: &TenantId, user: &UserId, sink: &mut Sink) -> Result<()> {
+        let mut after = None;
+        loop {
+            let filter = AuditFilter {
+                actor: Some(format!("user:{user}")),
+                after,
+                ascending: true,
+                limit: AT_ONCE,
+                ..AuditFilter::default()
+            };
+            let entries = self.accounts.stores.audit.audit(tenant, &filter).await?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            after = Some(AuditPosition { at_ms: last.at_ms, id: last.id.clone() });
+            for one in &entries {
+                give(
+                    sink,
+                    json!({"kind": "audit", "tenant": tenant, "at": date(one.at_ms), "action": one.action,
+                    "target": one.target, "outcome": one.outcome, "address": one.address}),
+                )
+                .await?;
+            }
+        }
+    }
+
+    /// Removes a user and what is kept of them: conversations with their runs and files, what memories have of them,
+    /// sign-ins, API keys, memberships. What the audit log says stays, with an id that leads to nobody any more; so do
+    /// the agents and datasets of their tenants.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` when a tenant that has other members would be left without an owner, or while a turn of
+    /// theirs is under way.
+    pub async fn erase_user(&self, id: &UserId) -> Result<()> {
+        let memberships = self.accounts.stores.tenants.memberships(id).await?;
+        for membership in &memberships {
+            self.check_replaceable(membership).await?;
+        }
+        for membership in &memberships {
+            self.erase_in(&membership.tenant, id).await?;
+        }
+        self.accounts.stores.users.remove_user(id).await
+    }
+
+    /// Before anything is removed, so that it is all or nothing as far as people see.
+    async fn check_replaceable(&self, membership: &Membership) -> Result<()> {
+        let members = self.accounts.stores.tenants.members(&membership.tenant, LISTED_MAX).await?;
+        let mut others = members.iter().filter(|(one, _)| one.user != membership.user).peekable();
+        if others.peek().is_none() || others.any(|(one, _)| one.role == MemberRole::Owner) {
+            return Ok(());
+        }
+        let message = format!("the tenant `{}` would be left without an owner", membership.tenant);
+        Err(Error::new(ErrorKind::Conflict, message).help("make another member an owner first"))
+    }
+
+    async fn erase_in(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        loop {
+            let sessions = self.sessions_of(tenant, user, 0).await?;
+            if sessions.is_empty() {
+                break;
+            }
+            for session in sessions {
+                self.erase_session(&session.key).await?;
+            }
+        }
+        let store = &self.memories.store;
+        for memory in store.list(tenant).await? {
+            loop {
+                let (messages, _) = store.messages(&memory.key, &of_user(user)).await?;
+                let mut forgotten = 0;
+                for message in &messages {
+                    let now_ms = self.clock.now_ms();
+                    forgotten += u64::from(gone(store.forget(&memory.key, message.number, now_ms).await)?);
+                }
+                // What is listed and cannot be forgotten would be found again for ever.
+                if forgotten == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn erase_session(&self, key: &SessionKey) -> Result<()> {
+        if self.engine.cancel_session(key).await? {
+            tracing::info!(session.id = %key.id, "a run is stopped whose session is to be removed");
+        }
+        gone(self.remove_session(key).await).map(drop)
+    }
+}
+
+/// Whether something was removed. What is gone already need not be.
+fn gone(outcome: Result<()>) -> Result<bool> {
+    match outcome {
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+        outcome => outcome.map(|()| true),
+    }
+}
+
+fn of_user(user: &UserId) -> MessageFilter {
+    MessageFilter { user: Some(user.to_string()), limit: AT_ONCE, ..MessageFilter::default() }
+}
+
+async fn give(sink: &mut Sink, found: Json) -> Result<()> {
+    let given = futures::SinkExt::send(sink, Ok(found)).await;
+    given.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody reads it any more"))
+}

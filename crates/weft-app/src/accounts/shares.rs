@@ -1,0 +1,84 @@
+//! Share tokens: made here, shown once, kept as hashes.
+
+use std::time::Duration;
+
+use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::webhook::Rate;
+use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
+
+use super::LISTED_MAX;
+use crate::app::App;
+use crate::tokens::{self, SHARE_PREFIX};
+
+/// Share tokens of one agent or assistant.
+const SHARES_MAX: usize = 100;
+
+impl App {
+    /// Makes a share token for an agent or an assistant, which has to be there. It can be read now and never again.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that is no line, or a time that is over; `QuotaExceeded` when there are too many.
+    pub async fn share(
+        &self,
+        tenant: &TenantId,
+        target: ShareTarget,
+        (name, expires_ms): (&str, Option<i64>),
+    ) -> Result<(ShareToken, Secret)> {
+        let now_ms = self.clock.now_ms();
+        if expires_ms.is_some_and(|at| at <= now_ms) {
+            return Err(Error::invalid("`expires_time` is over already").help("milliseconds since 1970"));
+        }
+        if self.accounts.stores.shares.shares(tenant, &target, LISTED_MAX).await?.len() >= SHARES_MAX {
+            let error =
+                Error::new(ErrorKind::QuotaExceeded, format!("it has {SHARES_MAX} share tokens already"));
+            return Err(error.help("remove those that nobody uses"));
+        }
+        let secret = tokens::random(SHARE_PREFIX)?;
+        let share = ShareToken {
+            tenant: tenant.clone(),
+            target,
+            hash: tokens::hash(secret.reveal()),
+            name: tokens::checked_name(name)?,
+            created_ms: now_ms,
+            expires_ms,
+            last_used_ms: None,
+        };
+        self.accounts.stores.shares.add_share(&share).await?;
+        Ok((share, secret))
+    }
+
+    /// Takes back a share token that is named by its id or by itself.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn unshare(&self, tenant: &TenantId, target: &ShareTarget, name: &str) -> Result<()> {
+        let hash = tokens::hash(name);
+        let all = self.accounts.stores.shares.shares(tenant, target, LISTED_MAX).await?;
+        let found = all.into_iter().find(|share| share.hash == hash || share.id() == name);
+        let found = found.ok_or_else(|| Error::not_found("there is no such share token"))?;
+        self.accounts.stores.shares.remove_share(tenant, target, &found.hash).await
+    }
+
+    /// What a share token opens now. Every call counts.
+    ///
+    /// # Errors
+    /// `NotFound` for one that is not there or has expired; `RateLimited`.
+    pub(crate) async fn opened_by(&self, hash: &str) -> Result<ShareToken> {
+        let now_ms = self.clock.now_ms();
+        let share = self.accounts.stores.shares.share(hash).await?;
+        if share.expires_ms.is_some_and(|at| at <= now_ms) {
+            return Err(Error::not_found("the share token has expired"));
+        }
+        let rate = Rate { limit: self.accounts.config.share_calls_per_minute, per: Duration::from_secs(60) };
+        if !self.accounts.limits.shares.take(&share.hash, rate, now_ms) {
+            let error = Error::new(ErrorKind::RateLimited, "too many calls with this share token");
+            return Err(error.help("try again in a minute"));
+        }
+        if self.token_uses.is_news(&share.hash, now_ms)
+            && let Err(error) = self.accounts.stores.shares.share_used(&share.hash, now_ms).await
+        {
+            tracing::warn!(error = error.detail(), "the use of a share token could not be noted");
+        }
+        Ok(share)
+    }
+}

@@ -1,0 +1,242 @@
+//! Signing in with a password, and out again.
+
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
+use weft_core::seam::tenant_store::{Membership, Tenant};
+use weft_core::seam::user_store::{Login, Logins, User};
+use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
+
+use super::{Accounts, Attempts};
+use crate::app::App;
+use crate::tokens::{self, LOGIN_PREFIX};
+
+const DAY_MS: i64 = 86_400_000;
+/// Attempts from everywhere for one account, in the measure of those from one address.
+const EVERYWHERE: u32 = 20;
+
+/// Somebody who has signed in. This is the only time that the token can be read.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// Who.
+    pub user: User,
+    /// The tenant they work in.
+    pub tenant: TenantId,
+    /// What they may do there.
+    pub role: MemberRole,
+    /// What they show from now on.
+    pub token: Secret,
+}
+
+/// Why somebody was not signed in.
+#[derive(Debug)]
+pub enum SignInRefusal {
+    /// There is no such account, or it has another password. Which of both is told to nobody.
+    Mismatch,
+    /// The password is right, and the account is disabled.
+    Disabled,
+    /// The password is right, and they belong to no tenant, or not to the one they have named.
+    NoTenant,
+    /// Too many attempts.
+    TooMany,
+    /// Something else went wrong.
+    Failed(Error),
+}
+
+impl From<Error> for SignInRefusal {
+    fn from(error: Error) -> Self {
+        match error.kind {
+            ErrorKind::RateLimited => Self::TooMany,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl Accounts {
+    /// Counts an attempt before it is made, so that many at the same time are many.
+    fn attempt(&self, email: &str, address: &str, now_ms: i64) -> Result<Vec<Attempts>, SignInRefusal> {
+        let limit = self.config.sign_in_attempts;
+        let counted = [
+            (Attempts::Address(address.to_owned()), self.config.sign_in_attempts_per_address),
+            (Attempts::Account(email.to_owned(), address.to_owned()), limit),
+            (Attempts::Everywhere(email.to_owned()), limit.saturating_mul(EVERYWHERE)),
+        ];
+        let mut taken = Vec::with_capacity(counted.len());
+        for (attempt, limit) in counted {
+            if !self.limits.attempts.take(&attempt, Self::rate(limit), now_ms) {
+                return Err(SignInRefusal::TooMany);
+            }
+            taken.push(attempt);
+        }
+        Ok(taken)
+    }
+
+    /// Only attempts that fail count.
+    fn succeeded(&self, attempts: &[Attempts]) {
+        attempts.iter().for_each(|attempt| self.limits.attempts.give_back(attempt));
+    }
+}
+
+impl App {
+    /// Signs somebody in who knows the password of an account. Without a tenant they work in the one where they may do
+    /// most.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn sign_in(
+        &self,
+        (email, password): (&str, &Secret),
+        tenant: Option<&TenantId>,
+        address: &str,
+    ) -> Result<SignedIn, SignInRefusal> {
+        let user = self.with_password((email, password), address).await?;
+        self.signed_in(user, tenant).await
+    }
+
+    /// The user of an address and a password.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) async fn with_password(
+        &self,
+        (email, password): (&str, &Secret),
+        address: &str,
+    ) -> Result<User, SignInRefusal> {
+        let email = email.trim().to_lowercase();
+        let attempts = self.accounts.attempt(&email, address, self.clock.now_ms())?;
+        let found = match self.accounts.stores.users.user_by_email(&email).await {
+            Ok(user) => Some(user),
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        let hash = found.as_ref().map(|user| user.password_hash.as_str());
+        // Also for nobody, so that it takes as long.
+        let fits = self.accounts.limits.passwords.fits(password, hash).await?;
+        let Some(user) = found.filter(|_| fits) else { return Err(SignInRefusal::Mismatch) };
+        self.accounts.succeeded(&attempts);
+        match user.enabled {
+            true => Ok(user),
+            false => Err(SignInRefusal::Disabled),
+        }
+    }
+
+    /// Signs in somebody who has proved who they are.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) async fn signed_in(
+        &self,
+        user: User,
+        tenant: Option<&TenantId>,
+    ) -> Result<SignedIn, SignInRefusal> {
+        let memberships = self.accounts.stores.tenants.memberships(&user.id).await?;
+        let wanted = |one: &Membership| tenant.is_none_or(|tenant| *tenant == one.tenant);
+        let Some(membership) = memberships.into_iter().find(wanted) else {
+            return Err(SignInRefusal::NoTenant);
+        };
+        let now_ms = self.clock.now_ms();
+        let token = tokens::random(LOGIN_PREFIX)?;
+        let days = i64::try_from(self.accounts.config.session_days).unwrap_or(i64::MAX);
+        let login = Login {
+            hash: tokens::hash(token.reveal()),
+            user: user.id.clone(),
+            tenant: membership.tenant.clone(),
+            created_ms: now_ms,
+            expires_ms: now_ms.saturating_add(days.saturating_mul(DAY_MS)),
+            last_used_ms: None,
+        };
+        self.accounts.stores.users.add_login(&login).await?;
+        let user = User { signed_in_ms: Some(now_ms), ..user };
+        self.accounts.stores.users.update_user(&user).await?;
+        Ok(SignedIn { user, tenant: membership.tenant, role: membership.role, token })
+    }
+
+    /// Registers somebody, with a tenant of their own whose id is theirs, and signs them in.
+    ///
+    /// # Errors
+    /// `Denied` unless the settings let people register; `Conflict` when the address is taken; `Invalid` for an
+    /// address, a name or a password that cannot be one; `RateLimited`.
+    pub async fn register(
+        &self,
+        (email, nickname): (&str, &str),
+        password: &Secret,
+        address: &str,
+    ) -> Result<SignedIn> {
+        if !self.accounts.config.sign_up {
+            return Err(Error::new(ErrorKind::Denied, "User registration is disabled!"));
+        }
+        let counted = Attempts::Address(address.to_owned());
+        let rate = Accounts::rate(self.accounts.config.sign_in_attempts_per_address);
+        if !self.accounts.limits.attempts.take(&counted, rate, self.clock.now_ms()) {
+            return Err(Error::new(ErrorKind::RateLimited, "too many registrations"));
+        }
+        let user = self.new_user((email, nickname), Some(password)).await?;
+        let id = TenantId::new(user.id.as_str());
+        let tenant = Tenant { id: id.clone(), name: user.nickname.clone(), created_ms: user.created_ms };
+        let membership = Membership {
+            tenant: id,
+            user: user.id.clone(),
+            role: MemberRole::Owner,
+            created_ms: user.created_ms,
+        };
+        self.accounts.stores.tenants.add_tenant(&tenant).await?;
+        self.accounts.stores.users.add_user(&user, &[membership]).await?;
+        self.signed_in(user, None).await.map_err(|refusal| match refusal {
+            SignInRefusal::Failed(error) => error,
+            other => Error::internal(format!("a new user cannot sign in: {other:?}")),
+        })
+    }
+
+    /// Sets the password of a user, and ends their other sign-ins: whoever knew the old one is out.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` for a password that cannot be one.
+    pub async fn set_password(&self, id: &UserId, password: &Secret, kept: Option<&str>) -> Result<()> {
+        let user = self.accounts.stores.users.user(id).await?;
+        let password_hash = self.accounts.limits.passwords.hash(password).await?;
+        self.accounts.stores.users.update_user(&User { password_hash, ..user }).await?;
+        let which = kept.map_or(Logins::All, Logins::Others);
+        self.accounts.stores.users.remove_logins(id, which).await.map(drop)
+    }
+
+    /// The same for the user themselves, who has to know the old one.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn change_password(
+        &self,
+        id: &UserId,
+        (old, new): (&Secret, &Secret),
+        (address, kept): (&str, &str),
+    ) -> Result<(), SignInRefusal> {
+        self.confirm(id, old, address).await?;
+        Ok(self.set_password(id, new, Some(kept)).await?)
+    }
+
+    /// Makes sure that whoever asks knows the password of their account.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn confirm(
+        &self,
+        id: &UserId,
+        password: &Secret,
+        address: &str,
+    ) -> Result<User, SignInRefusal> {
+        let user = self.accounts.stores.users.user(id).await?;
+        self.with_password((&user.email, password), address).await
+    }
+
+    /// Disables a user or enables them again. Who is disabled is signed out everywhere, and their API keys are worth
+    /// nothing meanwhile.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn enable_user(&self, id: &UserId, enabled: bool) -> Result<User> {
+        let user = User { enabled, ..self.accounts.stores.users.user(id).await? };
+        self.accounts.stores.users.update_user(&user).await?;
+        if !enabled {
+            self.accounts.stores.users.remove_logins(id, Logins::All).await?;
+        }
+        Ok(user)
+    }
+}

@@ -1,0 +1,68 @@
+//! Settings of accounts.
+
+use serde::Deserialize;
+
+/// Users, sign-ins, share tokens and the audit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AccountsConfig {
+    /// Whether whoever reaches the server may register.
+    pub sign_up: bool,
+    /// How long somebody stays signed in, in days.
+    pub session_days: u64,
+    /// How long an invitation can be accepted, in days.
+    pub invitation_days: u64,
+    /// Failed attempts with a password for one account from one network address, in a quarter of an hour.
+    pub sign_in_attempts: u32,
+    /// The same for all accounts from one network address.
+    pub sign_in_attempts_per_address: u32,
+    /// Calls with one share token in a minute.
+    pub share_calls_per_minute: u32,
+    /// What the audit log notes.
+    pub audit: AuditLevel,
+    /// How long its entries are kept, in days; 0: for ever.
+    pub audit_days: u64,
+}
+
+/// What the audit log notes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditLevel {
+    /// Nothing.
+    Off,
+    /// Changes, sign-ins, and requests that were refused for a role.
+    #[default]
+    Changes,
+    /// Also what was read and run.
+    All,
+}
+
+impl Default for AccountsConfig {
+    fn default() -> Self {
+        Self {
+            sign_up: false,
+            session_days: 14,
+            invitation_days: 7,
+            sign_in_attempts: 10,
+            sign_in_attempts_per_address: 100,
+            share_calls_per_minute: 60,
+            audit: AuditLevel::Changes,
+            audit_days: 365,
+        }
+    }
+}
+
+impl AccountsConfig {
+    /// Settings with which nobody could sign in or use what they have.
+    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+        let one_at_least = [
+            ("session_days", self.session_days == 0),
+            ("invitation_days", self.invitation_days == 0),
+            ("sign_in_attempts", self.sign_in_attempts == 0),
+            ("sign_in_attempts_per_address", self.sign_in_attempts_per_address == 0),
+            ("share_calls_per_minute", self.share_calls_per_minute == 0),
+        ];
+        let zeros = one_at_least.into_iter().filter(|(_, zero)| *zero);
+        zeros.map(|(name, _)| format!("accounts.{name} must be at least 1"))
+    }
+}

@@ -1,0 +1,217 @@
+//! `weft user`: who may sign in, and what they may do.
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use serde_json::json;
+use weft_app::App;
+use weft_app::accounts::password::{BYTES_MAX, check_new};
+use weft_app::accounts::{Audited, CLI, LISTED_MAX};
+use weft_core::access::MemberRole;
+use weft_core::seam::user_store::User;
+use weft_core::{Secret, TenantId};
+use weft_engine::session::date;
+
+use crate::args::{UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+use crate::token::tenant;
+
+/// Makes, changes, lists and removes users. A server on the same store looks each one up when they ask for something, so
+/// nothing has to be restarted.
+///
+/// # Errors
+/// When there is no such user, or the store cannot be used.
+pub async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
+    // Before the store is opened: whoever types slowly keeps nobody waiting.
+    let password = match command {
+        UserCommand::Create(_) | UserCommand::Password(_) => Some(typed()?),
+        _ => None,
+    };
+    let password = password.unwrap_or_default();
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match command {
+        UserCommand::Create(args) => create(args, &password, &app).await,
+        UserCommand::Invite(args) => invite(args, &app).await,
+        UserCommand::List(args) => list(args, &app).await,
+        UserCommand::Role(args) => role(args, &app).await,
+        UserCommand::Password(args) => set_password(args, &password, &app).await,
+        UserCommand::Disable(args) => enable(args, false, &app).await,
+        UserCommand::Enable(args) => enable(args, true, &app).await,
+        UserCommand::Export(args) => export(args, &app).await,
+        UserCommand::Remove(args) => remove(args, &app).await,
+    };
+    app.shut_down(Duration::ZERO).await?;
+    done
+}
+
+/// The password on standard input: its first line.
+fn typed() -> Outcome<Secret> {
+    let input = std::io::stdin();
+    if input.is_terminal() {
+        Notes::line("type the password, then Enter; it is shown while you type");
+    }
+    let mut line = String::new();
+    // A byte and the end of a line more than there may be, so that a longer one is noticed.
+    let read = input.lock().take(BYTES_MAX as u64 + 3).read_line(&mut line);
+    read.map_err(|error| Failure::usage(format!("cannot read the password: {error}")))?;
+    let password = Secret::new(line.trim_end_matches(['\n', '\r']));
+    check_new(&password).map_err(|error| {
+        Failure::usage(error.full()).help("give it on standard input, such as `weft user create … < file`")
+    })?;
+    Ok(password)
+}
+
+async fn note(app: &App, tenant: &TenantId, (action, target): (&str, &str)) {
+    app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
+}
+
+/// The tenants whose log says what was done to a user.
+async fn note_everywhere(app: &App, user: &User, action: &str) -> Outcome<()> {
+    for one in app.accounts.stores.tenants.memberships(&user.id).await? {
+        note(app, &one.tenant, (action, &user.email)).await;
+    }
+    Ok(())
+}
+
+async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome {
+    let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
+    let user = app.create_user((&args.email, &args.name), Some(password), (&tenant, role)).await?;
+    note(app, &tenant, ("create user", &user.email)).await;
+    let mut data = Data::stdout();
+    match args.json {
+        true => data.line(&as_json(&user, Some(role)).to_string())?,
+        false => Notes::line(format!("made {} ({role} of {tenant})", quoted(&user.email))),
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn invite(args: &UserInviteArgs, app: &App) -> Outcome {
+    let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
+    let invited = app.invite(&tenant, (&args.email, role), CLI).await?;
+    note(app, &tenant, ("invite", &invited.invitation.email)).await;
+    let mut data = Data::stdout();
+    if args.json {
+        let line = json!({"email": invited.invitation.email, "tenant": tenant, "role": role,
+            "invitation": invited.secret.reveal(), "expires": date(invited.invitation.expires_ms)});
+        data.line(&line.to_string())?;
+    } else {
+        data.line(invited.secret.reveal())?;
+        Notes::line(
+            "Hand it to them: it is shown only now. They accept it at POST /api/v1/auth/invitations/accept.",
+        );
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn list(args: &UserListArgs, app: &App) -> Outcome {
+    let mut data = Data::stdout();
+    let mut any = false;
+    let mut show = |user: &User, role: Option<MemberRole>| -> Outcome<()> {
+        any = true;
+        let line = if args.json { as_json(user, role).to_string() } else { as_text(user, role) };
+        Ok(data.line(&harmless(&line))?)
+    };
+    match &args.tenant {
+        Some(name) => {
+            for (membership, user) in app.accounts.stores.tenants.members(&tenant(name)?, LISTED_MAX).await? {
+                show(&user, Some(membership.role))?;
+            }
+        }
+        None => {
+            let mut after = String::new();
+            loop {
+                let page = app.accounts.stores.users.users(&after, LISTED_MAX).await?;
+                let Some(last) = page.last() else { break };
+                after.clone_from(&last.email);
+                page.iter().try_for_each(|user| show(user, None))?;
+            }
+        }
+    }
+    if !any {
+        Notes::line("there are no users; `weft user create EMAIL --role owner` makes one");
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn role(args: &UserRoleArgs, app: &App) -> Outcome {
+    let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
+    let user = app.find_user(&args.user).await?;
+    app.set_role(&tenant, &user.id, role).await?;
+    note(app, &tenant, (&format!("set role {role}"), &user.email)).await;
+    Notes::line(format!("{} is {role} of {tenant} now", quoted(&user.email)));
+    Ok(Exit::Done)
+}
+
+async fn set_password(args: &UserArgs, password: &Secret, app: &App) -> Outcome {
+    let user = app.find_user(&args.user).await?;
+    app.set_password(&user.id, password, None).await?;
+    note_everywhere(app, &user, "set password").await?;
+    Notes::line(format!("{} has another password; all their sign-ins have ended", quoted(&user.email)));
+    Ok(Exit::Done)
+}
+
+async fn enable(args: &UserArgs, enabled: bool, app: &App) -> Outcome {
+    let user = app.find_user(&args.user).await?;
+    app.enable_user(&user.id, enabled).await?;
+    let (action, what) = if enabled { ("enable user", "enabled") } else { ("disable user", "disabled") };
+    note_everywhere(app, &user, action).await?;
+    Notes::line(format!("{} is {what}", quoted(&user.email)));
+    Ok(Exit::Done)
+}
+
+async fn export(args: &UserArgs, app: &App) -> Outcome {
+    let user = app.find_user(&args.user).await?;
+    note_everywhere(app, &user, "export user").await?;
+    let mut data = Data::stdout();
+    let mut found = Box::pin(app.personal_data(user, None));
+    while let Some(one) = found.try_next().await? {
+        data.line(&one.to_string())?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn remove(args: &UserArgs, app: &App) -> Outcome {
+    let user = app.find_user(&args.user).await?;
+    let theirs = app.accounts.stores.tenants.memberships(&user.id).await?;
+    app.erase_user(&user.id).await?;
+    for one in theirs {
+        note(app, &one.tenant, ("remove user", user.id.as_str())).await;
+    }
+    Notes::line(format!("removed {} and what was kept of them", quoted(&user.email)));
+    Ok(Exit::Done)
+}
+
+fn as_json(user: &User, role: Option<MemberRole>) -> serde_json::Value {
+    json!({
+        "id": user.id,
+        "email": user.email,
+        "name": user.nickname,
+        "role": role,
+        "enabled": user.enabled,
+        "created": date(user.created_ms),
+        "signed_in": user.signed_in_ms.map(date),
+    })
+}
+
+/// `ann@example.com  "Ann"  owner  made 2026-01-31 …  signed in 2026-02-01 …`
+fn as_text(user: &User, role: Option<MemberRole>) -> String {
+    let role = role.map(|role| format!("  {role}")).unwrap_or_default();
+    let disabled = if user.enabled { "" } else { "  disabled" };
+    let seen = user
+        .signed_in_ms
+        .map_or_else(|| "never signed in".to_owned(), |at| format!("signed in {}", date(at)));
+    format!(
+        "{}  {}{role}{disabled}  made {}  {seen}",
+        user.email,
+        quoted(&user.nickname),
+        date(user.created_ms)
+    )
+}

@@ -1,0 +1,75 @@
+//! `weft user` and `weft audit`, also while a server runs on the same store.
+
+use serde_json::{Value as Json, json};
+
+use crate::serve::Server;
+use crate::weft::{Home, sample};
+
+const PASSWORD: &str = "correct horse battery";
+
+fn sign_in(server: &Server, password: &str) -> Json {
+    let body = json!({"email": "ann@example.com", "password": password});
+    serde_json::from_str(&server.post("/api/v1/auth/login", None, &body).1).unwrap()
+}
+
+#[test]
+fn users_are_made_changed_and_removed_while_a_server_runs() {
+    let home = Home::quoting();
+    home.weft(&["user", "list"]).with(0).says(&["there are no users"]);
+    let server = Server::start(&home, &["--agent", &format!("memory={}", sample("remember_turns"))]);
+    let create = ["user", "create", "Ann@Example.com", "--name", "Ann", "--role", "owner", "--json"];
+    home.weft_reading(&create, "short\n").with(2).says(&["8 characters"]);
+    let made = home.weft_reading(&create, &format!("{PASSWORD}\n")).with(0).json_lines();
+    assert_eq!((&made[0]["email"], &made[0]["role"]), (&json!("ann@example.com"), &json!("owner")));
+    home.weft_reading(&create, PASSWORD).with(1).says(&["another user has this e-mail address"]);
+    home.weft_reading(&["user", "create", "ann"], PASSWORD).with(2).says(&["e-mail address"]);
+    assert_eq!(sign_in(&server, PASSWORD)["data"]["nickname"], "Ann");
+    assert_eq!(sign_in(&server, "wrong")["code"], 109);
+
+    let listed = home.weft(&["user", "list", "--tenant", "default"]).with(0).stdout;
+    assert!(listed.contains("ann@example.com") && listed.contains("owner"), "{listed}");
+    home.weft(&["user", "role", "ann@example.com", "viewer"]).with(1).says(&["without an owner"]);
+    let invited = home.weft(&["user", "invite", "bob@example.com"]).with(0).says(&["shown only now"]);
+    assert!(invited.stdout.starts_with("weftinvite-"), "{invited:?}");
+    home.weft_reading(&["user", "password", "ann@example.com"], "another password").with(0);
+    assert_eq!(sign_in(&server, PASSWORD)["code"], 109);
+    home.weft(&["user", "disable", "ann@example.com"]).with(0);
+    assert_eq!(sign_in(&server, "another password")["code"], 403);
+    home.weft(&["user", "enable", "ann@example.com"]).with(0);
+    assert_eq!(sign_in(&server, "another password")["code"], 0);
+
+    let exported = home.weft(&["user", "export", "ann@example.com"]).with(0);
+    assert_eq!(exported.json_lines()[0]["kind"], "user");
+    assert!(!exported.stdout.contains("argon2"), "{exported:?}");
+    home.weft(&["user", "remove", "ann@example.com"]).with(0);
+    home.weft(&["user", "remove", "ann@example.com"]).with(2).says(&["no such user"]);
+    assert_eq!(sign_in(&server, "another password")["code"], 109);
+
+    let log = home.weft(&["audit", "--actor", "cli", "--json"]).with(0).json_lines();
+    let actions: Vec<&str> = log.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    let expected = [
+        "create user",
+        "invite",
+        "set password",
+        "disable user",
+        "enable user",
+        "export user",
+        "remove user",
+    ];
+    assert_eq!(actions, expected);
+    let all = home.weft(&["audit"]).with(0).stdout;
+    assert!(all.contains("nobody  login  ann@example.com  109"), "{all}");
+    server.stop();
+}
+
+#[test]
+fn a_key_has_the_role_that_it_was_made_with() {
+    let home = Home::quoting();
+    let made = home.weft(&["token", "create", "reads", "--role", "viewer", "--json"]).with(0).json_lines();
+    assert_eq!(made[0]["role"], "viewer");
+    let server = Server::start(&home, &["--agent", &format!("memory={}", sample("remember_turns"))]);
+    let token = made[0]["token"].as_str();
+    let (status, body) = server.post("/api/v1/agents/memory/sessions", token, &json!({}));
+    assert!(status.contains(" 403 ") && body.contains("this needs the role `user`"), "{status} {body}");
+    server.stop();
+}

@@ -1,0 +1,130 @@
+//! What members of a tenant may do: one table.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// What somebody is in a tenant. A later one may do everything that an earlier one may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberRole {
+    /// Reads.
+    #[default]
+    Viewer,
+    /// Runs agents and talks to assistants, too.
+    User,
+    /// Changes agents, datasets and what belongs to them, too.
+    Editor,
+    /// Administers members, API keys, secrets and the audit log, too.
+    Owner,
+}
+
+/// What a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Permission {
+    /// To see what there is.
+    Read,
+    /// To run agents, talk to assistants, answer tasks.
+    Run,
+    /// To change agents, datasets, memories and what belongs to them.
+    Edit,
+    /// To decide who may do what, and to hold keys and secrets.
+    Administer,
+}
+
+impl MemberRole {
+    /// All of them, the one that may least first.
+    pub const ALL: [Self; 4] = [Self::Viewer, Self::User, Self::Editor, Self::Owner];
+
+    /// Whether somebody with this role may do what needs this permission.
+    pub fn may(self, permission: Permission) -> bool {
+        self >= permission.least_role()
+    }
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::User => "user",
+            Self::Editor => "editor",
+            Self::Owner => "owner",
+        }
+    }
+}
+
+impl Permission {
+    /// All of them, the smallest first.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Run, Self::Edit, Self::Administer];
+
+    /// The role that has it and may do least besides.
+    pub fn least_role(self) -> MemberRole {
+        match self {
+            Self::Read => MemberRole::Viewer,
+            Self::Run => MemberRole::User,
+            Self::Edit => MemberRole::Editor,
+            Self::Administer => MemberRole::Owner,
+        }
+    }
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Run => "run",
+            Self::Edit => "edit",
+            Self::Administer => "administer",
+        }
+    }
+}
+
+impl fmt::Display for MemberRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for MemberRole {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join("`, `");
+            Error::invalid(format!("`{text}` is not a role")).help(format!("a role is one of `{names}`"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_may_what_those_below_may_and_one_thing_more() {
+        let table = MemberRole::ALL.map(|role| {
+            let may: Vec<_> = Permission::ALL.into_iter().filter(|one| role.may(*one)).collect();
+            (role.as_str(), may)
+        });
+        use Permission::{Administer, Edit, Read, Run};
+        let expected = [
+            ("viewer", vec![Read]),
+            ("user", vec![Read, Run]),
+            ("editor", vec![Read, Run, Edit]),
+            ("owner", vec![Read, Run, Edit, Administer]),
+        ];
+        assert_eq!(table, expected);
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for role in MemberRole::ALL {
+            assert_eq!(role.to_string().parse::<MemberRole>().unwrap(), role);
+            assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
+        }
+        for wrong in ["", "Owner", "admin"] {
+            assert!(wrong.parse::<MemberRole>().unwrap_err().full().contains("viewer"), "{wrong}");
+        }
+    }
+}

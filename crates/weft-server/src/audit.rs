@@ -1,0 +1,106 @@
+//! The audit log of requests: who has made one, and how it ended.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::Response;
+use weft_app::accounts::{Audited, is_noted};
+use weft_app::app::App;
+use weft_app::config::{AuditLevel, Auth};
+use weft_core::TenantId;
+use weft_core::access::Permission;
+
+use crate::auth::Caller;
+use crate::state::ServerState;
+use crate::webhook::Peer;
+
+/// How a request ended, as its answer says it: 0, or the code of the failure. Kept beside the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome(pub u16);
+
+/// Who has made a request, and what it needed; filled in where that becomes known.
+#[derive(Clone, Debug, Default)]
+struct Slot(Arc<OnceLock<Asked>>);
+
+#[derive(Debug)]
+struct Asked {
+    tenant: TenantId,
+    actor: String,
+    action: String,
+    target: String,
+    permission: Permission,
+    address: String,
+}
+
+/// The network address of a request; empty when there is none.
+pub(crate) fn address_of(peer: Option<&Peer>) -> String {
+    peer.map(|Peer(address)| address.to_canonical().to_string()).unwrap_or_default()
+}
+
+/// Says who has made a request. Without the layer that writes the log it is said to nobody.
+pub(crate) fn asked(parts: &Parts, caller: &Caller, permission: Permission) {
+    let Some(Slot(slot)) = parts.extensions.get::<Slot>() else { return };
+    let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let asked = Asked {
+        tenant: caller.tenant.clone(),
+        actor: caller.actor.to_string(),
+        action: action(&parts.method, path),
+        target: parts.uri.path().to_owned(),
+        permission,
+        address: address_of(parts.extensions.get::<Peer>()),
+    };
+    // A second look at who it is changes nothing.
+    let _ = slot.set(asked);
+}
+
+fn action(method: &Method, path: &str) -> String {
+    format!("{method} {path}")
+}
+
+/// Notes a request when it has been answered, or when its stream has begun.
+pub async fn record_requests(State(state): State<ServerState>, mut request: Request, next: Next) -> Response {
+    let level = state.app.accounts.config.audit;
+    // Where nobody is asked who they are there is nobody to name.
+    if level == AuditLevel::Off || state.auth == Auth::Off {
+        return next.run(request).await;
+    }
+    let slot = Slot::default();
+    request.extensions_mut().insert(slot.clone());
+    let response = next.run(request).await;
+    let Some(asked) = slot.0.get() else { return response };
+    let outcome = match response.extensions().get::<Outcome>() {
+        Some(Outcome(code)) => *code,
+        None if response.status().is_success() => 0,
+        None => response.status().as_u16(),
+    };
+    if is_noted(level, asked.permission, outcome) {
+        let Asked { tenant, actor, action, target, address, .. } = asked;
+        state.app.note(Audited { tenant, actor, action, target, outcome, address }).await;
+    }
+    response
+}
+
+/// Notes what a caller does that is no request of its own.
+pub(crate) async fn note_call(
+    app: &App,
+    caller: &Caller,
+    (permission, what): (Permission, &str),
+    outcome: u16,
+) {
+    if is_noted(app.accounts.config.audit, permission, outcome) {
+        let actor = caller.actor.to_string();
+        let action = format!("mcp {what}");
+        let noted = Audited {
+            tenant: &caller.tenant,
+            actor: &actor,
+            action: &action,
+            target: "",
+            outcome,
+            address: "",
+        };
+        app.note(noted).await;
+    }
+}

@@ -1,0 +1,264 @@
+//! Share tokens of agents and chat assistants, and the pages that show them.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value as Json, json};
+use weft_core::reference::Inputs;
+use weft_core::seam::canvas_store::CHAT_TYPE;
+use weft_core::seam::share_store::ShareTarget;
+use weft_core::{CanvasId, ErrorKind, Role, SessionKey};
+use weft_dsl::Plan;
+
+use super::chats::owned;
+use super::owned::or;
+use super::turn::{Manner, UnknownSession, canvas_key, run};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::frames::{Kinds, Terminator};
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::account;
+use crate::wire::completion::{CompletionRequest, ResponseMode};
+use crate::wire::envelope::Success;
+use weft_app::accounts::LISTED_MAX;
+
+/// What a share token is called that nobody named.
+const UNNAMED: &str = "page";
+
+/// Members of a question that visitors may send. Everything else chooses more than whom they were given.
+const OF_VISITORS: [&str; 9] =
+    ["question", "query", "messages", "session_id", "conversation_id", "inputs", "stream", "quote", "legacy"];
+/// Members that pages send all the same, and that say nothing here: who visits is who has the token, and what answers
+/// is what is published.
+const PASSED_OVER: [&str; 5] = ["id", "chat_id", "user_id", "release", "return_trace"];
+
+/// The question of a visitor, without what is not theirs to choose; `parameters` are what the assistant asks for
+/// besides.
+///
+/// # Errors
+/// 101 for anything else that they send; 102 for a conversation of somebody else.
+pub(super) async fn of_visitor(
+    state: &ServerState,
+    caller: &Caller,
+    mut body: Body,
+    parameters: &[String],
+) -> Result<Body, ApiError> {
+    if !caller.is_share() {
+        return Ok(body);
+    }
+    body.0.retain(|name, _| !PASSED_OVER.contains(&name.as_str()));
+    let fits = |name: &String| OF_VISITORS.contains(&name.as_str()) || parameters.contains(name);
+    if let Some(name) = body.0.keys().find(|name| !fits(name)) {
+        return Err(ApiError::argument(format!("`{name}` cannot be chosen with a share token")));
+    }
+    for name in ["session_id", "conversation_id"] {
+        if let Some(id) = body.id(name)? {
+            let session = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
+            let theirs = session.map(|session| session.user_id == caller.user_id);
+            match theirs {
+                Ok(true) => {}
+                Ok(false) => return Err(ApiError::data("Session not found!")),
+                Err(error) => return Err(or(error, ApiError::data("Session not found!"))),
+            }
+        }
+    }
+    Ok(body)
+}
+
+/// An agent of the caller's tenant that people may ask.
+async fn agent(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
+    let missing = || ApiError::data("canvas not found.");
+    let found =
+        state.app.canvases.get(&canvas_key(caller, id)).await.map_err(|error| or(error, missing()))?;
+    match &*found.head.canvas_type {
+        CHAT_TYPE => Err(missing()),
+        _ => Ok(ShareTarget::Agent(CanvasId::from(id))),
+    }
+}
+
+async fn chat(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
+    owned(state, caller, (id, super::chats::no_access())).await?;
+    Ok(ShareTarget::Chat(CanvasId::from(id)))
+}
+
+async fn listed(state: &ServerState, caller: &Caller, target: &ShareTarget) -> Result<Response, ApiError> {
+    let shares = state.app.accounts.stores.shares.shares(&caller.tenant, target, LISTED_MAX).await?;
+    let rows: Vec<_> = shares.iter().map(|share| account::share(share, None)).collect();
+    Ok(Success(rows).into_response())
+}
+
+async fn made(
+    state: &ServerState,
+    caller: &Caller,
+    (target, body): (ShareTarget, &Body),
+) -> Result<Response, ApiError> {
+    let name = body.text("name")?.unwrap_or_else(|| UNNAMED.to_owned());
+    let expires = match body.get("expires_time") {
+        None => None,
+        Some(time) => {
+            let wrong = || ApiError::argument("`expires_time` must be a time in milliseconds since 1970");
+            Some(time.as_i64().ok_or_else(wrong)?)
+        }
+    };
+    let (share, secret) = state.app.share(&caller.tenant, target, (&name, expires)).await?;
+    Ok(Success(account::share(&share, Some(secret.reveal()))).into_response())
+}
+
+async fn removed(
+    state: &ServerState,
+    caller: &Caller,
+    (target, share): (&ShareTarget, &str),
+) -> Result<Response, ApiError> {
+    let gone = state.app.unshare(&caller.tenant, target, share).await;
+    gone.map_err(|error| or(error, ApiError::data("Share token not found!")))?;
+    Ok(Success(true).into_response())
+}
+
+/// `GET /api/v1/agents/{id}/shares`.
+///
+/// # Errors
+/// 102 for an agent that is not there.
+pub async fn list_of_agent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    listed(&state, &caller, &agent(&state, &caller, &id).await?).await
+}
+
+/// `POST /api/v1/agents/{id}/shares {"name"?, "expires_time"?}`.
+///
+/// # Errors
+/// 101 for a name or a time that cannot be one; 102 for an agent that is not there; 429 when it has too many.
+pub async fn make_of_agent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let target = agent(&state, &caller, &id).await?;
+    made(&state, &caller, (target, &body)).await
+}
+
+/// `DELETE /api/v1/agents/{id}/shares/{share}`.
+///
+/// # Errors
+/// 102 for an agent or a token that is not there.
+pub async fn remove_of_agent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, share)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    removed(&state, &caller, (&agent(&state, &caller, &id).await?, &share)).await
+}
+
+/// `GET /api/v1/chats/{id}/shares`.
+///
+/// # Errors
+/// 109 for an assistant that is not there.
+pub async fn list_of_chat(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    listed(&state, &caller, &chat(&state, &caller, &id).await?).await
+}
+
+/// `POST /api/v1/chats/{id}/shares {"name"?, "expires_time"?}`.
+///
+/// # Errors
+/// 101 for a name or a time that cannot be one; 109 for an assistant that is not there; 429 when it has too many.
+pub async fn make_of_chat(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let target = chat(&state, &caller, &id).await?;
+    made(&state, &caller, (target, &body)).await
+}
+
+/// `DELETE /api/v1/chats/{id}/shares/{share}`.
+///
+/// # Errors
+/// 102 for a token that is not there; 109 for an assistant that is not there.
+pub async fn remove_of_chat(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, share)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    removed(&state, &caller, (&chat(&state, &caller, &id).await?, &share)).await
+}
+
+/// The version that a page shows: the published one, or the newest where none is.
+async fn shown(state: &ServerState, caller: &Caller, id: &str) -> Result<&'static str, ApiError> {
+    agent(state, caller, id).await.map_err(|_| ApiError::data(format!("Can't find agent by ID: {id}")))?;
+    match state.app.find_version(&canvas_key(caller, id), "published").await {
+        Ok(_) => Ok("published"),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok("latest"),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `GET /api/v1/agentbots/{id}/inputs`: what a page shows of an agent before anybody asks it.
+///
+/// # Errors
+/// 102 for one that is not there.
+pub async fn agentbot(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let version = shown(&state, &caller, &id).await?;
+    let key = canvas_key(&caller, id);
+    let head = state.app.canvases.get(&key).await?.head;
+    let version = state.app.find_version(&key, version).await?;
+    let plan = state.app.plan(&key, &version).await?;
+    let about = json!({
+        "title": head.title,
+        "avatar": head.avatar,
+        "inputs": inputs(&plan),
+        "prologue": plan.prologue,
+        "mode": "conversational",
+    });
+    Ok(Success(about).into_response())
+}
+
+/// The fields of the form that a conversation may begin with.
+fn inputs(plan: &Plan) -> Json {
+    let entry = plan.nodes.iter().find(|node| node.role == Role::Entry);
+    let form = entry.map(|node| node.component.form(&Inputs::default())).unwrap_or_default();
+    Json::Object(form.fields)
+}
+
+/// `POST /api/v1/agentbots/{id}/completions`: a question of a page. Visitors are told what is said and asked, and
+/// nothing of how the agent works.
+///
+/// # Errors
+/// 101 for what a visitor may not choose; 102 for an agent or a conversation that is not there; 106; 429.
+pub async fn ask_agentbot(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let version = shown(&state, &caller, &id).await?;
+    let body = of_visitor(&state, &caller, body, &[]).await?;
+    let mut request = CompletionRequest::read(&body, &caller, ResponseMode::Stream)?;
+    let kinds = match caller.is_share() {
+        true => Kinds::Messages,
+        // What the caller knows a question by is not for visitors, who might guess that of another one.
+        false => {
+            request = request.with_headers(&headers)?;
+            Kinds::All
+        }
+    };
+    if request.session.is_none() && request.version.is_none() {
+        request.version = Some(version.to_owned());
+    }
+    let manner = Manner { kinds, terminator: Terminator::None };
+    run(&state, &canvas_key(&caller, id), request, (UnknownSession::Refuse, manner)).await
+}

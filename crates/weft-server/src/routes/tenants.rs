@@ -1,0 +1,227 @@
+//! Tenants, who belongs to them, and who is invited.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
+use weft_core::{ErrorKind, TenantId};
+
+use super::users::{ClientAddress, address, password, refused, signed_in, welcome};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::{ApiError, code};
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::account;
+use crate::wire::envelope::{Success, streamed};
+use weft_app::accounts::{Audited, LISTED_MAX};
+
+/// What is said of every tenant but the caller's, whether there is one or not.
+fn foreign() -> ApiError {
+    let message =
+        "this is not the tenant that you work in; PUT /api/v1/users/me/tenant goes to another one of yours";
+    ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN)
+}
+
+fn own(caller: &Caller, tenant: &str) -> Result<(), ApiError> {
+    if caller.tenant.as_str() == tenant { Ok(()) } else { Err(foreign()) }
+}
+
+fn role(body: &Body) -> Result<Option<MemberRole>, ApiError> {
+    Ok(body.text("role")?.map(|role| role.parse()).transpose()?)
+}
+
+/// `GET /api/v1/tenants`.
+///
+/// # Errors
+/// 100 when the store cannot be read.
+pub async fn list(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let tenants = &state.app.accounts.stores.tenants;
+    let mut rows = Vec::new();
+    let Some(id) = &caller.user else {
+        state.app.ensure_tenant(&caller.tenant).await?;
+        rows.push(account::tenancy(&tenants.tenant(&caller.tenant).await?, caller.role.as_str()));
+        return Ok(Success(rows).into_response());
+    };
+    for one in tenants.memberships(id).await? {
+        rows.push(account::tenancy(&tenants.tenant(&one.tenant).await?, one.role.as_str()));
+    }
+    let user = state.app.accounts.stores.users.user(id).await?;
+    for invited in state.app.invitations_of(&user).await? {
+        rows.push(account::tenancy(&tenants.tenant(&invited.tenant).await?, "invite"));
+    }
+    Ok(Success(rows).into_response())
+}
+
+/// `PATCH /api/v1/tenants/{tenant}`: accepts the invitation to it.
+///
+/// # Errors
+/// 102 for somebody who is not invited there; 103 for an API key.
+pub async fn accept(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(tenant): Path<String>,
+) -> Result<Response, ApiError> {
+    let (id, _) = signed_in(&caller)?;
+    let user = state.app.accounts.stores.users.user(id).await?;
+    let tenant = TenantId::from(tenant);
+    let role = state.app.accept_as(&user, &tenant).await?;
+    let tenant = state.app.accounts.stores.tenants.tenant(&tenant).await?;
+    Ok(Success(account::tenancy(&tenant, role.as_str())).into_response())
+}
+
+/// `POST /api/v1/auth/invitations/accept`.
+///
+/// # Errors
+/// 101 for a password or a name that cannot be one; 102 for an invitation that is not there or has expired; 109 for a
+/// wrong password; 429.
+pub async fn accept_with_secret(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["invitation", "password"])?;
+    let (secret, password) = (password(&body, "invitation")?, password(&body, "password")?);
+    let nickname = body.text("nickname")?.unwrap_or_default();
+    let address = address(from);
+    let accepted = state.app.accept_with_secret(&secret, (&nickname, &password), &address).await;
+    let signed_in = accepted.map_err(refused)?;
+    let noted = Audited {
+        tenant: &signed_in.tenant,
+        actor: &format!("user:{}", signed_in.user.id),
+        action: "accept invitation",
+        target: &signed_in.user.email,
+        outcome: 0,
+        address: &address,
+    };
+    state.app.note(noted).await;
+    welcome(&signed_in)
+}
+
+/// `PUT /api/v1/users/me/tenant {"tenant_id"}`.
+///
+/// # Errors
+/// 101 without a tenant; 103 for one that the caller is no member of, and for an API key.
+pub async fn switch(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (id, login) = signed_in(&caller)?;
+    body.require(&["tenant_id"])?;
+    let tenant = TenantId::from(body.id("tenant_id")?.unwrap_or_default());
+    let role = state.app.switch_tenant(id, login, &tenant).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::new(code::OPERATING, "you are no member of this tenant")
+            .with_status(StatusCode::FORBIDDEN),
+        _ => error.into(),
+    })?;
+    let user = state.app.accounts.stores.users.user(id).await?;
+    Ok(Success(account::user(&user, (&tenant, role))).into_response())
+}
+
+/// `DELETE /api/v1/users/me/tenants/{tenant}`.
+///
+/// # Errors
+/// 102 for one that the caller is no member of; 103 for an API key; 106 for its last owner.
+pub async fn leave(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(tenant): Path<String>,
+) -> Result<Response, ApiError> {
+    let (id, _) = signed_in(&caller)?;
+    state.app.accounts.stores.tenants.remove_member(&TenantId::from(tenant), id).await?;
+    Ok(Success(true).into_response())
+}
+
+/// `GET /api/v1/tenants/{tenant}/users`.
+///
+/// # Errors
+/// 103 for another tenant than the caller's.
+pub async fn members(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(tenant): Path<String>,
+) -> Result<Response, ApiError> {
+    own(&caller, &tenant)?;
+    let tenants = &state.app.accounts.stores.tenants;
+    let members = tenants.members(&caller.tenant, LISTED_MAX).await?;
+    let mut rows: Vec<_> = members.iter().map(|(one, user)| account::member(one, user)).collect();
+    let invited = tenants.invitations(&caller.tenant, LISTED_MAX).await?;
+    rows.extend(invited.iter().map(|one| account::invitation(one, None)));
+    Ok(Success(rows).into_response())
+}
+
+/// `POST /api/v1/tenants/{tenant}/users {"email", "role"?}`.
+///
+/// # Errors
+/// 101 for what is no address or no role; 103 for another tenant than the caller's.
+pub async fn invite(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(tenant): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    own(&caller, &tenant)?;
+    body.require(&["email"])?;
+    let email = body.text("email")?.unwrap_or_default();
+    let role = role(&body)?.unwrap_or(MemberRole::User);
+    let by = caller.actor.to_string();
+    let invited = state.app.invite(&caller.tenant, (&email, role), &by).await?;
+    Ok(Success(account::invitation(&invited.invitation, Some(invited.secret.reveal()))).into_response())
+}
+
+/// `PATCH /api/v1/tenants/{tenant}/users/{user} {"role"}`.
+///
+/// # Errors
+/// 101 for what is no role; 102 for somebody who is no member; 103 for another tenant than the caller's; 106 for the
+/// last owner.
+pub async fn set_role(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((tenant, user)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    own(&caller, &tenant)?;
+    body.require(&["role"])?;
+    let role = role(&body)?.unwrap_or_default();
+    state.app.set_role(&caller.tenant, &UserId::from(user), role).await?;
+    Ok(Success(true).into_response())
+}
+
+/// `DELETE /api/v1/tenants/{tenant}/users/{user}`: a member, or an invitation by its id or its address.
+///
+/// # Errors
+/// 102 for somebody who is no member and not invited; 103 for another tenant than the caller's; 106 for the last owner.
+pub async fn remove_member(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((tenant, user)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    own(&caller, &tenant)?;
+    let id = UserId::from(user.as_str());
+    match state.app.accounts.stores.tenants.remove_member(&caller.tenant, &id).await {
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            state.app.take_back_invitation(&caller.tenant, &user).await?;
+        }
+        outcome => outcome?,
+    }
+    Ok(Success(true).into_response())
+}
+
+/// `GET /api/v1/tenants/{tenant}/users/{user}/export`.
+///
+/// # Errors
+/// 102 for somebody who is no member; 103 for another tenant than the caller's.
+pub async fn export_member(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((tenant, user)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    own(&caller, &tenant)?;
+    let stores = &state.app.accounts.stores;
+    let membership = stores.tenants.membership(&caller.tenant, &UserId::from(user)).await?;
+    let user = stores.users.user(&membership.user).await?;
+    let found = state.app.personal_data(user, Some(membership.tenant));
+    Ok(streamed(r#"{"code":0,"message":"success","data":["#, found, "]}".to_owned()))
+}

@@ -1,0 +1,318 @@
+//! Signing in and out, and one's own account.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
+use weft_core::id::UserId;
+use weft_core::seam::user_store::Logins;
+use weft_core::{Error, ErrorKind, Secret, TenantId};
+
+use crate::audit::address_of;
+use crate::auth::{Actor, Caller};
+use crate::body::Body;
+use crate::error::{ApiError, code};
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::webhook::Peer;
+use crate::wire::account;
+use crate::wire::envelope::{Success, streamed};
+use weft_app::accounts::{Audited, LISTED_MAX, SignInRefusal, SignedIn};
+use weft_app::app::DEFAULT_TENANT;
+
+/// Where a request comes from, if that is known.
+pub(super) type ClientAddress = Option<Extension<Peer>>;
+
+/// Characters of an address that somebody has typed, as far as the audit log repeats it.
+const TYPED_MAX: usize = 254;
+
+pub(super) fn address(from: ClientAddress) -> String {
+    address_of(from.map(|Extension(peer)| peer).as_ref())
+}
+
+/// What somebody is told who was not signed in.
+pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
+    match refusal {
+        SignInRefusal::Mismatch => ApiError::new(code::NO_ACCESS, "Email and password do not match!"),
+        SignInRefusal::Disabled => {
+            ApiError::new(403, "This account has been disabled, please contact the administrator!")
+        }
+        SignInRefusal::NoTenant => ApiError::new(
+            code::OPERATING,
+            "This account is no member there; ask an owner of the tenant for an invitation.",
+        ),
+        SignInRefusal::TooMany => {
+            let message = "Too many attempts to sign in. Try again in a quarter of an hour.";
+            ApiError::new(code::TOO_MANY, message).with_status(StatusCode::TOO_MANY_REQUESTS)
+        }
+        SignInRefusal::Failed(error) => error.into(),
+    }
+}
+
+/// The code of a refusal, for the audit log.
+fn code_of(refusal: &SignInRefusal) -> u16 {
+    match refusal {
+        SignInRefusal::Mismatch => code::NO_ACCESS,
+        SignInRefusal::Disabled => 403,
+        SignInRefusal::NoTenant => code::OPERATING,
+        SignInRefusal::TooMany => code::TOO_MANY,
+        SignInRefusal::Failed(_) => code::EXCEPTION,
+    }
+}
+
+/// A password that a body has.
+pub(super) fn password(body: &Body, key: &str) -> Result<Secret, ApiError> {
+    Ok(Secret::new(body.text(key)?.unwrap_or_default()))
+}
+
+/// The answer to somebody who has signed in: who they are, and in a header what they show from then on.
+pub(super) fn welcome(signed_in: &SignedIn) -> Result<Response, ApiError> {
+    let SignedIn { user, tenant, role, token } = signed_in;
+    let mut response = Success(account::user(user, (tenant, *role))).into_response();
+    let value = HeaderValue::from_str(token.reveal())
+        .map_err(|_| ApiError::internal("a token does not fit into a header"))?;
+    response.headers_mut().insert(header::AUTHORIZATION, value);
+    // Pages of other servers may read it.
+    let exposed = HeaderValue::from_static("authorization");
+    response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// The user who has signed in, and the hash of their sign-in.
+///
+/// # Errors
+/// 103 for an API key: what is a person's own is not for programs.
+pub(super) fn signed_in(caller: &Caller) -> Result<(&UserId, &str), ApiError> {
+    match &caller.actor {
+        Actor::User(id, hash) => Ok((id, hash)),
+        _ => {
+            let message = "this is for people who have signed in, not for API keys";
+            Err(ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN))
+        }
+    }
+}
+
+/// `GET /api/v1/system/config`.
+pub async fn settings(State(state): State<ServerState>) -> Response {
+    let open = state.app.accounts.config.sign_up;
+    Success(json!({"registerEnabled": u8::from(open), "disablePasswordLogin": false})).into_response()
+}
+
+/// `POST /api/v1/auth/login`.
+///
+/// # Errors
+/// 101 without an address or a password; 109 when they do not belong together, in the same words and after the same
+/// time whether there is the account or not; 403 for a disabled account; 429 after too many attempts.
+pub async fn sign_in(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["email", "password"])?;
+    let email = body.text("email")?.unwrap_or_default();
+    let tenant = body.id("tenant_id")?.map(TenantId::from);
+    let address = address(from);
+    let password = password(&body, "password")?;
+    match state.app.sign_in((&email, &password), tenant.as_ref(), &address).await {
+        Ok(signed_in) => {
+            note(
+                &state,
+                (&signed_in.tenant, &format!("user:{}", signed_in.user.id)),
+                ("login", &email),
+                (0, &address),
+            )
+            .await;
+            welcome(&signed_in)
+        }
+        Err(refusal) => {
+            // Those who try too often would only fill the log.
+            if !matches!(refusal, SignInRefusal::TooMany) {
+                let tenant = known_tenant(&state, &email).await;
+                note(&state, (&tenant, "nobody"), ("login", &email), (code_of(&refusal), &address)).await;
+            }
+            Err(refused(refusal))
+        }
+    }
+}
+
+/// Whose log says that somebody has tried an account. It takes as long for an account that there is not.
+async fn known_tenant(state: &ServerState, email: &str) -> TenantId {
+    let stores = &state.app.accounts.stores;
+    let user =
+        stores.users.user_by_email(email).await.map_or_else(|_| UserId::from("nobody"), |user| user.id);
+    let theirs = stores.tenants.memberships(&user).await.unwrap_or_default();
+    theirs.into_iter().next().map_or_else(|| TenantId::new(DEFAULT_TENANT), |one| one.tenant)
+}
+
+async fn note(
+    state: &ServerState,
+    (tenant, actor): (&TenantId, &str),
+    (action, target): (&str, &str),
+    (outcome, address): (u16, &str),
+) {
+    let target: String = target.chars().take(TYPED_MAX).collect();
+    state.app.note(Audited { tenant, actor, action, target: &target, outcome, address }).await;
+}
+
+/// `POST /api/v1/auth/logout`.
+///
+/// # Errors
+/// 103 for an API key.
+pub async fn sign_out(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    caller: Caller,
+) -> Result<Response, ApiError> {
+    let (user, hash) = signed_in(&caller)?;
+    state.app.accounts.stores.users.remove_logins(user, Logins::One(hash)).await?;
+    let actor = caller.actor.to_string();
+    note(&state, (&caller.tenant, &actor), ("logout", ""), (0, &address(from))).await;
+    Ok(Success(true).into_response())
+}
+
+/// `POST /api/v1/users`.
+///
+/// # Errors
+/// 103 where nobody may register, for what is no address, and for one that is taken; 101 for a password or a name that
+/// cannot be one; 429.
+pub async fn register(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let email = body.text("email")?.unwrap_or_default();
+    let nickname = body.text("nickname")?.unwrap_or_default();
+    let (password, address) = (password(&body, "password")?, address(from));
+    let told = |error: Error| match error.kind {
+        ErrorKind::Conflict => {
+            ApiError::new(code::OPERATING, format!("Email: {email} has already registered!"))
+        }
+        _ => error.into(),
+    };
+    let signed_in = state.app.register((&email, &nickname), &password, &address).await.map_err(told)?;
+    let actor = format!("user:{}", signed_in.user.id);
+    note(&state, (&signed_in.tenant, &actor), ("register", &email), (0, &address)).await;
+    welcome(&signed_in)
+}
+
+/// `GET /api/v1/users/me`. An API key that is no user's is shown as its tenant.
+///
+/// # Errors
+/// 100 when the store cannot be read.
+pub async fn me(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let Some(id) = &caller.user else {
+        let name = caller.tenant.to_string();
+        let nobody = weft_core::seam::user_store::User {
+            id: UserId::from(name.as_str()),
+            email: String::new(),
+            nickname: name,
+            password_hash: String::new(),
+            enabled: true,
+            created_ms: 0,
+            signed_in_ms: None,
+        };
+        return Ok(Success(account::user(&nobody, (&caller.tenant, caller.role))).into_response());
+    };
+    let user = state.app.accounts.stores.users.user(id).await?;
+    Ok(Success(account::user(&user, (&caller.tenant, caller.role))).into_response())
+}
+
+/// `PATCH /api/v1/users/me {"nickname"?, "password"?, "new_password"?}`.
+///
+/// # Errors
+/// 101 for a name or a password that cannot be one; 103 for an API key; 109 when the old password is wrong.
+pub async fn change_me(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (id, hash) = signed_in(&caller)?;
+    if body.get("new_password").is_some() {
+        let (old, new) = (password(&body, "password")?, password(&body, "new_password")?);
+        weft_app::accounts::password::check_new(&new)?;
+        let address = address(from);
+        let changed = state.app.change_password(id, (&old, &new), (&address, hash)).await;
+        let outcome = changed.as_ref().map_or_else(code_of, |()| 0);
+        let actor = caller.actor.to_string();
+        note(&state, (&caller.tenant, &actor), ("change password", ""), (outcome, &address)).await;
+        changed.map_err(refused)?;
+    }
+    if let Some(nickname) = body.text("nickname")? {
+        state.app.rename_user(id, &nickname).await?;
+    }
+    let user = state.app.accounts.stores.users.user(id).await?;
+    Ok(Success(account::user(&user, (&caller.tenant, caller.role))).into_response())
+}
+
+/// `DELETE /api/v1/users/me {"password"}`.
+///
+/// # Errors
+/// 103 for an API key; 106 for the last owner of a tenant that has other members; 109 for a wrong password.
+pub async fn erase_me(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (id, _) = signed_in(&caller)?;
+    let address = address(from);
+    let user = state.app.accounts.stores.users.user(id).await?;
+    if !user.password_hash.is_empty() {
+        state.app.confirm(id, &password(&body, "password")?, &address).await.map_err(refused)?;
+    }
+    state.app.erase_user(id).await?;
+    let actor = caller.actor.to_string();
+    note(&state, (&caller.tenant, &actor), ("erase account", ""), (0, &address)).await;
+    Ok(Success(true).into_response())
+}
+
+/// `GET /api/v1/users/me/export`.
+///
+/// # Errors
+/// 103 for an API key.
+pub async fn export_me(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let (id, _) = signed_in(&caller)?;
+    let user = state.app.accounts.stores.users.user(id).await?;
+    let found = state.app.personal_data(user, None);
+    Ok(streamed(r#"{"code":0,"message":"success","data":["#, found, "]}".to_owned()))
+}
+
+/// `GET /api/v1/users/me/logins`.
+///
+/// # Errors
+/// 103 for an API key.
+pub async fn logins(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let (id, hash) = signed_in(&caller)?;
+    let all = state.app.accounts.stores.users.logins(id, LISTED_MAX).await?;
+    Ok(Success(all.iter().map(|one| account::login(one, hash)).collect::<Vec<_>>()).into_response())
+}
+
+/// `DELETE /api/v1/users/me/logins`: all but the one that the request is made with.
+///
+/// # Errors
+/// 103 for an API key.
+pub async fn end_logins(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let (id, hash) = signed_in(&caller)?;
+    let ended = state.app.accounts.stores.users.remove_logins(id, Logins::Others(hash)).await?;
+    Ok(Success(ended).into_response())
+}
+
+/// `DELETE /api/v1/users/me/logins/{login}`.
+///
+/// # Errors
+/// 102 for one that is not there; 103 for an API key.
+pub async fn end_login(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(login): Path<String>,
+) -> Result<Response, ApiError> {
+    let (id, _) = signed_in(&caller)?;
+    let users = &state.app.accounts.stores.users;
+    let found = users.logins(id, LISTED_MAX).await?.into_iter().find(|one| one.id() == login);
+    let found = found.ok_or_else(|| ApiError::data("Sign-in not found!"))?;
+    users.remove_logins(id, Logins::One(&found.hash)).await?;
+    Ok(Success(true).into_response())
+}

@@ -1,0 +1,488 @@
+//! Users, their sign-ins, and what they may do in their tenants.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use serde_json::{Value as Json, json};
+use weft_app::Auth;
+use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
+use weft_core::TenantId;
+use weft_core::access::MemberRole;
+use weft_engine::clock::SystemClock;
+use weft_server::webhook::Peer;
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{Script, ScriptedModel};
+
+use crate::support::{Bench, HandClock, Reading, bench, default_tenant, echo_canvas, process_with};
+
+const PASSWORD: &str = "correct horse battery";
+const DAY_MS: i64 = 86_400_000;
+
+/// A server with these settings of accounts.
+fn with_config(config: AccountsConfig) -> Bench {
+    let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
+    process_with(store, (Auth::On, LimitsConfig::default()), (Arc::new(SystemClock), config))
+}
+
+async fn with_ann(bench: &Bench, role: MemberRole) -> String {
+    let password = weft_core::Secret::new(PASSWORD);
+    let tenant = default_tenant();
+    let user = bench.app.create_user(("Ann@Example.com", "Ann"), Some(&password), (&tenant, role)).await;
+    user.unwrap().id.to_string()
+}
+
+impl Bench {
+    async fn sign_in(&self, email: &str, password: &str) -> Reading {
+        self.with("").post("/api/v1/auth/login", json!({"email": email, "password": password})).await
+    }
+
+    /// The same server, asked by somebody who has just signed in.
+    async fn signed_in(&self, email: &str, password: &str) -> Self {
+        let answer = self.sign_in(email, password).await;
+        answer.data();
+        self.with(answer.headers["authorization"].to_str().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn somebody_signs_in_is_known_and_signs_out() {
+    let bench = bench(Script::new()).await;
+    let id = with_ann(&bench, MemberRole::Editor).await;
+    let answer = bench.sign_in(" ANN@example.com", PASSWORD).await;
+    let token = answer.headers["authorization"].to_str().unwrap().to_owned();
+    assert_eq!(answer.headers["cache-control"], "no-store");
+    let data = answer.data();
+    for (member, expected) in [
+        ("id", id.as_str()),
+        ("email", "ann@example.com"),
+        ("nickname", "Ann"),
+        ("tenant_id", "default"),
+        ("role", "editor"),
+    ] {
+        assert_eq!(data[member], expected, "{member}");
+    }
+    assert!(!answer.text.contains("argon2") && !answer.text.contains(&token), "{}", answer.text);
+    let ann = bench.with(&token);
+    for path in ["/api/v1/users/me", "/v1/user/info"] {
+        assert_eq!(ann.get(path).await.data()["id"], id.as_str());
+    }
+    // As older clients send it.
+    let raw = Request::builder().uri("/v1/user/info").header("authorization", &token);
+    assert_eq!(bench.send(raw.body(Body::empty()).unwrap()).await.data()["id"], id.as_str());
+    ann.store("Hers", echo_canvas()).await;
+    let mine = ann.get("/api/v1/users/me/logins").await.data();
+    assert_eq!((mine.as_array().unwrap().len(), &mine[0]["current"]), (1, &json!(true)));
+    assert!(!mine.to_string().contains(&token));
+    let other = bench.signed_in("ann@example.com", PASSWORD).await;
+    assert_eq!(ann.ask("DELETE", "/api/v1/users/me/logins", Json::Null).await.data(), 1);
+    assert_eq!(other.get("/api/v1/users/me").await.status, 401);
+    assert_eq!(ann.ask("POST", "/api/v1/auth/logout", Json::Null).await.data(), true);
+    assert_eq!(ann.get("/api/v1/users/me").await.status, 401);
+    let again = bench.signed_in("ann@example.com", PASSWORD).await;
+    assert_eq!(again.get("/v1/user/logout").await.data(), true);
+    assert_eq!(again.get("/api/v1/agents").await.status, 401);
+}
+
+#[tokio::test]
+async fn who_is_unknown_and_who_is_wrong_is_told_the_same() {
+    let bench = bench(Script::new()).await;
+    with_ann(&bench, MemberRole::Owner).await;
+    let no_password = ("Bob@example.com", "Bob");
+    bench.app.create_user(no_password, None, (&default_tenant(), MemberRole::User)).await.unwrap();
+    let mut told = Vec::new();
+    for (email, password) in [
+        ("ann@example.com", "wrong"),
+        ("nobody@example.com", PASSWORD),
+        ("bob@example.com", ""),
+        ("bob@example.com", "x"),
+    ] {
+        let refused = bench.sign_in(email, password).await;
+        assert!(refused.headers.get("authorization").is_none());
+        if password.is_empty() {
+            continue;
+        }
+        told.push((refused.status, refused.text));
+    }
+    told.dedup();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].1.contains("Email and password do not match!") && told[0].1.contains("109"), "{told:?}");
+    for body in [json!({}), json!({"email": "ann@example.com"}), json!({"password": "x"})] {
+        assert_eq!(bench.post("/api/v1/auth/login", body).await.refusal().0, 101);
+    }
+}
+
+#[tokio::test]
+async fn guessing_is_slowed_down_and_does_not_lock_out_whoever_comes_from_elsewhere() {
+    let config =
+        AccountsConfig { sign_in_attempts: 3, sign_in_attempts_per_address: 5, ..AccountsConfig::default() };
+    let bench = with_config(config);
+    with_ann(&bench, MemberRole::Owner).await;
+    let from = async |address: &str, email: &str, password: &str| {
+        let body = json!({"email": email, "password": password});
+        let mut request = bench.request("POST", "/api/v1/auth/login", &body);
+        request.extensions_mut().insert(Peer(address.parse().unwrap()));
+        let reading = bench.send(request).await;
+        (reading.status, reading.json()["code"].as_u64().unwrap())
+    };
+    let (here, there) = ("192.0.2.1", "2001:db8::1");
+    let mismatch = (StatusCode::OK, 109);
+    let too_many = (StatusCode::TOO_MANY_REQUESTS, 429);
+    // What goes well does not count.
+    for _ in 0..4 {
+        assert_eq!(from(here, "ann@example.com", PASSWORD).await, (StatusCode::OK, 0));
+    }
+    let guesses = futures::future::join_all((0..4).map(|_| from(here, "ann@example.com", "wrong"))).await;
+    assert_eq!(guesses.iter().filter(|one| **one == mismatch).count(), 3, "{guesses:?}");
+    assert_eq!(from(here, "ANN@example.com ", PASSWORD).await, too_many, "the account from here");
+    assert_eq!(from(there, "ann@example.com", PASSWORD).await, (StatusCode::OK, 0), "not from elsewhere");
+    // Others from here have what is left of the attempts of this address.
+    assert_eq!(from(here, "bob@example.com", "x").await, mismatch);
+    assert_eq!(from(here, "eve@example.com", "x").await, too_many);
+}
+
+#[tokio::test]
+async fn sign_ins_end_by_themselves() {
+    let clock = HandClock::at(1_700_000_000_000);
+    let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
+    let config = AccountsConfig { session_days: 2, ..AccountsConfig::default() };
+    let bench = process_with(store, (Auth::On, LimitsConfig::default()), (clock.clone(), config));
+    with_ann(&bench, MemberRole::Owner).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    clock.go_on(2 * DAY_MS - 1);
+    ann.get("/api/v1/users/me").await.data();
+    clock.go_on(1);
+    assert_eq!(ann.get("/api/v1/users/me").await.status, 401);
+}
+
+#[tokio::test]
+async fn a_password_is_changed_by_whoever_knows_it_and_ends_other_sign_ins() {
+    let bench = bench(Script::new()).await;
+    with_ann(&bench, MemberRole::User).await;
+    let (ann, other) = (
+        bench.signed_in("ann@example.com", PASSWORD).await,
+        bench.signed_in("ann@example.com", PASSWORD).await,
+    );
+    let change = async |old: &str, new: &str| {
+        ann.ask("PATCH", "/api/v1/users/me", json!({"password": old, "new_password": new})).await.json()["code"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(change("wrong", "another password").await, 109);
+    assert_eq!(change(PASSWORD, "short").await, 101);
+    assert_eq!(change(PASSWORD, "another password").await, 0);
+    assert_eq!(other.get("/api/v1/users/me").await.status, 401);
+    ann.get("/api/v1/users/me").await.data();
+    assert_eq!(bench.sign_in("ann@example.com", PASSWORD).await.refusal().0, 109);
+    bench.signed_in("ann@example.com", "another password").await;
+    let renamed = ann.post("/v1/user/setting", json!({"nickname": "Anna"})).await.data();
+    assert_eq!(renamed["nickname"], "Anna");
+    assert_eq!(ann.post("/v1/user/setting", json!({"nickname": "a\nb"})).await.refusal().0, 101);
+}
+
+#[tokio::test]
+async fn nobody_registers_unless_the_settings_say_so() {
+    let body = json!({"email": "eve@example.com", "password": PASSWORD, "nickname": "Eve"});
+    let closed = bench(Script::new()).await;
+    for path in ["/api/v1/users", "/v1/user/register"] {
+        let refused = closed.with("").post(path, body.clone()).await.refusal();
+        assert_eq!(refused, (103, "User registration is disabled!".into()));
+    }
+    assert_eq!(closed.get("/api/v1/system/config").await.data()["registerEnabled"], 0);
+    let open = with_config(AccountsConfig { sign_up: true, ..AccountsConfig::default() });
+    assert_eq!(open.get("/v1/system/config").await.data()["registerEnabled"], 1);
+    for (changed, code) in [
+        (json!({"email": "eve"}), 101),
+        (json!({"password": "short"}), 101),
+        (json!({"nickname": "a\nb"}), 101),
+    ] {
+        let mut body = body.clone();
+        body.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+        assert_eq!(open.post("/v1/user/register", body).await.refusal().0, code, "{changed}");
+    }
+    let answer = open.post("/v1/user/register", body.clone()).await;
+    let eve = open.with(answer.headers["authorization"].to_str().unwrap());
+    let data = answer.data();
+    // A tenant of one's own, which nobody else is in.
+    assert_eq!((&data["tenant_id"], &data["role"]), (&data["id"], &json!("owner")));
+    eve.store("Hers", echo_canvas()).await;
+    let twice = open.post("/v1/user/register", body).await.refusal();
+    assert_eq!(twice, (103, "Email: eve@example.com has already registered!".into()));
+}
+
+#[tokio::test]
+async fn an_invitation_makes_a_member_once() {
+    let bench = bench(Script::new()).await;
+    let path = "/api/v1/tenants/default/users";
+    let invited = bench.post(path, json!({"email": "Bob@Example.com", "role": "editor"})).await.data();
+    let secret = invited["invitation"].as_str().unwrap().to_owned();
+    assert_eq!((&invited["email"], &invited["role"]), (&json!("bob@example.com"), &json!("invite")));
+    let listed = bench.get(path).await;
+    assert!(listed.text.contains("bob@example.com") && !listed.text.contains(&secret));
+    let accept = async |secret: &str, password: &str| {
+        let body = json!({"invitation": secret, "password": password, "nickname": "Bob"});
+        bench.with("").post("/api/v1/auth/invitations/accept", body).await
+    };
+    assert_eq!(accept("weftinvite-none", PASSWORD).await.refusal().0, 102);
+    assert_eq!(accept(&secret, "short").await.refusal().0, 101);
+    let answer = accept(&secret, PASSWORD).await;
+    assert_eq!((&answer.data()["role"], &answer.data()["tenant_id"]), (&json!("editor"), &json!("default")));
+    assert_eq!(accept(&secret, PASSWORD).await.refusal().0, 102, "once");
+    let bob = bench.with(answer.headers["authorization"].to_str().unwrap());
+    bob.store("His", echo_canvas()).await;
+    assert_eq!(bob.get(path).await.status, 403, "an editor does not administer");
+    // Whoever has an account already proves that it is theirs, and is answered in the same way until then.
+    let other = bench.with(&bench.stranger().await);
+    let path = "/api/v1/tenants/another/users";
+    let again = other.post(path, json!({"email": "bob@example.com"})).await.data();
+    let secret = again["invitation"].as_str().unwrap();
+    assert_eq!(accept(secret, "wrong").await.refusal().0, 109);
+    let tenancies = bob.get("/v1/tenant/list").await.data();
+    let roles: Vec<_> =
+        tenancies.as_array().unwrap().iter().map(|one| (&one["tenant_id"], &one["role"])).collect();
+    assert_eq!(roles, [(&json!("default"), &json!("editor")), (&json!("another"), &json!("invite"))]);
+    let switch = json!({"tenant_id": "another"});
+    assert_eq!(bob.ask("PUT", "/api/v1/users/me/tenant", switch.clone()).await.refusal().0, 103);
+    assert_eq!(bob.ask("PATCH", "/api/v1/tenants/another", Json::Null).await.data()["role"], "user");
+    assert_eq!(bob.ask("PATCH", "/api/v1/tenants/another", Json::Null).await.refusal().0, 102);
+    assert_eq!(bob.ask("PUT", "/api/v1/users/me/tenant", switch).await.data()["role"], "user");
+    assert_eq!(bob.get("/api/v1/agents").await.data()["total"], 0);
+    assert_eq!(bob.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.status, 403);
+}
+
+#[tokio::test]
+async fn an_invitation_that_has_expired_or_was_taken_back_is_worth_nothing() {
+    let clock = HandClock::at(1_700_000_000_000);
+    let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
+    let config = AccountsConfig::default();
+    let bench = process_with(store, (Auth::On, LimitsConfig::default()), (clock.clone(), config));
+    let mut secrets = Vec::new();
+    for email in ["a@example.com", "b@example.com"] {
+        let invited = bench.app.invite(&default_tenant(), (email, MemberRole::User), "cli").await.unwrap();
+        secrets.push((invited.invitation.id().to_owned(), invited.secret));
+    }
+    let owner = bench.app.first_token().await.unwrap().unwrap();
+    let gone = format!("/api/v1/tenants/default/users/{}", secrets[0].0);
+    assert_eq!(bench.with(owner.reveal()).ask("DELETE", &gone, Json::Null).await.data(), true);
+    clock.go_on(8 * DAY_MS);
+    for (_, secret) in secrets {
+        let body = json!({"invitation": secret.reveal(), "password": PASSWORD});
+        let refused = bench.post("/api/v1/auth/invitations/accept", body).await.refusal();
+        assert!(refused.0 == 102 && refused.1.contains("expired"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_role_of_a_member_counts_at_once_and_an_owner_stays() {
+    let bench = bench(Script::new()).await;
+    let (owner, owner_id) = bench.as_member("default", MemberRole::Owner).await;
+    let (member, id) = bench.as_member("default", MemberRole::Viewer).await;
+    let path = format!("/api/v1/tenants/default/users/{id}");
+    let create = async |title: &str| {
+        member.post("/api/v1/agents", json!({"title": title, "dsl": echo_canvas()})).await.status
+    };
+    assert_eq!(create("a").await, 403);
+    assert_eq!(owner.ask("PATCH", &path, json!({"role": "admin"})).await.refusal().0, 101);
+    assert_eq!(owner.ask("PATCH", &path, json!({"role": "editor"})).await.data(), true);
+    assert_eq!(create("b").await, 200);
+    let key = member.post("/api/v1/system/tokens", json!({"name": "mine"})).await.data();
+    let key = bench.with(key["token"].as_str().unwrap());
+    assert_eq!(owner.ask("PATCH", &path, json!({"role": "viewer"})).await.data(), true);
+    assert_eq!(create("c").await, 403);
+    assert_eq!(key.post("/api/v1/agents", json!({"title": "d", "dsl": echo_canvas()})).await.status, 403);
+    key.get("/api/v1/agents").await.data();
+    let last = format!("/api/v1/tenants/default/users/{owner_id}");
+    for refused in [
+        owner.ask("PATCH", &last, json!({"role": "editor"})).await,
+        owner.ask("DELETE", &last, Json::Null).await,
+        owner.ask("DELETE", "/api/v1/users/me/tenants/default", Json::Null).await,
+        owner.ask("DELETE", "/api/v1/users/me", json!({})).await,
+    ] {
+        let (code, message) = refused.refusal();
+        assert!(code == 106 && message.contains("without an owner"), "{message}");
+    }
+    assert_eq!(owner.ask("DELETE", &path, Json::Null).await.data(), true);
+    assert_eq!(member.get("/api/v1/agents").await.status, 401);
+    assert_eq!(key.get("/api/v1/agents").await.status, 401, "a key ends with the membership of its maker");
+}
+
+#[tokio::test]
+async fn a_key_may_do_what_its_maker_may_or_less() {
+    let bench = bench(Script::new()).await;
+    let (editor, _) = bench.as_member("default", MemberRole::Editor).await;
+    let (viewer, _) = bench.as_member("default", MemberRole::Viewer).await;
+    let path = "/api/v1/system/tokens";
+    assert_eq!(viewer.post(path, json!({"name": "x"})).await.status, 403);
+    assert_eq!(editor.post(path, json!({"role": "owner"})).await.status, 403);
+    assert_eq!(editor.post(path, json!({"role": "king"})).await.refusal().0, 101);
+    let made = editor.post(path, json!({"name": "reads", "role": "viewer"})).await.data();
+    assert_eq!(made["role"], "viewer");
+    let reads = bench.with(made["token"].as_str().unwrap());
+    reads.get("/api/v1/agents").await.data();
+    assert_eq!(reads.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.status, 403);
+    // One's own are seen and revoked; those of others are not there.
+    assert_eq!(editor.get(path).await.data().as_array().unwrap().len(), 1);
+    let first = bench.get(path).await.data();
+    assert_eq!(first.as_array().unwrap().len(), 2, "owners see all");
+    let others = first.as_array().unwrap().iter().find(|key| key["user_id"].is_null()).unwrap();
+    let others = format!("{path}/{}", others["id"].as_str().unwrap());
+    assert_eq!(editor.ask("DELETE", &others, Json::Null).await.refusal(), (102, "Token not found!".into()));
+    assert_eq!(editor.ask("DELETE", &format!("{path}/reads"), Json::Null).await.data(), true);
+    assert_eq!(reads.get("/api/v1/agents").await.status, 401);
+    // What is a person's own is not for keys.
+    for (method, path) in [
+        ("GET", "/api/v1/users/me/logins"),
+        ("GET", "/api/v1/users/me/export"),
+        ("DELETE", "/api/v1/users/me"),
+        ("POST", "/api/v1/auth/logout"),
+    ] {
+        assert_eq!(bench.ask(method, path, Json::Null).await.refusal().0, 103, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_disabled_is_nobody_and_so_are_their_keys() {
+    let bench = bench(Script::new()).await;
+    let id = with_ann(&bench, MemberRole::Owner).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    let key = ann.post("/api/v1/system/tokens", json!({"name": "hers"})).await.data();
+    let key = bench.with(key["token"].as_str().unwrap());
+    let id = id.as_str().into();
+    bench.app.enable_user(&id, false).await.unwrap();
+    for one in [&ann, &key] {
+        assert_eq!(one.get("/api/v1/agents").await.status, 401);
+    }
+    let refused = bench.sign_in("ann@example.com", PASSWORD).await.refusal();
+    assert!(refused.0 == 403 && refused.1.contains("disabled"), "{refused:?}");
+    assert_eq!(
+        bench.sign_in("ann@example.com", "wrong").await.refusal().0,
+        109,
+        "only whoever knows the password"
+    );
+    bench.app.enable_user(&id, true).await.unwrap();
+    assert_eq!(ann.get("/api/v1/agents").await.status, 401);
+    key.get("/api/v1/agents").await.data();
+}
+
+#[tokio::test]
+async fn the_audit_log_says_who_changed_what_and_who_was_refused() {
+    let bench = bench(Script::new()).await;
+    with_ann(&bench, MemberRole::Owner).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    bench.sign_in("ann@example.com", "wrong").await;
+    let agent = ann.store("Echo", echo_canvas()).await;
+    ann.get(&format!("/api/v1/agents/{agent}")).await.data();
+    let (viewer, viewer_id) = bench.as_member("default", MemberRole::Viewer).await;
+    viewer.ask("DELETE", &format!("/api/v1/agents/{agent}"), Json::Null).await.refusal();
+    ann.ask("DELETE", "/api/v1/agents/none", Json::Null).await.refusal();
+    let entries = ann.get("/api/v1/audit?page_size=50").await.data()["entries"].clone();
+    let entries: Vec<String> = entries
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|one| {
+            let of = |name: &str| one[name].as_str().unwrap().split(':').next().unwrap().to_owned();
+            format!("{} {} {} {}", of("actor"), one["action"].as_str().unwrap(), of("target"), one["code"])
+        })
+        .collect();
+    let expected = [
+        "user login ann@example.com 0".to_owned(),
+        "nobody login ann@example.com 109".to_owned(),
+        "user POST /api/v1/agents /api/v1/agents 0".to_owned(),
+        format!("user DELETE /api/v1/agents/{{id}} /api/v1/agents/{agent} 103"),
+        "user DELETE /api/v1/agents/{id} /api/v1/agents/none 103".to_owned(),
+    ];
+    assert_eq!(entries, expected);
+    let of_viewer = ann.get(&format!("/api/v1/audit?actor=user:{viewer_id}")).await.data();
+    assert_eq!(of_viewer["entries"].as_array().unwrap().len(), 1);
+    // Page by page, and as lines.
+    let first = ann.get("/api/v1/audit?page_size=2").await.data();
+    let second = ann
+        .get(&format!("/api/v1/audit?page_size=50&after={}", first["next"].as_str().unwrap()))
+        .await
+        .data();
+    assert_eq!(second["entries"].as_array().unwrap().len() + 2, expected.len());
+    assert_eq!(second["next"], Json::Null);
+    let lines = ann.get("/api/v1/audit/export").await.text;
+    let lines: Vec<Json> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["action"]), (expected.len(), &json!("login")));
+    for wrong in ["since=x", "after=x"] {
+        assert_eq!(ann.get(&format!("/api/v1/audit?{wrong}")).await.refusal().0, 101, "{wrong}");
+    }
+    // Of one's own tenant only.
+    let other = bench.with(&bench.stranger().await);
+    assert_eq!(other.get("/api/v1/audit").await.data()["entries"], json!([]));
+    assert_eq!(viewer.get("/api/v1/audit").await.status, 403);
+}
+
+#[tokio::test]
+async fn the_audit_log_notes_reading_when_it_is_told_to_and_nothing_when_it_is_off() {
+    for (audit, expected) in [(AuditLevel::All, 2), (AuditLevel::Off, 0)] {
+        let bench = with_config(AccountsConfig { audit, ..AccountsConfig::default() });
+        let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+        owner.get("/api/v1/agents").await.data();
+        owner.post("/api/v1/agents", json!({"title": "x", "dsl": echo_canvas()})).await.data();
+        let entries = owner.get("/api/v1/audit").await.data()["entries"].clone();
+        assert_eq!(entries.as_array().unwrap().len(), expected, "{entries}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_of_a_person_is_given_to_them_and_removed() {
+    let bench = bench(Script::new()).await;
+    let (owner, _) = bench.as_member("default", MemberRole::Owner).await;
+    with_ann(&bench, MemberRole::User).await;
+    let ann = bench.signed_in("ann@example.com", PASSWORD).await;
+    let agent = owner.store("Echo", echo_canvas()).await;
+    let asked = json!({"query": "my words", "stream": false});
+    let answer = ann.post(&format!("/api/v1/agents/{agent}/completions"), asked.clone()).await.data();
+    let theirs = owner.post(&format!("/api/v1/agents/{agent}/completions"), asked).await.data();
+    ann.post("/api/v1/system/tokens", json!({"name": "hers"})).await.data();
+    let found = ann.get("/api/v1/users/me/export").await.data();
+    let kinds: Vec<&str> =
+        found.as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["user", "sign_in", "membership", "api_key", "conversation", "audit"]);
+    let told = found.to_string();
+    assert!(told.contains("you said: my words") && !told.contains("argon2"), "{told}");
+    assert!(!told.contains(&answer["session_id"].to_string()) || told.contains("my words"));
+    let id = found[0]["id"].as_str().unwrap();
+    let member = format!("/api/v1/tenants/default/users/{id}");
+    let of_owner = owner.get(&format!("{member}/export")).await.data();
+    assert_eq!(of_owner[0]["kind"], "membership", "what is of the tenant, and not the account");
+    assert_eq!(owner.get("/api/v1/tenants/default/users/none/export").await.refusal().0, 102);
+    assert_eq!(ann.ask("DELETE", "/api/v1/users/me", json!({"password": "wrong"})).await.refusal().0, 109);
+    assert_eq!(ann.ask("DELETE", "/api/v1/users/me", json!({"password": PASSWORD})).await.data(), true);
+    assert_eq!(ann.get("/api/v1/users/me").await.status, 401);
+    assert_eq!(bench.sign_in("ann@example.com", PASSWORD).await.refusal().0, 109);
+    let session =
+        |answer: &Json| format!("/api/v1/agents/{agent}/sessions/{}", answer["session_id"].as_str().unwrap());
+    assert_eq!(owner.get(&session(&answer)).await.refusal().0, 102);
+    owner.get(&session(&theirs)).await.data();
+    let run = answer["message_id"].as_str().unwrap();
+    assert_eq!(owner.get(&format!("/api/v1/runs/{run}")).await.refusal().0, 102);
+}
+
+#[tokio::test]
+async fn runs_of_every_tenant_are_pruned() {
+    let bench = bench(Script::new()).await;
+    let other = bench.with(&bench.stranger().await);
+    let mut runs = Vec::new();
+    for one in [&bench, &other] {
+        // A tenant is known as soon as somebody is let in.
+        one.app.ensure_tenant(&TenantId::from("another")).await.unwrap();
+        let agent = one.store("Echo", echo_canvas()).await;
+        let asked = json!({"query": "x", "stream": false});
+        let answer = one.post(&format!("/api/v1/agents/{agent}/completions"), asked).await.data();
+        runs.push((one, answer["message_id"].as_str().unwrap().to_owned()));
+    }
+    let rules = weft_core::seam::run_store::Retention {
+        ended_before_ms: Some(i64::MAX),
+        ..weft_core::seam::run_store::Retention::default()
+    };
+    let removed = bench.app.prune(&rules, |_| Ok::<(), weft_core::Error>(())).await.unwrap();
+    assert_eq!(removed, 2);
+    for (one, run) in runs {
+        assert_eq!(one.get(&format!("/api/v1/runs/{run}")).await.refusal().0, 102);
+    }
+}

@@ -1,0 +1,188 @@
+//! Share tokens: what a page gives to everybody who opens it.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::{Value as Json, json};
+use weft_app::Auth;
+use weft_app::config::{AccountsConfig, LimitsConfig};
+use weft_core::access::MemberRole;
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{Reply, Script, ScriptedModel};
+
+use crate::support::{Bench, HandClock, bench, chat_canvas, echo_canvas, events, process_with, said};
+
+const NOW_MS: i64 = 1_700_000_000_000;
+
+/// A page that shows an agent or an assistant.
+async fn page(bench: &Bench, of: &str) -> Bench {
+    let made = bench.post(&format!("/api/v1/{of}/shares"), json!({"name": "our page"})).await.data();
+    let token = made["token"].as_str().unwrap();
+    assert!(token.starts_with("weftshare-") && token.len() > 50, "{token}");
+    assert_eq!(made["name"], "our page");
+    bench.with(token)
+}
+
+async fn chat(bench: &Bench) -> String {
+    let settings =
+        json!({"name": "Chat", "prompt_config": {"system": "The hidden words.", "prologue": "Hello!"}});
+    bench.post("/api/v1/chats", settings).await.data()["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_share_token_opens_one_agent_and_nothing_else() {
+    let bench = bench(Script::new()).await;
+    let (shown, other) =
+        (bench.store("Shown", echo_canvas()).await, bench.store("Other", echo_canvas()).await);
+    let visitor = page(&bench, &format!("agents/{shown}")).await;
+    let about = visitor.get(&format!("/api/v1/agentbots/{shown}/inputs")).await.data();
+    assert_eq!((&about["title"], &about["prologue"]), (&json!("Shown"), &json!("Hi!")));
+    let ask = format!("/api/v1/agentbots/{shown}/completions");
+    let frames = visitor.post(&ask, json!({"question": "hello"})).await.frames();
+    assert_eq!(said(&frames), "you said: hello");
+    let told = events(&frames);
+    assert!(!told.iter().any(|event| event.starts_with("node_")), "how it works is not told: {told:?}");
+    let session = frames[0].json()["session_id"].as_str().unwrap().to_owned();
+    let again = json!({"question": "again", "session_id": session, "stream": false});
+    assert_eq!(visitor.post(&ask, again).await.data()["data"]["content"], "you said: again");
+    let chat = chat(&bench).await;
+    for (method, path) in [
+        ("GET", format!("/api/v1/agentbots/{other}/inputs")),
+        ("POST", format!("/api/v1/agentbots/{other}/completions")),
+        ("GET", format!("/api/v1/chatbots/{shown}/info")),
+        ("GET", format!("/api/v1/chatbots/{chat}/info")),
+        ("GET", format!("/api/v1/agents/{shown}")),
+        ("POST", format!("/api/v1/agents/{shown}/completions")),
+        ("GET", format!("/api/v1/agents/{shown}/sessions")),
+        ("GET", "/api/v1/agents".to_owned()),
+        ("POST", format!("/api/v1/agents/{shown}/shares")),
+        ("GET", "/api/v1/system/tokens".to_owned()),
+        ("POST", "/api/v1/system/tokens".to_owned()),
+        ("GET", "/api/v1/users/me".to_owned()),
+        ("POST", "/mcp".to_owned()),
+    ] {
+        let refused = visitor.ask(method, &path, json!({})).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{method} {path}: {}", refused.text);
+        assert!(refused.text.contains("share token"), "{}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn visitors_choose_nothing_but_their_questions() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Shown", echo_canvas()).await;
+    let visitor = page(&bench, &format!("agents/{agent}")).await;
+    let ask = format!("/api/v1/agentbots/{agent}/completions");
+    for name in
+        ["version", "files", "pins", "idempotency_key", "dialect", "multitask_strategy", "parallel_messages"]
+    {
+        let refused = visitor.post(&ask, json!({"question": "x", name: "x"})).await.refusal();
+        assert!(refused.0 == 101 && refused.1.contains(name), "{refused:?}");
+    }
+    // Whose conversation it is follows from the token.
+    let answer =
+        visitor.post(&ask, json!({"question": "x", "user_id": "somebody", "stream": false})).await.data();
+    let session = answer["session_id"].as_str().unwrap().to_owned();
+    let listed = bench.get(&format!("/api/v1/agents/{agent}/sessions/{session}")).await.data();
+    assert!(listed["user_id"].as_str().unwrap().starts_with("share-"), "{listed}");
+    // A conversation of somebody else is not there, whoever that is.
+    let theirs =
+        bench.post(&format!("/api/v1/agents/{agent}/completions"), json!({"query": "x", "stream": false}));
+    let theirs = theirs.await.data()["session_id"].as_str().unwrap().to_owned();
+    let other = page(&bench, &format!("agents/{agent}")).await;
+    for (page, session) in [(&visitor, &theirs), (&other, &session), (&visitor, &"none".to_owned())] {
+        let refused = page.post(&ask, json!({"question": "x", "session_id": session})).await.refusal();
+        assert_eq!(refused, (102, "Session not found!".into()));
+    }
+}
+
+#[tokio::test]
+async fn a_page_shows_what_is_published() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Shown", echo_canvas()).await;
+    let visitor = page(&bench, &format!("agents/{agent}")).await;
+    let path = format!("/api/v1/agents/{agent}");
+    bench.ask("PUT", &path, json!({"release": true})).await.data();
+    let mut draft = echo_canvas();
+    draft["components"]["Message:Echo"]["obj"]["params"]["content"] = json!(["a draft"]);
+    bench.ask("PUT", &path, json!({"dsl": draft})).await.data();
+    let ask = async |page: &Bench| {
+        let asked = json!({"question": "x", "stream": false});
+        let answer = page.post(&format!("/api/v1/agentbots/{agent}/completions"), asked).await.data();
+        answer["data"]["content"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(ask(&visitor).await, "you said: x");
+    let sessions = format!("/api/v1/agents/{agent}/completions");
+    let own = bench.post(&sessions, json!({"query": "x", "stream": false})).await.data();
+    assert_eq!(own["data"]["content"], "a draft");
+}
+
+#[tokio::test]
+async fn a_share_token_of_an_assistant_hides_its_instructions() {
+    let bench = bench(Script::new().reply(Reply::text("An answer.").always())).await;
+    let id = chat(&bench).await;
+    let visitor = page(&bench, &format!("chats/{id}")).await;
+    assert_eq!(visitor.get(&format!("/api/v1/chatbots/{id}/info")).await.data()["prologue"], "Hello!");
+    let ask = format!("/api/v1/chatbots/{id}/completions");
+    for stream in [true, false] {
+        let answer = visitor.post(&ask, json!({"question": "x", "stream": stream})).await;
+        assert!(answer.text.contains("An answer.") && !answer.text.contains("hidden"), "{}", answer.text);
+    }
+    for (name, value) in [("kb_ids", json!(["d"])), ("llm_id", json!("m")), ("doc_ids", json!("d"))] {
+        let refused = visitor.post(&ask, json!({"question": "x", name: value})).await.refusal();
+        assert!(refused.0 == 101 && refused.1.contains(name), "{refused:?}");
+    }
+    assert_eq!(
+        visitor.post(&format!("/api/v1/chats/{id}/completions"), json!({"question": "x"})).await.status,
+        403
+    );
+}
+
+#[tokio::test]
+async fn share_tokens_end_are_taken_back_and_go_with_what_they_open() {
+    let clock = HandClock::at(NOW_MS);
+    let store = (Arc::new(MemoryStore::new()), ScriptedModel::new(Script::new()));
+    let config = AccountsConfig { share_calls_per_minute: 3, ..AccountsConfig::default() };
+    let bench = process_with(store, (Auth::On, LimitsConfig::default()), (clock.clone(), config));
+    let (editor, _) = bench.as_member("default", MemberRole::Editor).await;
+    let agent = editor.store("Shown", echo_canvas()).await;
+    let path = format!("/api/v1/agents/{agent}/shares");
+    let make = async |body: Json| editor.post(&path, body).await;
+    for wrong in [json!({"expires_time": NOW_MS}), json!({"expires_time": "x"}), json!({"name": "a\nb"})] {
+        assert_eq!(make(wrong.clone()).await.refusal().0, 101, "{wrong}");
+    }
+    assert_eq!(editor.post("/api/v1/agents/none/shares", json!({})).await.refusal().0, 102);
+    let brief = make(json!({"expires_time": NOW_MS + 1_000})).await.data();
+    let lasting = make(json!({})).await.data();
+    let look = async |token: &Json| {
+        let visitor = bench.with(token["token"].as_str().unwrap());
+        visitor.get(&format!("/api/v1/agentbots/{agent}/inputs")).await.status
+    };
+    assert_eq!((look(&brief).await, look(&lasting).await), (StatusCode::OK, StatusCode::OK));
+    clock.go_on(1_000);
+    assert_eq!(look(&brief).await, StatusCode::UNAUTHORIZED);
+    // So often in a minute, whoever shows it.
+    assert_eq!((look(&lasting).await, look(&lasting).await), (StatusCode::OK, StatusCode::OK));
+    assert_eq!(look(&lasting).await, StatusCode::TOO_MANY_REQUESTS);
+    clock.go_on(60_000);
+    let listed = editor.get(&path).await;
+    assert!(!listed.text.contains("weftshare-"), "{}", listed.text);
+    assert_eq!(listed.data()[1]["last_used_time"], NOW_MS);
+    let one = format!("{path}/{}", lasting["id"].as_str().unwrap());
+    assert_eq!(editor.ask("DELETE", &one, Json::Null).await.data(), true);
+    assert_eq!(editor.ask("DELETE", &one, Json::Null).await.refusal().0, 102);
+    assert_eq!(look(&lasting).await, StatusCode::UNAUTHORIZED);
+    let last = make(json!({})).await.data();
+    editor.ask("DELETE", &format!("/api/v1/agents/{agent}"), Json::Null).await.data();
+    assert_eq!(look(&last).await, StatusCode::UNAUTHORIZED, "it goes with the agent");
+}
+
+#[tokio::test]
+async fn a_visitor_s_agent_may_ask_a_model() {
+    let bench = bench(Script::new().reply(Reply::text("An answer.").always())).await;
+    let agent = bench.store("Chat", chat_canvas()).await;
+    let visitor = page(&bench, &format!("agents/{agent}")).await;
+    let frames =
+        visitor.post(&format!("/api/v1/agentbots/{agent}/completions"), json!({"query": "x"})).await.frames();
+    assert_eq!(said(&frames), "An answer.");
+}

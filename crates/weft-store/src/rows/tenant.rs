@@ -1,0 +1,360 @@
+//! Tenants with their members and invitations.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::access::MemberRole;
+use weft_core::id::{TenantId, UserId};
+use weft_core::seam::TenantStore;
+use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
+use weft_core::seam::user_store::User;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, fold, text};
+use crate::open::repeated;
+use crate::rows::{ROWS_AT_ONCE_MAX, invitation, membership, user};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "tenant")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub name: String,
+    /// Changed by whoever changes its members, so that they do so one after the other.
+    pub revision: i64,
+    pub created_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl From<Model> for Tenant {
+    fn from(row: Model) -> Self {
+        Self { id: TenantId::from(row.id), name: row.name, created_ms: row.created_ms }
+    }
+}
+
+/// What became of a change of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Done,
+    NoTenant,
+    NoUser,
+    NoMember,
+    NoInvitation,
+    LastOwner,
+}
+
+impl Change {
+    pub(crate) fn into_result(self) -> Result<()> {
+        match self {
+            Self::Done => Ok(()),
+            Self::NoTenant => Err(no_tenant()),
+            Self::NoUser => Err(user::no_user()),
+            Self::NoMember => Err(no_member()),
+            Self::NoInvitation => Err(no_invitation()),
+            Self::LastOwner => {
+                let error = Error::new(ErrorKind::Conflict, "the tenant would be left without an owner");
+                Err(error.help("make another member an owner first"))
+            }
+        }
+    }
+}
+
+fn no_tenant() -> Error {
+    Error::not_found("there is no such tenant")
+}
+
+fn no_member() -> Error {
+    Error::not_found("there is no such member of the tenant")
+}
+
+fn no_invitation() -> Error {
+    Error::not_found("there is no such invitation")
+}
+
+/// Lets nobody else change the members of a tenant until the transaction ends. Whether there is the tenant.
+pub(crate) async fn lock(db: &impl ConnectionTrait, tenant: &str) -> Result<bool, DbErr> {
+    let locked = Entity::update_many()
+        .col_expr(Column::Revision, Expr::col(Column::Revision).add(1))
+        .filter(Column::Id.eq(tenant))
+        .exec(db)
+        .await?;
+    Ok(locked.rows_affected > 0)
+}
+
+impl Store {
+    async fn write_tenant(&self, row: &Model) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        if Entity::find_by_id(row.id.clone()).one(&*transaction).await?.is_none() {
+            Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        }
+        transaction.commit().await
+    }
+
+    async fn write_member(&self, member: &Membership) -> Result<Change, DbErr> {
+        let transaction = self.begin().await?;
+        if !lock(&*transaction, &text(member.tenant.as_str())).await? {
+            transaction.rollback().await?;
+            return Ok(Change::NoTenant);
+        }
+        if user::Entity::find_by_id(text(member.user.as_str())).one(&*transaction).await?.is_none() {
+            transaction.rollback().await?;
+            return Ok(Change::NoUser);
+        }
+        let before = membership::Entity::find()
+            .filter(membership::of(&member.tenant, &member.user))
+            .one(&*transaction)
+            .await?;
+        let was_owner = before.is_some_and(|row| row.role == MemberRole::Owner.as_str());
+        if was_owner && member.role != MemberRole::Owner {
+            let tenant = text(member.tenant.as_str());
+            if !membership::others(&*transaction, &tenant, &member.user).await?.0 {
+                transaction.rollback().await?;
+                return Ok(Change::LastOwner);
+            }
+        }
+        membership::Model::new(member).put(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(Change::Done)
+    }
+
+    async fn erase_member(&self, tenant: &TenantId, who: &UserId) -> Result<Change, DbErr> {
+        let transaction = self.begin().await?;
+        let id = text(tenant.as_str());
+        lock(&*transaction, &id).await?;
+        let (owner, member) = membership::others(&*transaction, &id, who).await?;
+        if member && !owner {
+            transaction.rollback().await?;
+            return Ok(Change::LastOwner);
+        }
+        let gone =
+            membership::Entity::delete_many().filter(membership::of(tenant, who)).exec(&*transaction).await?;
+        if gone.rows_affected == 0 {
+            transaction.rollback().await?;
+            return Ok(Change::NoMember);
+        }
+        user::forget(&*transaction, Some(tenant), who).await?;
+        transaction.commit().await?;
+        Ok(Change::Done)
+    }
+
+    async fn write_invitation(&self, row: &invitation::Model) -> Result<Change, DbErr> {
+        let transaction = self.begin().await?;
+        if !lock(&*transaction, &row.tenant_id).await? {
+            transaction.rollback().await?;
+            return Ok(Change::NoTenant);
+        }
+        invitation::Entity::delete_many()
+            .filter(invitation::Column::TenantId.eq(&row.tenant_id))
+            .filter(invitation::Column::Email.eq(&row.email))
+            .exec(&*transaction)
+            .await?;
+        invitation::Entity::insert(row.clone().into_active_model())
+            .exec_without_returning(&*transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(Change::Done)
+    }
+
+    async fn join(
+        &self,
+        invited: &Invitation,
+        (new, joining): (Option<&user::Model>, Joining<'_>),
+        at_ms: i64,
+    ) -> Result<Change, DbErr> {
+        let transaction = self.begin().await?;
+        lock(&*transaction, &text(invited.tenant.as_str())).await?;
+        let taken = invitation::Entity::delete_many()
+            .filter(invitation::Column::Hash.eq(text(&invited.hash)))
+            .filter(invitation::Column::TenantId.eq(text(invited.tenant.as_str())))
+            .exec(&*transaction)
+            .await?;
+        if taken.rows_affected == 0 {
+            transaction.rollback().await?;
+            return Ok(Change::NoInvitation);
+        }
+        let who = match joining {
+            Joining::New(user) => &user.id,
+            Joining::Known(id) => id,
+        };
+        match new {
+            Some(row) => {
+                user::Entity::insert(row.clone().into_active_model())
+                    .exec_without_returning(&*transaction)
+                    .await?;
+            }
+            None if user::Entity::find_by_id(text(who.as_str())).one(&*transaction).await?.is_none() => {
+                transaction.rollback().await?;
+                return Ok(Change::NoUser);
+            }
+            None => {}
+        }
+        let before = membership::Entity::find()
+            .filter(membership::of(&invited.tenant, who))
+            .one(&*transaction)
+            .await?;
+        let before = before.and_then(|row| row.role.parse::<MemberRole>().ok());
+        let role = before.map_or(invited.role, |role| role.max(invited.role));
+        let member =
+            Membership { tenant: invited.tenant.clone(), user: who.clone(), role, created_ms: at_ms };
+        membership::Model::new(&member).put(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(Change::Done)
+    }
+}
+
+#[async_trait]
+impl TenantStore for Store {
+    async fn add_tenant(&self, tenant: &Tenant) -> Result<()> {
+        ids::check("tenant", tenant.id.as_str())?;
+        let row = Model {
+            id: tenant.id.as_str().to_owned(),
+            name: text(&tenant.name),
+            revision: 0,
+            created_ms: tenant.created_ms,
+        };
+        match repeated(|| self.write_tenant(&row)).await {
+            // Somebody else has stored it in this moment.
+            Err(error) if is_duplicate(&error) => Ok(()),
+            outcome => outcome.map_err(|error| self.fail("store the tenant", error)),
+        }
+    }
+
+    async fn tenant(&self, id: &TenantId) -> Result<Tenant> {
+        let found = Entity::find_by_id(text(id.as_str())).one(&self.inner.read).await;
+        let found = found.map_err(|error| self.fail("read the tenant", error))?;
+        found.map(Tenant::from).ok_or_else(no_tenant)
+    }
+
+    async fn tenants(&self, after: Option<&TenantId>, count_max: u64) -> Result<Vec<Tenant>> {
+        let mut found = Entity::find();
+        if let Some(after) = after {
+            found = found.filter(Column::Id.gt(text(after.as_str())));
+        }
+        let rows = found.order_by_asc(Column::Id).limit(bounded(count_max)).all(&self.inner.read).await;
+        let rows = rows.map_err(|error| self.fail("list the tenants", error))?;
+        Ok(rows.into_iter().map(Tenant::from).collect())
+    }
+
+    async fn membership(&self, tenant: &TenantId, user: &UserId) -> Result<Membership> {
+        let found =
+            membership::Entity::find().filter(membership::of(tenant, user)).one(&self.inner.read).await;
+        let found = found.map_err(|error| self.fail("read the membership", error))?;
+        found.ok_or_else(no_member)?.into_membership()
+    }
+
+    async fn memberships(&self, user: &UserId) -> Result<Vec<Membership>> {
+        let rows = membership::Entity::find()
+            .filter(membership::Column::UserId.eq(text(user.as_str())))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the memberships", error))?;
+        let mut found =
+            rows.into_iter().map(membership::Model::into_membership).collect::<Result<Vec<_>>>()?;
+        found.sort_by(|a, b| {
+            b.role.cmp(&a.role).then(a.created_ms.cmp(&b.created_ms)).then_with(|| a.tenant.cmp(&b.tenant))
+        });
+        Ok(found)
+    }
+
+    async fn members(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<(Membership, User)>> {
+        let fail = |error| self.fail("list the members", error);
+        let rows = membership::Entity::find()
+            .filter(membership::Column::TenantId.eq(text(tenant.as_str())))
+            .order_by_asc(membership::Column::CreatedMs)
+            .order_by_asc(membership::Column::UserId)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        let mut users = HashMap::new();
+        for some in rows.chunks(ROWS_AT_ONCE_MAX) {
+            let ids = some.iter().map(|row| row.user_id.clone());
+            let found = user::Entity::find().filter(user::Column::Id.is_in(ids)).all(&self.inner.read).await;
+            users.extend(found.map_err(fail)?.into_iter().map(|row| (row.id.clone(), User::from(row))));
+        }
+        let both = rows.into_iter().filter_map(|row| {
+            let user = users.remove(&row.user_id)?;
+            Some(row.into_membership().map(|membership| (membership, user)))
+        });
+        both.collect()
+    }
+
+    async fn put_member(&self, member: &Membership) -> Result<()> {
+        let changed = repeated(|| self.write_member(member)).await;
+        changed.map_err(|error| self.fail("change the member", error))?.into_result()
+    }
+
+    async fn remove_member(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
+        let changed = repeated(|| self.erase_member(tenant, user)).await;
+        changed.map_err(|error| self.fail("remove the member", error))?.into_result()
+    }
+
+    async fn add_invitation(&self, invited: &Invitation) -> Result<()> {
+        let row = invitation::Model::from(invited);
+        ids::check("invitation", &row.hash)?;
+        ids::check("e-mail address as an", &row.email)?;
+        let changed = repeated(|| self.write_invitation(&row)).await;
+        changed.map_err(|error| self.fail("store the invitation", error))?.into_result()
+    }
+
+    async fn invitation(&self, hash: &str) -> Result<Invitation> {
+        let found = invitation::Entity::find_by_id(text(hash)).one(&self.inner.read).await;
+        let found = found.map_err(|error| self.fail("read the invitation", error))?;
+        found.ok_or_else(no_invitation)?.into_invitation()
+    }
+
+    async fn invitations(&self, tenant: &TenantId, count_max: u64) -> Result<Vec<Invitation>> {
+        let rows = invitation::Entity::find()
+            .filter(invitation::Column::TenantId.eq(text(tenant.as_str())))
+            .order_by_asc(invitation::Column::CreatedMs)
+            .order_by_asc(invitation::Column::Hash)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the invitations", error))?;
+        rows.into_iter().map(invitation::Model::into_invitation).collect()
+    }
+
+    async fn invitations_for(&self, email: &str) -> Result<Vec<Invitation>> {
+        let rows = invitation::Entity::find()
+            .filter(invitation::Column::Email.eq(fold(email.trim())))
+            .order_by_asc(invitation::Column::CreatedMs)
+            .order_by_asc(invitation::Column::Hash)
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the invitations", error))?;
+        rows.into_iter().map(invitation::Model::into_invitation).collect()
+    }
+
+    async fn accept_invitation(&self, invited: &Invitation, joining: Joining<'_>, at_ms: i64) -> Result<()> {
+        let new = match joining {
+            Joining::New(user) => Some(user::Model::new(user)?),
+            Joining::Known(_) => None,
+        };
+        let changed = repeated(|| self.join(invited, (new.as_ref(), joining), at_ms)).await;
+        match changed {
+            Err(error) if is_duplicate(&error) => {
+                Err(Error::new(ErrorKind::Conflict, "another user has this e-mail address"))
+            }
+            outcome => outcome.map_err(|error| self.fail("accept the invitation", error))?.into_result(),
+        }
+    }
+
+    async fn remove_invitation(&self, tenant: &TenantId, hash: &str) -> Result<()> {
+        let removal = invitation::Entity::delete_many()
+            .filter(invitation::Column::TenantId.eq(text(tenant.as_str())))
+            .filter(invitation::Column::Hash.eq(text(hash)));
+        let _permit = self.inner.gate.permit().await;
+        let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;
+        let removed = removed.map_err(|error| self.fail("remove the invitation", error))?;
+        if removed.rows_affected == 0 { Err(no_invitation()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,262 @@
+//! Users. The table is called `account`, since `user` is a word of SQL.
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::access::MemberRole;
+use weft_core::id::{TenantId, UserId};
+use weft_core::seam::UserStore;
+use weft_core::seam::tenant_store::Membership;
+use weft_core::seam::user_store::{Login, Logins, User};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, fold, text};
+use crate::open::repeated;
+use crate::rows::tenant::{self, Change};
+use crate::rows::{login, membership, token};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "account")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// In lower case: unique.
+    pub email: String,
+    pub nickname: String,
+    pub password_hash: String,
+    pub enabled: i64,
+    pub created_ms: i64,
+    /// 0 while they have not signed in.
+    pub signed_in_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl Model {
+    pub(crate) fn new(user: &User) -> Result<Self> {
+        ids::check("user", user.id.as_str())?;
+        let email = fold(user.email.trim());
+        ids::check("e-mail address as an", &email)?;
+        Ok(Self {
+            id: user.id.as_str().to_owned(),
+            email,
+            nickname: text(&user.nickname),
+            password_hash: user.password_hash.clone(),
+            enabled: i64::from(user.enabled),
+            created_ms: user.created_ms,
+            signed_in_ms: user.signed_in_ms.unwrap_or(0),
+        })
+    }
+}
+
+impl From<Model> for User {
+    fn from(row: Model) -> Self {
+        Self {
+            id: UserId::from(row.id),
+            email: row.email,
+            nickname: row.nickname,
+            password_hash: row.password_hash,
+            enabled: row.enabled != 0,
+            created_ms: row.created_ms,
+            signed_in_ms: (row.signed_in_ms > 0).then_some(row.signed_in_ms),
+        }
+    }
+}
+
+fn taken() -> Error {
+    Error::new(ErrorKind::Conflict, "another user has this e-mail address")
+}
+
+pub(crate) fn no_user() -> Error {
+    Error::not_found("there is no such user")
+}
+
+impl Store {
+    async fn user_by(&self, condition: sea_orm::Condition) -> Result<User> {
+        let found = Entity::find().filter(condition).one(&self.inner.read).await;
+        let found = found.map_err(|error| self.fail("read the user", error))?;
+        found.map(User::from).ok_or_else(no_user)
+    }
+
+    async fn write_user(&self, row: &Model, memberships: &[Membership]) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        for one in memberships {
+            membership::Model::new(one).put(&*transaction).await?;
+        }
+        transaction.commit().await
+    }
+
+    async fn erase_user(&self, id: &UserId) -> Result<Change, DbErr> {
+        // Outside of the transaction: what MariaDB reads first in one is what it sees to its end, and the owners are to
+        // be seen as they are when nobody else can change them.
+        let theirs = membership::Entity::find()
+            .filter(membership::Column::UserId.eq(text(id.as_str())))
+            .order_by_asc(membership::Column::TenantId)
+            .all(&self.inner.write)
+            .await?;
+        let transaction = self.begin().await?;
+        for one in &theirs {
+            tenant::lock(&*transaction, &one.tenant_id).await?;
+            let (owner, member) = membership::others(&*transaction, &one.tenant_id, id).await?;
+            if member && !owner {
+                transaction.rollback().await?;
+                return Ok(Change::LastOwner);
+            }
+        }
+        forget(&*transaction, None, id).await?;
+        membership::Entity::delete_many()
+            .filter(membership::Column::UserId.eq(text(id.as_str())))
+            .exec(&*transaction)
+            .await?;
+        let gone = Entity::delete_many().filter(Column::Id.eq(text(id.as_str()))).exec(&*transaction).await?;
+        if gone.rows_affected == 0 {
+            transaction.rollback().await?;
+            return Ok(Change::NoUser);
+        }
+        transaction.commit().await?;
+        Ok(Change::Done)
+    }
+}
+
+/// Removes the sign-ins and API keys of a user, of one tenant or of all.
+pub(crate) async fn forget(
+    db: &impl ConnectionTrait,
+    tenant: Option<&TenantId>,
+    user: &UserId,
+) -> Result<(), DbErr> {
+    let mut logins = login::Entity::delete_many().filter(login::Column::UserId.eq(text(user.as_str())));
+    let mut keys = token::Entity::delete_many().filter(token::Column::UserId.eq(text(user.as_str())));
+    if let Some(tenant) = tenant {
+        logins = logins.filter(login::Column::TenantId.eq(text(tenant.as_str())));
+        keys = keys.filter(token::Column::TenantId.eq(text(tenant.as_str())));
+    }
+    logins.exec(db).await?;
+    keys.exec(db).await.map(drop)
+}
+
+#[async_trait]
+impl UserStore for Store {
+    async fn add_user(&self, user: &User, memberships: &[Membership]) -> Result<()> {
+        let row = Model::new(user)?;
+        repeated(|| self.write_user(&row, memberships)).await.map_err(|error| match is_duplicate(&error) {
+            true => taken(),
+            false => self.fail("store the user", error),
+        })
+    }
+
+    async fn user(&self, id: &UserId) -> Result<User> {
+        self.user_by(Column::Id.eq(text(id.as_str())).into()).await
+    }
+
+    async fn user_by_email(&self, email: &str) -> Result<User> {
+        self.user_by(Column::Email.eq(fold(email.trim())).into()).await
+    }
+
+    async fn update_user(&self, user: &User) -> Result<()> {
+        let row = Model::new(user)?;
+        let _permit = self.inner.gate.permit().await;
+        let change = Entity::update_many()
+            .col_expr(Column::Email, Expr::value(row.email))
+            .col_expr(Column::Nickname, Expr::value(row.nickname))
+            .col_expr(Column::PasswordHash, Expr::value(row.password_hash))
+            .col_expr(Column::Enabled, Expr::value(row.enabled))
+            .col_expr(Column::SignedInMs, Expr::value(row.signed_in_ms))
+            .filter(Column::Id.eq(row.id));
+        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
+        let changed = changed.map_err(|error| match is_duplicate(&error) {
+            true => taken(),
+            false => self.fail("change the user", error),
+        })?;
+        if changed.rows_affected == 0 { Err(no_user()) } else { Ok(()) }
+    }
+
+    async fn users(&self, after: &str, count_max: u64) -> Result<Vec<User>> {
+        let rows = Entity::find()
+            .filter(Column::Email.gt(fold(after)))
+            .order_by_asc(Column::Email)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the users", error))?;
+        Ok(rows.into_iter().map(User::from).collect())
+    }
+
+    async fn remove_user(&self, id: &UserId) -> Result<()> {
+        let changed = repeated(|| self.erase_user(id)).await;
+        changed.map_err(|error| self.fail("remove the user", error))?.into_result()
+    }
+
+    async fn add_login(&self, login: &Login) -> Result<()> {
+        ids::check("sign-in", &login.hash)?;
+        let row = login::Model::from(login);
+        let _permit = self.inner.gate.permit().await;
+        let insert = || login::Entity::insert(row.clone().into_active_model());
+        let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
+        stored.map(drop).map_err(|error| self.fail("store the sign-in", error))
+    }
+
+    async fn login(&self, hash: &str) -> Result<(Login, Option<MemberRole>)> {
+        let fail = |error| self.fail("read the sign-in", error);
+        let unknown = || Error::not_found("there is no such sign-in");
+        let row = login::Entity::find_by_id(text(hash)).one(&self.inner.read).await.map_err(fail)?;
+        let login = Login::from(row.ok_or_else(unknown)?);
+        let user = Entity::find_by_id(text(login.user.as_str())).one(&self.inner.read).await.map_err(fail)?;
+        if user.is_none_or(|user| user.enabled == 0) {
+            return Err(unknown());
+        }
+        let member = membership::Entity::find()
+            .filter(membership::of(&login.tenant, &login.user))
+            .one(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        let role = member.map(|row| row.role.parse()).transpose()?;
+        Ok((login, role))
+    }
+
+    async fn logins(&self, user: &UserId, count_max: u64) -> Result<Vec<Login>> {
+        let rows = login::Entity::find()
+            .filter(login::Column::UserId.eq(text(user.as_str())))
+            .order_by_desc(login::Column::CreatedMs)
+            .order_by_asc(login::Column::Hash)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the sign-ins", error))?;
+        Ok(rows.into_iter().map(Login::from).collect())
+    }
+
+    async fn use_login(&self, hash: &str, tenant: &TenantId, at_ms: i64) -> Result<()> {
+        let _permit = self.inner.gate.permit().await;
+        let change = login::Entity::update_many()
+            .col_expr(login::Column::TenantId, Expr::value(text(tenant.as_str())))
+            .col_expr(login::Column::LastUsedMs, Expr::value(at_ms))
+            .filter(login::Column::Hash.eq(text(hash)));
+        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
+        changed.map(drop).map_err(|error| self.fail("note the use of the sign-in", error))
+    }
+
+    async fn remove_logins(&self, user: &UserId, which: Logins<'_>) -> Result<u64> {
+        let theirs = login::Entity::delete_many().filter(login::Column::UserId.eq(text(user.as_str())));
+        let removal = match which {
+            Logins::All => theirs,
+            Logins::One(hash) => theirs.filter(login::Column::Hash.eq(text(hash))),
+            Logins::Others(kept) => theirs.filter(login::Column::Hash.ne(text(kept))),
+        };
+        let _permit = self.inner.gate.permit().await;
+        let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;
+        Ok(removed.map_err(|error| self.fail("remove the sign-ins", error))?.rows_affected)
+    }
+
+    async fn remove_expired_logins(&self, before_ms: i64) -> Result<u64> {
+        let removal = login::Entity::delete_many().filter(login::Column::ExpiresMs.lt(before_ms));
+        let _permit = self.inner.gate.permit().await;
+        let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;
+        Ok(removed.map_err(|error| self.fail("remove the sign-ins", error))?.rows_affected)
+    }
+}

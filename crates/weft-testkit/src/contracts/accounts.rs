@@ -1,0 +1,373 @@
+//! The promises of the places for users, tenants, share tokens and the audit log.
+
+use futures::future::join_all;
+use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
+use weft_core::access::MemberRole;
+use weft_core::id::{CanvasId, TenantId, UserId, generate};
+use weft_core::seam::audit_store::{AuditEntry, AuditFilter, AuditPosition};
+use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
+use weft_core::seam::token_store::StoredToken;
+use weft_core::seam::user_store::{Login, Logins, User};
+use weft_core::seam::{AuditStore, ShareStore, TenantStore, TokenStore, UserStore};
+
+use super::{fine, refused, tenant};
+
+/// One store, as the places that accounts are kept in.
+#[derive(Clone, Copy)]
+pub struct AccountStores<'a> {
+    /// Users and their sign-ins.
+    pub users: &'a dyn UserStore,
+    /// Tenants, members and invitations.
+    pub tenants: &'a dyn TenantStore,
+    /// API keys, which end with their users.
+    pub tokens: &'a dyn TokenStore,
+}
+
+impl std::fmt::Debug for AccountStores<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccountStores").finish_non_exhaustive()
+    }
+}
+
+fn user(at_ms: i64) -> User {
+    let id = UserId::generate();
+    User {
+        email: format!("{id}@example.com"),
+        nickname: "Ünïcode 🦜".to_owned(),
+        password_hash: "$argon2id$v=19$x".to_owned(),
+        enabled: true,
+        created_ms: at_ms,
+        signed_in_ms: None,
+        id,
+    }
+}
+
+fn member(tenant: &TenantId, user: &User, role: MemberRole) -> Membership {
+    Membership { tenant: tenant.clone(), user: user.id.clone(), role, created_ms: user.created_ms }
+}
+
+async fn new_tenant(stores: AccountStores<'_>) -> TenantId {
+    let id = tenant();
+    fine(stores.tenants.add_tenant(&Tenant { id: id.clone(), name: "Ours".to_owned(), created_ms: 5 }).await);
+    id
+}
+
+/// Checks every promise of [`UserStore`] and [`TenantStore`].
+pub async fn account_stores_keep_their_contract(stores: AccountStores<'_>) {
+    tenants_are_stored_once(stores).await;
+    users_come_back_as_they_were(stores).await;
+    a_tenant_keeps_an_owner(stores).await;
+    sign_ins_follow_their_users(stores).await;
+    what_a_member_has_ends_with_the_membership(stores).await;
+    an_invitation_is_accepted_once(stores).await;
+}
+
+async fn tenants_are_stored_once(stores: AccountStores<'_>) {
+    let AccountStores { tenants, .. } = stores;
+    let one = Tenant { id: tenant(), name: "One 汉".to_owned(), created_ms: 7 };
+    refused(tenants.tenant(&one.id).await, NotFound);
+    let adding = (0..4).map(|_| tenants.add_tenant(&one));
+    join_all(adding).await.into_iter().for_each(fine);
+    fine(tenants.add_tenant(&Tenant { name: "Other".to_owned(), ..one.clone() }).await);
+    assert_eq!(fine(tenants.tenant(&one.id).await), one);
+    refused(tenants.add_tenant(&Tenant { id: TenantId::from(""), ..one.clone() }).await, Invalid);
+    let mut seen = Vec::new();
+    loop {
+        let page = fine(tenants.tenants(seen.last(), 2).await);
+        assert!(page.len() <= 2);
+        if page.is_empty() {
+            break;
+        }
+        seen.extend(page.into_iter().map(|tenant| tenant.id));
+    }
+    assert_eq!(seen.iter().filter(|id| **id == one.id).count(), 1);
+}
+
+async fn users_come_back_as_they_were(stores: AccountStores<'_>) {
+    let AccountStores { users, tenants, .. } = stores;
+    let home = new_tenant(stores).await;
+    let one = user(5);
+    refused(users.user(&one.id).await, NotFound);
+    fine(users.add_user(&one, &[member(&home, &one, MemberRole::Owner)]).await);
+    assert_eq!(fine(users.user(&one.id).await), one);
+    assert_eq!(fine(users.user_by_email(&format!(" {} ", one.email.to_uppercase())).await), one);
+    assert_eq!(fine(tenants.memberships(&one.id).await), [member(&home, &one, MemberRole::Owner)]);
+    let same = User { email: one.email.to_uppercase(), ..user(6) };
+    refused(users.add_user(&same, &[member(&home, &same, MemberRole::Owner)]).await, Conflict);
+    assert!(fine(tenants.memberships(&same.id).await).is_empty(), "all of it or nothing");
+    refused(users.add_user(&User { email: "  ".to_owned(), ..user(6) }, &[]).await, Invalid);
+    let other = user(6);
+    fine(users.add_user(&other, &[]).await);
+    refused(users.update_user(&User { email: one.email.clone(), ..other.clone() }).await, Conflict);
+    refused(users.update_user(&user(6)).await, NotFound);
+    let changed = User { nickname: "New".to_owned(), enabled: false, signed_in_ms: Some(9), ..other.clone() };
+    fine(users.update_user(&User { created_ms: 99, ..changed.clone() }).await);
+    assert_eq!(fine(users.user(&other.id).await), changed);
+    let listed = fine(users.users("", u64::MAX).await);
+    let mut sorted = listed.clone();
+    sorted.sort_by(|a, b| a.email.cmp(&b.email));
+    assert_eq!(listed, sorted);
+    let after = fine(users.users(&one.email, 1).await);
+    assert!(after.len() <= 1 && after.iter().all(|user| user.email > one.email));
+}
+
+async fn a_tenant_keeps_an_owner(stores: AccountStores<'_>) {
+    let AccountStores { users, tenants, .. } = stores;
+    let home = new_tenant(stores).await;
+    let (ann, bob) = (user(1), user(2));
+    fine(users.add_user(&ann, &[]).await);
+    fine(users.add_user(&bob, &[]).await);
+    refused(tenants.put_member(&member(&tenant(), &ann, MemberRole::Owner)).await, NotFound);
+    refused(tenants.put_member(&member(&home, &user(1), MemberRole::Owner)).await, NotFound);
+    fine(tenants.put_member(&member(&home, &ann, MemberRole::Owner)).await);
+    refused(tenants.put_member(&member(&home, &ann, MemberRole::Editor)).await, Conflict);
+    fine(tenants.put_member(&member(&home, &bob, MemberRole::Viewer)).await);
+    refused(tenants.remove_member(&home, &ann.id).await, Conflict);
+    refused(users.remove_user(&ann.id).await, Conflict);
+    assert_eq!(fine(users.user(&ann.id).await), ann);
+    fine(tenants.put_member(&member(&home, &bob, MemberRole::Owner)).await);
+    let roles = fine(tenants.members(&home, 9).await);
+    let roles: Vec<_> = roles.into_iter().map(|(one, user)| (user.id, one.role)).collect();
+    assert_eq!(roles, [(ann.id.clone(), MemberRole::Owner), (bob.id.clone(), MemberRole::Owner)]);
+    // Both give it up at once: one of them stays.
+    let (viewer, editor) = (member(&home, &ann, MemberRole::Viewer), member(&home, &bob, MemberRole::Editor));
+    let (first, second) = futures::join!(tenants.put_member(&viewer), tenants.put_member(&editor));
+    assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
+    let owners = fine(tenants.members(&home, 9).await);
+    assert_eq!(owners.iter().filter(|(one, _)| one.role == MemberRole::Owner).count(), 1);
+    let (other, owner) = if first.is_ok() { (&ann, &bob) } else { (&bob, &ann) };
+    fine(tenants.remove_member(&home, &other.id).await);
+    refused(tenants.remove_member(&home, &other.id).await, NotFound);
+    refused(tenants.membership(&home, &other.id).await, NotFound);
+    // Whoever is alone may go.
+    fine(users.remove_user(&owner.id).await);
+    refused(users.remove_user(&owner.id).await, NotFound);
+    assert!(fine(tenants.members(&home, 9).await).is_empty());
+}
+
+fn login(tenant: &TenantId, user: &User, created_ms: i64) -> Login {
+    Login {
+        hash: generate(),
+        user: user.id.clone(),
+        tenant: tenant.clone(),
+        created_ms,
+        expires_ms: created_ms + 1_000,
+        last_used_ms: None,
+    }
+}
+
+async fn sign_ins_follow_their_users(stores: AccountStores<'_>) {
+    let AccountStores { users, tenants, .. } = stores;
+    let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
+    let (ann, bob) = (user(1), user(2));
+    fine(users.add_user(&ann, &[member(&home, &ann, MemberRole::Editor)]).await);
+    fine(users.add_user(&bob, &[]).await);
+    let (first, second, third) = (login(&home, &ann, 10), login(&home, &ann, 20), login(&home, &bob, 30));
+    for one in [&first, &second, &third] {
+        fine(users.add_login(one).await);
+    }
+    refused(users.login(&generate()).await, NotFound);
+    refused(users.login(&first.hash.to_uppercase()).await, NotFound);
+    assert_eq!(fine(users.login(&first.hash).await), (first.clone(), Some(MemberRole::Editor)));
+    assert_eq!(fine(users.login(&third.hash).await), (third.clone(), None), "no member there");
+    assert_eq!(fine(users.logins(&ann.id, 9).await), [second.clone(), first.clone()]);
+    assert_eq!(fine(users.logins(&ann.id, 1).await).len(), 1);
+    fine(users.use_login(&first.hash, &away, 40).await);
+    fine(users.use_login(&generate(), &away, 40).await);
+    let moved = Login { tenant: away, last_used_ms: Some(40), ..first.clone() };
+    assert_eq!(fine(users.login(&first.hash).await), (moved, None));
+    fine(users.update_user(&User { enabled: false, ..ann.clone() }).await);
+    refused(users.login(&second.hash).await, NotFound);
+    fine(users.update_user(&ann).await);
+    assert_eq!(fine(users.remove_logins(&bob.id, Logins::One(&first.hash)).await), 0, "not his");
+    assert_eq!(fine(users.remove_logins(&ann.id, Logins::Others(&second.hash)).await), 1);
+    refused(users.login(&first.hash).await, NotFound);
+    assert_eq!(fine(users.remove_logins(&ann.id, Logins::One(&second.hash)).await), 1);
+    assert_eq!(fine(users.remove_logins(&bob.id, Logins::All).await), 1);
+    // Far in the past, so that nothing else is found.
+    let old = login(&home, &ann, -9_000_000);
+    fine(users.add_login(&old).await);
+    assert_eq!(fine(users.remove_expired_logins(-8_999_000).await), 0, "it expires in this millisecond");
+    assert_eq!(fine(users.remove_expired_logins(-8_998_999).await), 1);
+    fine(tenants.remove_member(&home, &ann.id).await);
+}
+
+async fn what_a_member_has_ends_with_the_membership(stores: AccountStores<'_>) {
+    let AccountStores { users, tenants, tokens } = stores;
+    let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
+    let ann = user(1);
+    let both = [member(&home, &ann, MemberRole::Owner), member(&away, &ann, MemberRole::User)];
+    fine(users.add_user(&ann, &both).await);
+    let listed = fine(tenants.memberships(&ann.id).await);
+    assert_eq!(listed, both, "the greatest role first");
+    let key = |tenant: &TenantId, user: Option<&User>| StoredToken {
+        tenant: tenant.clone(),
+        hash: generate(),
+        name: "key".to_owned(),
+        role: MemberRole::User,
+        user: user.map(|user| user.id.clone()),
+        created_ms: 3,
+        last_used_ms: None,
+    };
+    let (there, here, nobodys) = (key(&away, Some(&ann)), key(&home, Some(&ann)), key(&away, None));
+    for one in [&there, &here, &nobodys] {
+        fine(tokens.add(one).await);
+    }
+    let logins = [login(&away, &ann, 10), login(&home, &ann, 10)];
+    for one in &logins {
+        fine(users.add_login(one).await);
+    }
+    fine(tenants.remove_member(&away, &ann.id).await);
+    refused(tokens.find(&there.hash).await, NotFound);
+    refused(users.login(&logins[0].hash).await, NotFound);
+    assert_eq!(fine(tokens.find(&here.hash).await), here);
+    assert_eq!(fine(tokens.find(&nobodys.hash).await), nobodys);
+    fine(users.login(&logins[1].hash).await);
+    fine(users.remove_user(&ann.id).await);
+    refused(tokens.find(&here.hash).await, NotFound);
+    refused(users.login(&logins[1].hash).await, NotFound);
+    refused(users.user_by_email(&ann.email).await, NotFound);
+}
+
+fn invitation(tenant: &TenantId, email: &str, role: MemberRole) -> Invitation {
+    Invitation {
+        hash: generate(),
+        tenant: tenant.clone(),
+        email: email.to_owned(),
+        role,
+        invited_by: "user:x".to_owned(),
+        created_ms: 5,
+        expires_ms: 9,
+    }
+}
+
+async fn an_invitation_is_accepted_once(stores: AccountStores<'_>) {
+    let AccountStores { users, tenants, .. } = stores;
+    let home = new_tenant(stores).await;
+    let ann = user(1);
+    let lost = invitation(&tenant(), &ann.email, MemberRole::User);
+    refused(tenants.add_invitation(&lost).await, NotFound);
+    let replaced = invitation(&home, &ann.email, MemberRole::User);
+    fine(tenants.add_invitation(&replaced).await);
+    let one = invitation(&home, &ann.email.to_uppercase(), MemberRole::Editor);
+    fine(tenants.add_invitation(&one).await);
+    refused(tenants.invitation(&replaced.hash).await, NotFound);
+    let one = Invitation { email: ann.email.clone(), ..one };
+    assert_eq!(fine(tenants.invitation(&one.hash).await), one);
+    assert_eq!(fine(tenants.invitations(&home, 9).await), std::slice::from_ref(&one));
+    assert_eq!(fine(tenants.invitations_for(&ann.email.to_uppercase()).await), std::slice::from_ref(&one));
+    refused(tenants.remove_invitation(&tenant(), &one.hash).await, NotFound);
+    let nobody = UserId::generate();
+    refused(tenants.accept_invitation(&one, Joining::Known(&nobody), 7).await, NotFound);
+    fine(tenants.invitation(&one.hash).await);
+    let both = [Joining::New(&ann), Joining::New(&ann)];
+    let accepted = join_all(both.into_iter().map(|who| tenants.accept_invitation(&one, who, 7))).await;
+    assert_eq!(accepted.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{accepted:?}");
+    assert_eq!(fine(users.user(&ann.id).await), ann);
+    assert_eq!(fine(tenants.membership(&home, &ann.id).await).role, MemberRole::Editor);
+    let lower = invitation(&home, &ann.email, MemberRole::Viewer);
+    fine(tenants.add_invitation(&lower).await);
+    fine(tenants.accept_invitation(&lower, Joining::Known(&ann.id), 8).await);
+    assert_eq!(fine(tenants.membership(&home, &ann.id).await).role, MemberRole::Editor, "the greater role");
+    let taken = invitation(&home, "x@example.com", MemberRole::User);
+    fine(tenants.add_invitation(&taken).await);
+    let same = User { email: ann.email.clone(), ..user(3) };
+    refused(tenants.accept_invitation(&taken, Joining::New(&same), 8).await, Conflict);
+    fine(tenants.remove_invitation(&home, &taken.hash).await);
+    refused(tenants.remove_invitation(&home, &taken.hash).await, NotFound);
+}
+
+/// Checks every promise of [`ShareStore`].
+pub async fn share_store_keeps_its_contract(store: &dyn ShareStore) {
+    let tenant = tenant();
+    let agent = ShareTarget::Agent(CanvasId::generate());
+    // Agents and assistants have ids of their own, which may be the same.
+    let chat = ShareTarget::Chat(agent.id().clone());
+    let share = |target: &ShareTarget, created_ms: i64| ShareToken {
+        tenant: tenant.clone(),
+        target: target.clone(),
+        hash: generate(),
+        name: "page 🦜".to_owned(),
+        created_ms,
+        expires_ms: (created_ms > 1).then_some(99),
+        last_used_ms: None,
+    };
+    let (first, second, other) = (share(&agent, 1), share(&agent, 2), share(&chat, 3));
+    refused(store.share(&first.hash).await, NotFound);
+    for one in [&second, &first, &other] {
+        fine(store.add_share(one).await);
+    }
+    refused(store.add_share(&first).await, Conflict);
+    assert_eq!(fine(store.share(&first.hash).await), first);
+    refused(store.share(&first.hash.to_uppercase()).await, NotFound);
+    assert_eq!(fine(store.shares(&tenant, &agent, 9).await), [first.clone(), second.clone()]);
+    assert_eq!(fine(store.shares(&tenant, &agent, 1).await), std::slice::from_ref(&first));
+    assert_eq!(fine(store.shares(&tenant, &chat, 9).await), std::slice::from_ref(&other));
+    let stranger = super::tenant();
+    assert!(fine(store.shares(&stranger, &agent, 9).await).is_empty());
+    for at_ms in [50, 40] {
+        fine(store.share_used(&first.hash, at_ms).await);
+    }
+    fine(store.share_used(&generate(), 60).await);
+    assert_eq!(fine(store.share(&first.hash).await).last_used_ms, Some(50));
+    refused(store.remove_share(&stranger, &agent, &first.hash).await, NotFound);
+    refused(store.remove_share(&tenant, &chat, &first.hash).await, NotFound);
+    fine(store.remove_share(&tenant, &agent, &first.hash).await);
+    refused(store.share(&first.hash).await, NotFound);
+    assert_eq!(fine(store.remove_shares(&stranger, &agent).await), 0);
+    assert_eq!(fine(store.remove_shares(&tenant, &agent).await), 1);
+    assert_eq!(fine(store.share(&other.hash).await), other);
+}
+
+/// Checks every promise of [`AuditStore`].
+pub async fn audit_store_keeps_its_contract(store: &dyn AuditStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let entry = |tenant: &TenantId, at_ms: i64, actor: &str| AuditEntry {
+        tenant: tenant.clone(),
+        at_ms,
+        id: generate(),
+        actor: actor.to_owned(),
+        action: "PUT /api/v1/agents/{id}".to_owned(),
+        target: "/api/v1/agents/ü".to_owned(),
+        outcome: 0,
+        address: "::1".to_owned(),
+    };
+    // Long ago, so that they can be removed alone.
+    let base = -9_000_000;
+    let all: Vec<AuditEntry> = [(0, "user:a"), (1, "user:b"), (1, "user:a"), (1, "user:a"), (2, "nobody")]
+        .map(|(at, actor)| entry(&ours, base + at, actor))
+        .into();
+    for one in &all {
+        fine(store.add_audit(one).await);
+    }
+    fine(store.add_audit(&entry(&theirs, base + 1, "user:a")).await);
+    let mut sorted = all.clone();
+    sorted.sort_by(|a, b| (a.at_ms, &a.id).cmp(&(b.at_ms, &b.id)));
+    let list = async |filter: AuditFilter| {
+        fine(store.audit(&ours, &AuditFilter { limit: filter.limit.max(1), ..filter }).await)
+    };
+    let many = AuditFilter { limit: 100, ..AuditFilter::default() };
+    assert_eq!(list(AuditFilter { ascending: true, ..many.clone() }).await, sorted);
+    let newest: Vec<_> = sorted.iter().rev().cloned().collect();
+    assert_eq!(list(many.clone()).await, newest);
+    for (ascending, expected) in [(true, &sorted), (false, &newest)] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page =
+                list(AuditFilter { ascending, after: after.clone(), limit: 2, ..AuditFilter::default() })
+                    .await;
+            let Some(last) = page.last() else { break };
+            after = Some(AuditPosition { at_ms: last.at_ms, id: last.id.clone() });
+            seen.extend(page);
+        }
+        assert_eq!(seen, *expected);
+    }
+    let of = AuditFilter { actor: Some("user:a".to_owned()), ..many.clone() };
+    assert_eq!(list(of).await.len(), 3);
+    let between = AuditFilter { since_ms: Some(base + 1), until_ms: Some(base + 2), ..many.clone() };
+    assert_eq!(list(between).await.len(), 3);
+    assert!(fine(store.remove_audit_before(base + 2).await) >= 5);
+    assert_eq!(list(many).await, newest[..1]);
+    fine(store.remove_audit_before(base + 3).await);
+}
