@@ -46,7 +46,7 @@ pub use weft_sandbox::work as sandbox_work;
 
 pub use self::secrets::secret_names;
 
-use crate::app::{App, Close, Parts, Probe};
+use crate::app::{App, Close, ModelCheck, Parts, Probe};
 use crate::config::{AttachmentsConfig, Config, DocumentsConfig, STORE_FILE, SandboxConfig};
 use crate::pipelines::FilesAndDocuments;
 
@@ -419,7 +419,6 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let runs = crate::fault_points::on_the_way_to(runs);
     let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
     let stores = Stores { runs, sessions, spending, processes };
-    let checked = Arc::clone(&models);
     let parts = Parts {
         engine: Engine::as_process(
             seams,
@@ -446,10 +445,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         files,
         file_bytes_max: config.attachments.file_bytes_max,
         reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
+        model_check: model_check(&models),
         models,
-        model_check: Arc::new(move |_: &TenantId, llm_id: &str| {
-            checked.resolve_with_notice(llm_id).map(|(_, notice)| notice).map_err(|error| error.full())
-        }),
         catalog: Arc::new(weft_components::catalog()),
         plugins,
         clock,
@@ -457,6 +454,13 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         close: close(servers, store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+fn model_check(models: &Arc<Directory>) -> Arc<ModelCheck> {
+    let models = Arc::clone(models);
+    Arc::new(move |_: &TenantId, llm_id: &str| {
+        models.resolve_with_notice(llm_id).map(|(_, notice)| notice).map_err(|error| error.full())
+    })
 }
 
 /// Who this process is to others.

@@ -18,11 +18,11 @@ use crate::app::{App, DEFAULT_TENANT};
 /// What every API key begins with, so that people and scanners recognise one.
 const PREFIX: &str = "weft-";
 /// What begins what somebody shows who has signed in.
-pub(crate) const LOGIN_PREFIX: &str = "weftlogin-";
+pub const LOGIN_PREFIX: &str = "weftlogin-";
 /// What every share token begins with.
-pub(crate) const SHARE_PREFIX: &str = "weftshare-";
+pub const SHARE_PREFIX: &str = "weftshare-";
 /// What the secret of every invitation begins with.
-pub(crate) const INVITATION_PREFIX: &str = "weftinvite-";
+pub const INVITATION_PREFIX: &str = "weftinvite-";
 
 /// Random bytes of a token.
 const RANDOM_BYTES: usize = 32;

@@ -39,8 +39,8 @@ pub async fn run(command: &UserCommand, setup: &Setup) -> Outcome {
         UserCommand::List(args) => list(args, &app).await,
         UserCommand::Role(args) => role(args, &app).await,
         UserCommand::Password(args) => set_password(args, &password, &app).await,
-        UserCommand::Disable(args) => enable(args, false, &app).await,
-        UserCommand::Enable(args) => enable(args, true, &app).await,
+        UserCommand::Disable(args) => disable(args, &app).await,
+        UserCommand::Enable(args) => enable(args, &app).await,
         UserCommand::Export(args) => export(args, &app).await,
         UserCommand::Remove(args) => remove(args, &app).await,
     };
@@ -115,7 +115,7 @@ async fn list(args: &UserListArgs, app: &App) -> Outcome {
     let mut show = |user: &User, role: Option<MemberRole>| -> Outcome<()> {
         any = true;
         let line = if args.json { as_json(user, role).to_string() } else { as_text(user, role) };
-        Ok(data.line(&harmless(&line))?)
+        data.line(&harmless(&line))
     };
     match &args.tenant {
         Some(name) => {
@@ -157,12 +157,19 @@ async fn set_password(args: &UserArgs, password: &Secret, app: &App) -> Outcome 
     Ok(Exit::Done)
 }
 
-async fn enable(args: &UserArgs, enabled: bool, app: &App) -> Outcome {
+async fn disable(args: &UserArgs, app: &App) -> Outcome {
     let user = app.find_user(&args.user).await?;
-    app.enable_user(&user.id, enabled).await?;
-    let (action, what) = if enabled { ("enable user", "enabled") } else { ("disable user", "disabled") };
-    note_everywhere(app, &user, action).await?;
-    Notes::line(format!("{} is {what}", quoted(&user.email)));
+    app.disable_user(&user.id).await?;
+    note_everywhere(app, &user, "disable user").await?;
+    Notes::line(format!("{} is disabled", quoted(&user.email)));
+    Ok(Exit::Done)
+}
+
+async fn enable(args: &UserArgs, app: &App) -> Outcome {
+    let user = app.find_user(&args.user).await?;
+    app.enable_user(&user.id).await?;
+    note_everywhere(app, &user, "enable user").await?;
+    Notes::line(format!("{} is enabled", quoted(&user.email)));
     Ok(Exit::Done)
 }
 

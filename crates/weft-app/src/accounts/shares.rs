@@ -63,7 +63,7 @@ impl App {
     ///
     /// # Errors
     /// `NotFound` for one that is not there or has expired; `RateLimited`.
-    pub(crate) async fn opened_by(&self, hash: &str) -> Result<ShareToken> {
+    pub async fn opened_by(&self, hash: &str) -> Result<ShareToken> {
         let now_ms = self.clock.now_ms();
         let share = self.accounts.stores.shares.share(hash).await?;
         if share.expires_ms.is_some_and(|at| at <= now_ms) {

@@ -226,17 +226,24 @@ impl App {
         self.with_password((&user.email, password), address).await
     }
 
-    /// Disables a user or enables them again. Who is disabled is signed out everywhere, and their API keys are worth
-    /// nothing meanwhile.
+    /// Disables a user: they are signed out everywhere, and their API keys are worth nothing until they are enabled.
     ///
     /// # Errors
     /// `NotFound`.
-    pub async fn enable_user(&self, id: &UserId, enabled: bool) -> Result<User> {
-        let user = User { enabled, ..self.accounts.stores.users.user(id).await? };
+    pub async fn disable_user(&self, id: &UserId) -> Result<User> {
+        let user = User { enabled: false, ..self.accounts.stores.users.user(id).await? };
         self.accounts.stores.users.update_user(&user).await?;
-        if !enabled {
-            self.accounts.stores.users.remove_logins(id, Logins::All).await?;
-        }
+        self.accounts.stores.users.remove_logins(id, Logins::All).await?;
+        Ok(user)
+    }
+
+    /// Enables a user who was disabled.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn enable_user(&self, id: &UserId) -> Result<User> {
+        let user = User { enabled: true, ..self.accounts.stores.users.user(id).await? };
+        self.accounts.stores.users.update_user(&user).await?;
         Ok(user)
     }
 }

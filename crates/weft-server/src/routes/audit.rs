@@ -97,6 +97,6 @@ async fn page_of_lines(rest: Export) -> Result<Option<(Bytes, Export)>, Error> {
     let Some(last) = end_of(&entries) else { return Ok(None) };
     let lines: String = entries.iter().map(|entry| format!("{}\n", account::audit(entry))).collect();
     let more = entries.len() as u64 == filter.limit;
-    let next = more.then(|| (app, tenant, AuditFilter { after: Some(last), ..filter }));
+    let next = more.then_some((app, tenant, AuditFilter { after: Some(last), ..filter }));
     Ok(Some((Bytes::from(lines), next)))
 }

@@ -348,7 +348,7 @@ async fn whoever_is_disabled_is_nobody_and_so_are_their_keys() {
     let key = ann.post("/api/v1/system/tokens", json!({"name": "hers"})).await.data();
     let key = bench.with(key["token"].as_str().unwrap());
     let id = id.as_str().into();
-    bench.app.enable_user(&id, false).await.unwrap();
+    bench.app.disable_user(&id).await.unwrap();
     for one in [&ann, &key] {
         assert_eq!(one.get("/api/v1/agents").await.status, 401);
     }
@@ -359,7 +359,7 @@ async fn whoever_is_disabled_is_nobody_and_so_are_their_keys() {
         109,
         "only whoever knows the password"
     );
-    bench.app.enable_user(&id, true).await.unwrap();
+    bench.app.enable_user(&id).await.unwrap();
     assert_eq!(ann.get("/api/v1/agents").await.status, 401);
     key.get("/api/v1/agents").await.data();
 }

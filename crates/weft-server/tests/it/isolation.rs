@@ -322,28 +322,32 @@ impl World {
 /// Ids in the place of those of the first tenant.
 type Ids<'a> = &'a dyn Fn(&str) -> String;
 
-/// A value for a member of a body: an id where it names something, else the simplest that its schema allows.
-fn value(path: &str, (name, schema): (&str, &Json), required: bool, ids: Ids<'_>) -> Option<Json> {
-    let types = match &schema["type"] {
+/// The type of a member that is there.
+fn type_of(schema: &Json) -> Option<&str> {
+    match &schema["type"] {
         Json::Array(types) => types.iter().filter_map(Json::as_str).find(|one| *one != "null"),
         one => one.as_str(),
-    };
-    if let Some(what) = World::meant(path, name) {
-        let id = ids(what);
-        let list = types == Some("array") || (name.ends_with("ids") && types != Some("string"));
-        return Some(match name {
-            "files" => json!([{"id": id, "name": "x"}]),
-            _ if list => json!([id]),
-            _ => id.into(),
-        });
     }
-    if !required {
-        return None;
-    }
+}
+
+/// A value for a member of a body that names something.
+fn naming(path: &str, name: &str, schema: &Json, ids: Ids<'_>) -> Option<Json> {
+    let id = ids(World::meant(path, name)?);
+    let types = type_of(schema);
+    let list = types == Some("array") || (name.ends_with("ids") && types != Some("string"));
+    Some(match name {
+        "files" => json!([{"id": id, "name": "x"}]),
+        _ if list => json!([id]),
+        _ => id.into(),
+    })
+}
+
+/// The simplest value that a schema allows.
+fn simplest(schema: &Json) -> Json {
     if let Some(first) = schema["enum"].get(0) {
-        return Some(first.clone());
+        return first.clone();
     }
-    Some(match types {
+    match type_of(schema) {
         Some("integer" | "number") => json!(1),
         Some("boolean") => json!(false),
         Some("array") => json!([]),
@@ -351,7 +355,7 @@ fn value(path: &str, (name, schema): (&str, &Json), required: bool, ids: Ids<'_>
         _ if name == "dsl" => echo_canvas(),
         _ if name == "messages" => json!([{"role": "user", "content": "x"}]),
         _ => json!("x"),
-    })
+    }
 }
 
 fn body(operation: &Operation, ids: Ids<'_>) -> Json {
@@ -364,7 +368,8 @@ fn body(operation: &Operation, ids: Ids<'_>) -> Json {
     let mut members = Map::new();
     for (name, schema) in properties {
         let needed = required.contains(&name.as_str()) || asked.contains(&name.as_str());
-        if let Some(value) = value(&operation.path, (name, schema), needed, ids) {
+        let named = naming(&operation.path, name, schema, ids);
+        if let Some(value) = named.or_else(|| needed.then(|| simplest(schema))) {
             members.insert(name.clone(), value);
         }
     }
@@ -382,7 +387,9 @@ fn request(operation: &Operation, ids: Ids<'_>) -> (String, Json) {
     let query = query.filter(|parameter| parameter["in"] == "query").filter_map(|parameter| {
         let name = parameter["name"].as_str()?;
         let required = parameter["required"] == true;
-        let value = value(&operation.path, (name, &parameter["schema"]), required, ids)?;
+        let schema = &parameter["schema"];
+        let named = naming(&operation.path, name, schema, ids);
+        let value = named.or_else(|| required.then(|| simplest(schema)))?;
         let value = value.get(0).cloned().unwrap_or(value);
         Some(format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
     });

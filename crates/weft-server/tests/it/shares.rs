@@ -86,9 +86,9 @@ async fn visitors_choose_nothing_but_their_questions() {
     let listed = bench.get(&format!("/api/v1/agents/{agent}/sessions/{session}")).await.data();
     assert!(listed["user_id"].as_str().unwrap().starts_with("share-"), "{listed}");
     // A conversation of somebody else is not there, whoever that is.
-    let theirs =
-        bench.post(&format!("/api/v1/agents/{agent}/completions"), json!({"query": "x", "stream": false}));
-    let theirs = theirs.await.data()["session_id"].as_str().unwrap().to_owned();
+    let theirs = format!("/api/v1/agents/{agent}/completions");
+    let theirs = bench.post(&theirs, json!({"query": "x", "stream": false})).await;
+    let theirs = theirs.data()["session_id"].as_str().unwrap().to_owned();
     let other = page(&bench, &format!("agents/{agent}")).await;
     for (page, session) in [(&visitor, &theirs), (&other, &session), (&visitor, &"none".to_owned())] {
         let refused = page.post(&ask, json!({"question": "x", "session_id": session})).await.refusal();
