@@ -342,8 +342,8 @@ fn naming(path: &str, name: &str, schema: &Json, ids: Ids<'_>) -> Option<Json> {
     })
 }
 
-/// The simplest value that a schema allows.
-fn simplest(schema: &Json) -> Json {
+/// The simplest value that a schema allows, and for what has a form of its own one that has it.
+fn simplest(name: &str, schema: &Json) -> Json {
     if let Some(first) = schema["enum"].get(0) {
         return first.clone();
     }
@@ -369,7 +369,7 @@ fn body(operation: &Operation, ids: Ids<'_>) -> Json {
     for (name, schema) in properties {
         let needed = required.contains(&name.as_str()) || asked.contains(&name.as_str());
         let named = naming(&operation.path, name, schema, ids);
-        if let Some(value) = named.or_else(|| needed.then(|| simplest(schema))) {
+        if let Some(value) = named.or_else(|| needed.then(|| simplest(name, schema))) {
             members.insert(name.clone(), value);
         }
     }
@@ -389,7 +389,7 @@ fn request(operation: &Operation, ids: Ids<'_>) -> (String, Json) {
         let required = parameter["required"] == true;
         let schema = &parameter["schema"];
         let named = naming(&operation.path, name, schema, ids);
-        let value = named.or_else(|| required.then(|| simplest(schema)))?;
+        let value = named.or_else(|| required.then(|| simplest(name, schema)))?;
         let value = value.get(0).cloned().unwrap_or(value);
         Some(format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
     });
