@@ -14,6 +14,7 @@ pub mod memory;
 pub mod metadata;
 pub mod method;
 pub mod model;
+pub mod named;
 mod python;
 pub mod response_input;
 pub mod responses;
