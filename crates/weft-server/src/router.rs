@@ -271,7 +271,7 @@ fn of_datasets() -> Routes {
         .on(GET, "/", datasets::list, &of_dataset::LIST)
         .on(POST, "/", datasets::create, &of_dataset::CREATE)
         .on(DELETE, "/", datasets::delete, &of_dataset::DELETE)
-        .on(POST, "/search", retrieval::of_datasets, &of_dataset::SEARCH_DATASETS)
+        .on(POST, "/search", retrieval::search_datasets, &of_dataset::SEARCH_DATASETS)
         .on(GET, "/{id}", datasets::get, &of_dataset::GET)
         .on(PUT, "/{id}", datasets::update, &of_dataset::UPDATE)
         .on(PATCH, "/{id}", datasets::update, &of_dataset::UPDATE)
@@ -281,7 +281,7 @@ fn of_documents(upload_max: usize) -> Routes {
     // Files are larger than everything else, and are not read into memory together.
     let upload = post(uploads::upload).layer(DefaultBodyLimit::max(upload_max));
     Routes::new("Documents and chunks")
-        .on(POST, "/search", retrieval::of_dataset, &of_dataset::SEARCH_DATASET)
+        .on(POST, "/search", retrieval::search_dataset, &of_dataset::SEARCH_DATASET)
         .on(GET, "/knowledge_graph", graph::get, &of_dataset::GET_GRAPH)
         .on(DELETE, "/knowledge_graph", graph::delete, &of_dataset::DELETE_GRAPH)
         .on(GET, "/metadata/summary", metadata::summary, &of_dataset::SUMMARY)

@@ -329,8 +329,9 @@ const SEARCH_BODY: [Member; 13] = [
         .optional(),
     member("use_kg", Type::Any, "whether what the knowledge graph says comes first").optional(),
 ];
+static A_HIT: Type = Type::Of(&HIT);
 const FOUND: Type = Type::Object(&[
-    list("chunks", &Type::Of(&HIT), "what was found, the best first"),
+    list("chunks", &A_HIT, "what was found, the best first"),
     list("doc_aggs", &Type::Any, "how many chunks each document has given"),
     whole("total", "how many there are in all"),
 ]);

@@ -51,7 +51,7 @@ pub async fn search(
 ///
 /// # Errors
 /// 101 without a question; otherwise as [`search`].
-pub async fn of_datasets(
+pub async fn search_datasets(
     State(state): State<ServerState>,
     caller: Caller,
     body: Body,
@@ -62,8 +62,8 @@ pub async fn of_datasets(
 /// `POST /api/v1/datasets/{id}/search`.
 ///
 /// # Errors
-/// As [`of_datasets`].
-pub async fn of_dataset(
+/// As [`search_datasets`].
+pub async fn search_dataset(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -24,7 +24,7 @@ const LIST_MAX: usize = 1_000;
 /// 102 in the API's words.
 pub fn new(body: &Body) -> Result<NewChunk, ApiError> {
     let content = content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?;
-    let texts = |key| Ok(list(body, key, "is required to be a list")?.unwrap_or_default());
+    let texts = |key| list(body, key, "is required to be a list").map(Option::unwrap_or_default);
     let (keywords, questions, tags) = (texts("important_keywords")?, texts("questions")?, texts("tag_kwd")?);
     refuse_what_is_not_kept(body)?;
     Ok(NewChunk { content, keywords, questions: not_blank(questions), tags })

@@ -15,7 +15,7 @@ pub mod metadata;
 pub mod method;
 pub mod model;
 pub mod named;
-mod python;
+pub(crate) mod python;
 pub mod response_input;
 pub mod responses;
 pub mod retrieval;

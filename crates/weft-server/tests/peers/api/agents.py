@@ -47,12 +47,9 @@ def agents(api: Api) -> None:
         ("a page", "GET", ALL, {"page_size": 1, "desc": "true"}, 0, lambda data: len(data["canvas"]) == 1),
         ("foreign owners", "GET", ALL, {"owner_ids": "x"}, 103, "Only authorized owner_ids can be queried."),
         ("templates", "GET", f"{ALL}/templates", None, 0, lambda data: isinstance(data, list)),
-        ("prompts", "GET", f"{ALL}/prompts", None, 0, lambda data: {"task_analysis", "citation_guidelines"} <= set(data)),
         ("versions", "GET", f"{path}/versions", None, 0, lambda data: isinstance(data, list) and data),
         ("logs of nothing", "GET", f"{path}/logs/missing", None, 0, {}),
         ("webhook logs", "GET", f"{path}/webhook/logs", {"since_ts": 0}, 0, {"events": [], "finished": False, "next_since_ts": 0}),
-        ("a database, half", "POST", f"{ALL}/test_db_connection", {"db_type": "mysql"}, 101, "required argument are missing"),
-        ("a rerun, half", "POST", f"{ALL}/rerun", {"id": "x"}, 101, "required argument are missing"),
         ("an unknown one removed", "DELETE", f"{ALL}/unknown", None, 103, owner),
         ("removed", "DELETE", path, None, 0, True),
     ])
@@ -108,7 +105,7 @@ def turns(api: Api) -> None:
 def tokens(api: Api) -> None:
     one = f"{ALL}/x"
     refused(api, [
-        ("GET", ALL), ("POST", ALL), ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{ALL}/prompts"), ("GET", f"{one}/sessions"),
+        ("GET", ALL), ("POST", ALL), ("GET", one), ("PUT", one), ("DELETE", one), ("GET", f"{one}/sessions"),
         ("POST", f"{one}/sessions"), ("DELETE", f"{one}/sessions"), ("POST", f"{one}/completions"), ("POST", f"{ALL}/chat/completions"),
     ])
 

@@ -37,7 +37,6 @@ def assistants(api: Api) -> None:
         post("an unknown dataset", new(dataset_ids=["none"]), 102, Exactly("You don't own the dataset none")),
         post("a text as datasets", new(dataset_ids="none"), 102, Exactly("`dataset_ids` should be a list.")),
         post("an icon", new(icon="data:image/png;base64,AAAA"), 0, {"icon": "data:image/png;base64,AAAA"}),
-        post("an unknown model", new(llm_id="unknown"), 102, Exactly("`llm_id` unknown doesn't exist")),
         post("an unknown reranker", new(rerank_id="unknown"), 102, Exactly("`rerank_id` unknown doesn't exist")),
         post("somebody's tenant", new(tenant_id="x"), 102, Exactly("`tenant_id` must not be provided")),
         post("no way to answer", new(), 0, {"llm_setting": {}}),
@@ -76,7 +75,6 @@ def assistants(api: Api) -> None:
         patch("no datasets", {"dataset_ids": []}, 0, {"dataset_ids": []}),
         patch("an unknown dataset", {"dataset_ids": ["none"]}, 102, Exactly("You don't own the dataset none")),
         patch("a part of the prompt", {"prompt_config": {"quote": False}}, 0, {"prompt_config": {"quote": False}}),
-        patch("an unknown model", {"llm_id": "unknown"}, 102, Exactly("`llm_id` unknown doesn't exist")),
         patch("an unknown reranker", {"rerank_id": "unknown"}, 102, Exactly("`rerank_id` unknown doesn't exist")),
         ("the older way", "PUT", path, {"name": "put"}, 0, {"name": "put"}),
         ("an unknown one", "PATCH", f"{ALL}/unknown", {"name": "x"}, 109, NO_ACCESS),
@@ -211,7 +209,6 @@ def completions(api: Api) -> None:
              Exactly("`chat_id` is required when `session_id` is provided.")),
         post("an unknown session", {"chat_id": one, "session_id": "x", "messages": SAID}, 102, "Session not found!"),
         post("an unknown chat", {"chat_id": "x", "session_id": "x", "messages": SAID}, 109, NO_ACCESS),
-        post("an unknown model", {"messages": SAID, "llm_id": "unknown"}, 102, "Cannot use specified model"),
         post("nothing kept of half", {"chat_id": one, "messages": SAID, "store_history_messages": False}, 102,
              "`pass_all_history_messages` must be true"),
         ("what to ask next", "POST", "/chat/recommendation", {}, 101, "question is required"),
@@ -227,7 +224,6 @@ def completions(api: Api) -> None:
         ("a text as condition", {"extra_body": {"metadata_condition": "x"}}, "metadata_condition must be an object."),
         ("no messages", {"messages": []}, "You have to provide messages."),
         ("an answer at the end", {"messages": role("assistant")}, "The last content of this conversation is not from user."),
-        ("an unknown model", {"model": "unknown"}, "`llm_id` unknown doesn't exist"),
     ):
         answer = api.ask("POST", openai, {"model": "model", "messages": SAID, **extra})
         api.holds(f"{what} in OpenAI's shape: {answer.whole}", (answer.code, answer.message) == (102, words))
