@@ -71,6 +71,7 @@ def made(api: Api, **fields) -> dict:
 
 
 def creation(api: Api) -> None:
+    api.data("DELETE", ALL, {"ids": None, "delete_all": True})
     new = lambda **fields: {"name": f"n-{uuid.uuid4().hex[:12]}", **fields}  # noqa: E731
     api.rows("create", [
         ("nothing", "POST", ALL, None, 101, MALFORMED),

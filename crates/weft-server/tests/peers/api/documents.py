@@ -5,7 +5,7 @@ import time
 import uuid
 
 from asking import Api, Exactly, Files, Raw, refused
-from datasets import field, made
+from datasets import made
 
 TEXT = b"The quick brown fox jumps over the lazy dog.\n"
 UNKNOWN = "0f0e0d0c0b0a11ee8000000000000001"
@@ -187,7 +187,6 @@ def removal(api: Api) -> None:
         delete("no ids", {"ids": []}, 102, "should either provide doc ids or set delete_all(true)"),
         delete("an unknown id", {"ids": ["none"]}, 102, foreign),
         delete("an unknown id among others", {"ids": [*ids, "none"]}, 102, foreign),
-        delete("an unknown field", {"unknown": 1}, 101, field("unknown", "Extra inputs are not permitted")),
         delete("an id twice", {"ids": [ids[0], ids[0]]}, 101, "Duplicate ids"),
         count(4),
         delete("one", {"ids": ids[:1]}, 0, {"deleted": 1}),

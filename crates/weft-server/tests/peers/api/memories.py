@@ -14,6 +14,8 @@ def new(**fields) -> dict:
 
 
 def memories(api: Api) -> None:
+    for one in api.data("GET", ALL, {"page_size": 1000})["memory_list"]:
+        api.data("DELETE", f"{ALL}/{one['id']}")
     post = lambda what, sent, code, expected: (what, "POST", ALL, sent, code, expected)  # noqa: E731
     blank = "Memory name cannot be empty or whitespace."
     long, longest = "a" * 129, "a" * 128
