@@ -35,39 +35,64 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
-        let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
-        let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
-        let read =
-            reading.await.map_err(|_| ApiError::argument("the body of the request did not come in time"))?;
-        let bytes = read.map_err(|rejection| match rejection.into_response().status() {
-            StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
-            _ => ApiError::argument("the body of the request cannot be read"),
-        })?;
-        if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Self::default());
+        read(request, state).await?.map_or_else(|| Ok(Self::default()), Self::of)
+    }
+}
+
+/// What is said of a text that is no JSON.
+const MALFORMED: &str = "Malformed JSON syntax: Missing commas/brackets or invalid encoding";
+
+/// The JSON of a request, unless its body is empty.
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json>, ApiError> {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
+    let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
+    let read =
+        reading.await.map_err(|_| ApiError::argument("the body of the request did not come in time"))?;
+    let bytes = read.map_err(|rejection| match rejection.into_response().status() {
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+        _ => ApiError::argument("the body of the request cannot be read"),
+    })?;
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    // A page from anywhere can make a browser send other types without asking first.
+    if !is_json(&kind) {
+        let message = format!("Unsupported content type: Expected application/json, got {kind}");
+        return Err(ApiError::argument(message));
+    }
+    if values_of(&bytes) > VALUES_MAX {
+        let message =
+            format!("the body has more than {VALUES_MAX} values; send large data as a text or a file");
+        return Err(ApiError::argument(message));
+    }
+    serde_json::from_slice(&bytes).map(Some).map_err(|_| ApiError::argument(MALFORMED))
+}
+
+/// A request's JSON object, where the API takes a request without a body for a mistake.
+#[derive(Debug)]
+pub struct Sent(pub Body);
+
+impl<S: Send + Sync> FromRequest<S> for Sent {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        match read(request, state).await? {
+            Some(json) => Body::of(json).map(Self),
+            None => Err(ApiError::argument(MALFORMED)),
         }
-        // A page from anywhere can make a browser send other types without asking first.
-        if !is_json(&kind) {
-            let message = format!("Unsupported content type: Expected application/json, got {kind}");
-            return Err(ApiError::argument(message));
-        }
-        if values_of(&bytes) > VALUES_MAX {
-            let message =
-                format!("the body has more than {VALUES_MAX} values; send large data as a text or a file");
-            return Err(ApiError::argument(message));
-        }
-        match serde_json::from_slice(&bytes) {
-            Ok(Json::Object(map)) => Ok(Self(map)),
-            Ok(other) => {
-                let message = format!("Invalid request payload: expected object, got {}", type_name(&other));
-                Err(ApiError::argument(message))
-            }
-            Err(_) => {
-                let message = "Malformed JSON syntax: Missing commas/brackets or invalid encoding";
-                Err(ApiError::argument(message))
-            }
-        }
+    }
+}
+
+/// A request's JSON, whatever it is, for routes that have words of their own for what is no object.
+#[derive(Debug)]
+pub struct AnyJson(pub Json);
+
+impl<S: Send + Sync> FromRequest<S> for AnyJson {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        Ok(Self(read(request, state).await?.unwrap_or_default()))
     }
 }
 
@@ -110,6 +135,21 @@ fn wrong(key: &str, expected: &str, value: &Json) -> ApiError {
 }
 
 impl Body {
+    /// An object. Null is an empty one.
+    ///
+    /// # Errors
+    /// 101 when it is something else.
+    pub fn of(json: Json) -> Result<Self, ApiError> {
+        match json {
+            Json::Object(map) => Ok(Self(map)),
+            Json::Null => Ok(Self::default()),
+            other => {
+                let message = format!("Invalid request payload: expected object, got {}", type_name(&other));
+                Err(ApiError::argument(message))
+            }
+        }
+    }
+
     /// A field; null counts as absent.
     pub fn get(&self, key: &str) -> Option<&Json> {
         self.0.get(key).filter(|value| !value.is_null())
@@ -233,8 +273,12 @@ pub struct Page {
 impl Params {
     /// A parameter that is not empty.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut named = self.0.iter().rev().filter(|(name, _)| name == key);
-        named.next().map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.given(key).filter(|value| !value.is_empty())
+    }
+
+    /// A parameter as it was given, which may be empty.
+    pub fn given(&self, key: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// All values of a parameter that are not empty: given several times, or with commas between them.
@@ -271,6 +315,17 @@ impl Params {
             |key| self.get(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
         let limit = number("page_size").unwrap_or(PAGE_SIZE).min(size_max);
         Page { offset: (number("page").unwrap_or(1) - 1).saturating_mul(limit), limit }
+    }
+
+    /// The same for lists that have pages only for those who ask for one: everything else gets all there is, up
+    /// to `size_max`.
+    pub fn page_if_asked(&self, size_max: u64) -> Page {
+        let number =
+            |key| self.get(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
+        match (number("page"), number("page_size")) {
+            (Some(_), Some(_)) => self.page(size_max),
+            _ => Page { offset: 0, limit: size_max },
+        }
     }
 
     /// Whether the oldest come first.
@@ -318,6 +373,20 @@ mod tests {
         assert!(send(1_000).await.is_ok());
         let error = format!("{:?}", send(VALUES_MAX).await.unwrap_err());
         assert!(error.contains("more than 200000 values"), "{error}");
+    }
+
+    #[test]
+    fn some_lists_have_pages_only_for_who_asks() {
+        let page = |text: &str| {
+            let page = Params::parse(text).page_if_asked(100);
+            (page.offset, page.limit)
+        };
+        for all in
+            ["", "page_size=2", "page=0&page_size=2", "page=a&page_size=2", "page=2&page_size=0", "page=1"]
+        {
+            assert_eq!(page(all), (0, 100), "{all}");
+        }
+        assert_eq!((page("page=3&page_size=2"), page("page=1&page_size=500")), ((4, 2), (0, 100)));
     }
 
     #[test]

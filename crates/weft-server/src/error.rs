@@ -147,6 +147,17 @@ impl ApiError {
         self
     }
 
+    /// Says it in the shape of the OpenAI API as well, where the code tells clients what is wrong with a request and
+    /// the HTTP status does not.
+    #[must_use]
+    pub fn in_openai_shape(mut self) -> Self {
+        self.shape = Shape::OpenAi;
+        if self.status == StatusCode::BAD_REQUEST {
+            self.status = StatusCode::OK;
+        }
+        self
+    }
+
     /// Says it in the shape of the OpenAI API as well, and with an HTTP status that its clients take for a
     /// failure: they look at nothing else.
     #[must_use]

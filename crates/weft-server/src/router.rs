@@ -245,6 +245,7 @@ fn of_chats() -> Routes {
             &of_chat::COMPLETE_OPENAI,
         )
         .on(POST, "/api/v1/sessions/related_questions", chat_completions::related, &of_chat::RELATED)
+        .on(POST, "/api/v1/searchbots/related_questions", chat_completions::related, &of_chat::RELATED)
 }
 
 fn of_chat_sessions() -> Routes {
@@ -280,6 +281,7 @@ fn of_datasets() -> Routes {
         .on(GET, "/", datasets::list, &of_dataset::LIST)
         .on(POST, "/", datasets::create, &of_dataset::CREATE)
         .on(DELETE, "/", datasets::delete, &of_dataset::DELETE)
+        .on(POST, "/search", retrieval::search_datasets, &of_dataset::SEARCH_DATASETS)
         .on(GET, "/{id}", datasets::get, &of_dataset::GET)
         .on(PUT, "/{id}", datasets::update, &of_dataset::UPDATE)
         .on(PATCH, "/{id}", datasets::update, &of_dataset::UPDATE)
@@ -289,14 +291,15 @@ fn of_documents(upload_max: usize) -> Routes {
     // Files are larger than everything else, and are not read into memory together.
     let upload = post(uploads::upload).layer(DefaultBodyLimit::max(upload_max));
     Routes::new("Documents and chunks")
+        .on(POST, "/search", retrieval::search_dataset, &of_dataset::SEARCH_DATASET)
         .on(GET, "/knowledge_graph", graph::get, &of_dataset::GET_GRAPH)
         .on(DELETE, "/knowledge_graph", graph::delete, &of_dataset::DELETE_GRAPH)
         .on(GET, "/metadata/summary", metadata::summary, &of_dataset::SUMMARY)
         .on(POST, "/metadata/update", metadata::update, &of_dataset::UPDATE_METADATA)
         .on(GET, "/metadata/config", metadata::get_config, &of_dataset::GET_CONFIG)
         .on(PUT, "/metadata/config", metadata::set_config, &of_dataset::SET_CONFIG)
-        .on(GET, "/auto_metadata", metadata::get_config, &of_dataset::GET_CONFIG)
-        .on(PUT, "/auto_metadata", metadata::set_config, &of_dataset::SET_CONFIG)
+        .on(GET, "/auto_metadata", metadata::get_older_config, &of_dataset::GET_CONFIG)
+        .on(PUT, "/auto_metadata", metadata::set_older_config, &of_dataset::SET_CONFIG)
         .on(POST, "/chunks", parsing::start, &of_dataset::START)
         .on(DELETE, "/chunks", parsing::stop, &of_dataset::STOP)
         .with(POST, "/documents", upload, &of_dataset::UPLOAD)
@@ -497,7 +500,8 @@ fn caught(panic: Box<dyn Any + Send>) -> Response {
 
 async fn without_trailing_slash(mut request: Request) -> Request {
     let path = request.uri().path();
-    let trimmed = path.trim_end_matches('/');
+    let single = without_empty_parts(path);
+    let trimmed = single.trim_end_matches('/');
     if trimmed.len() == path.len() || trimmed.is_empty() {
         return request;
     }
@@ -509,6 +513,17 @@ async fn without_trailing_slash(mut request: Request) -> Request {
         *request.uri_mut() = uri;
     }
     request
+}
+
+/// Clients that put an empty id into a path are answered as the API answers them: for the path without it.
+fn without_empty_parts(path: &str) -> String {
+    let mut single = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if letter != '/' || !single.ends_with('/') {
+            single.push(letter);
+        }
+    }
+    single
 }
 
 #[cfg(test)]
@@ -543,6 +558,7 @@ mod tests {
         };
         assert_eq!(path("/a/b/?x=/").await, "/a/b?x=/");
         assert_eq!(path("/a//").await, "/a");
+        assert_eq!(path("/a//b?x=//").await, "/a/b?x=//");
         assert_eq!(path("/").await, "/");
         assert_eq!(path("/a").await, "/a");
     }

@@ -313,11 +313,7 @@ impl DatasetStore for MemoryDatasets {
         let tables = self.tables();
         let fitting = tables.of(dataset).filter(|kept| kept.fits(filter));
         let mut found: Vec<Document> = fitting.map(|kept| kept.document.clone()).collect();
-        let time = |one: &Document| if filter.by_update { one.updated_ms } else { one.created_ms };
-        found.sort_by(|a, b| (time(a), &a.key.id).cmp(&(time(b), &b.key.id)));
-        if !filter.ascending {
-            found.reverse();
-        }
+        heads::order(&mut found, filter);
         Ok(page(found, filter.offset, filter.limit))
     }
 

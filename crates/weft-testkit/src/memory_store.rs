@@ -302,8 +302,9 @@ impl SessionStore for MemoryStore {
             .map(|s| Session { state: serde_json::Value::Null, ..s.clone() })
             .collect();
         let when = |session: &Session| match filter.order {
-            SessionOrder::Updated => session.updated_ms,
-            SessionOrder::Created => session.created_ms,
+            SessionOrder::Updated => (session.updated_ms, String::new()),
+            SessionOrder::Created => (session.created_ms, String::new()),
+            SessionOrder::Name => (0, session.name.clone()),
         };
         found.sort_by(|a, b| (when(a), &a.key.id).cmp(&(when(b), &b.key.id)));
         if !filter.ascending {

@@ -185,7 +185,7 @@ impl Drawing<'_> {
             "query": self.asked(),
             "dataset_ids": ["{begin@datasets}"],
             "doc_ids": ["{begin@documents}"],
-            "top_n": settings.top_n,
+            "top_n": settings.top_n.max(1),
             "top_k": settings.top_k,
             "similarity_threshold": settings.similarity_threshold,
             "keywords_similarity_weight": 1.0 - settings.vector_similarity_weight,

@@ -68,8 +68,19 @@ pub struct Parameter {
     pub optional: bool,
 }
 
-/// The variables of a prompt.
+/// The variables of a prompt: those that are listed, and those that every prompt may have.
 pub fn parameters(prompt: &Map<String, Json>) -> Vec<Parameter> {
+    let mut all = listed(prompt);
+    for (name, optional) in [("knowledge", false), ("date", true)] {
+        if all.iter().all(|parameter| parameter.name != name) {
+            all.push(Parameter { name: name.to_owned(), optional });
+        }
+    }
+    all
+}
+
+/// The variables that a prompt lists.
+pub fn listed(prompt: &Map<String, Json>) -> Vec<Parameter> {
     let listed = prompt.get("parameters").and_then(Json::as_array).into_iter().flatten();
     let parameter = |one: &Json| {
         let name = one.get("key")?.as_str()?.to_owned();

@@ -1,6 +1,8 @@
 //! Datasets, their documents and the chunks these were cut into. This is the truth; an
 //! [`Index`](super::Index) is made from it.
 
+mod tags;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -166,6 +168,18 @@ pub struct Document {
     pub updated_ms: i64,
 }
 
+/// What a list of documents is ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DocumentOrder {
+    /// When they were added.
+    #[default]
+    Created,
+    /// When they were changed the last time.
+    Updated,
+    /// Their names, whatever their case.
+    Name,
+}
+
 /// Which documents to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DocumentFilter {
@@ -185,9 +199,9 @@ pub struct DocumentFilter {
     pub from_ms: Option<i64>,
     /// Only those added at this time or earlier.
     pub to_ms: Option<i64>,
-    /// By the time of the last change instead of that of creation.
-    pub by_update: bool,
-    /// The oldest first.
+    /// In which order.
+    pub order: DocumentOrder,
+    /// The oldest, or the first of the alphabet, first.
     pub ascending: bool,
     /// How many to pass over.
     pub offset: u64,
@@ -261,7 +275,7 @@ pub struct StoredChunk {
     pub keywords: Vec<String>,
     /// Questions that it answers.
     pub questions: Vec<String>,
-    /// Typed columns, of a row of a table.
+    /// Typed columns, of a row of a table; and its tags, see [`StoredChunk::tags`].
     pub fields: Settings,
     /// The larger chunk that is shown when this one is found.
     pub parent: Option<ChunkId>,

@@ -84,6 +84,8 @@ pub enum SessionOrder {
     Updated,
     /// When they began.
     Created,
+    /// Their names.
+    Name,
 }
 
 /// Which sessions to list.

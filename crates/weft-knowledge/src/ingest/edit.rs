@@ -24,6 +24,8 @@ pub struct NewChunk {
     pub keywords: Vec<String>,
     /// Questions that it answers.
     pub questions: Vec<String>,
+    /// Tags that it is kept with.
+    pub tags: Vec<String>,
 }
 
 /// What is to change of a chunk. What is absent stays as it is.
@@ -35,6 +37,8 @@ pub struct ChunkEdit {
     pub keywords: Option<Vec<String>>,
     /// Questions that it answers.
     pub questions: Option<Vec<String>>,
+    /// Tags that it is kept with.
+    pub tags: Option<Vec<String>>,
     /// Where it is in the document.
     pub positions: Option<Vec<Position>>,
     /// Whether it is found.
@@ -86,6 +90,7 @@ impl Library {
             vector: None,
             created_ms: self.now_ms(),
         };
+        chunk.set_tags(new.tags);
         for _ in 0..TRIES_MAX {
             let document = self.parts.store.document(key).await?;
             // What comes of the reading takes the place of all chunks.
@@ -352,7 +357,7 @@ fn restless(key: &DocumentKey) -> Error {
 impl ChunkEdit {
     /// What it makes of a chunk. The vector stays as it was.
     fn of(self, mut chunk: StoredChunk) -> StoredChunk {
-        let Self { content, keywords, questions, positions, available } = self;
+        let Self { content, keywords, questions, tags, positions, available } = self;
         if let Some(content) = content.filter(|content| *content != chunk.content) {
             chunk.tokens = tokens(&content);
             chunk.content = content;
@@ -361,6 +366,9 @@ impl ChunkEdit {
         }
         chunk.keywords = keywords.unwrap_or(chunk.keywords);
         chunk.questions = questions.unwrap_or(chunk.questions);
+        if let Some(tags) = tags {
+            chunk.set_tags(tags);
+        }
         chunk.positions = positions.unwrap_or(chunk.positions);
         chunk.available = available.unwrap_or(chunk.available);
         chunk

@@ -13,7 +13,6 @@ use super::ragflow::TokenCounts;
 use super::write_json;
 use crate::answer::Answer;
 use crate::chat_frames::Quoting;
-use crate::wire::chat_question::reference;
 
 /// What all frames of one completion have in common.
 #[derive(Clone, Debug)]
@@ -121,8 +120,8 @@ impl Completion {
 
     /// The sources that a chat assistant's answer tells at its end.
     fn told_sources(&self, answer: &Answer) -> Option<Json> {
-        let asked = self.style == Style::Chat(Quoting::Sources) && !answer.sources.is_empty();
-        asked.then(|| reference(&answer.sources)["chunks"].take())
+        let asked = self.style == Style::Chat(Quoting::Sources);
+        asked.then(|| answer.sources.iter().map(|source| serde_json::json!(source.chunk)).collect())
     }
 
     /// What tells that something else answers now: the version of an agent.

@@ -185,7 +185,7 @@ pub static LIST_SESSIONS: Operation = Operation::reads("Lists the conversations 
     .query(&[
         PAGE[0],
         PAGE[1],
-        member("orderby", Type::OneOf(&["create_time", "update_time"]), "by what").optional(),
+        member("orderby", Type::OneOf(&["create_time", "update_time", "name"]), "by what").optional(),
         flag("desc", "whether the newest come first; true when absent").optional(),
         text("id", "only this one").optional(),
         text("name", "only those with this name").optional(),

@@ -12,8 +12,8 @@ static DATASET: Shape = Shape {
     members: &[
         text("id", "its id"),
         text("name", "its name"),
-        text("avatar", "a picture as a data URI, or nothing"),
-        text("description", "for people"),
+        text("avatar", "a picture as a data URI").nullable(),
+        text("description", "for people").nullable(),
         text("language", "for people"),
         text("permission", "`me` or `team`"),
         text("tenant_id", "whose it is"),
@@ -110,7 +110,7 @@ pub static LIST_DOCUMENTS: Operation = Operation::reads("Lists the documents of 
         text("metadata_condition", "only those whose metadata fits, as JSON").optional(),
         time("create_time_from", "only those uploaded from then on").optional(),
         time("create_time_to", "only those uploaded until then").optional(),
-        text("orderby", "`create_time` or `update_time`").optional(),
+        member("orderby", Type::OneOf(&["create_time", "update_time", "name"]), "by what").optional(),
         flag("desc", "whether the newest come first").optional(),
     ])
     .data(Type::Object(&[
@@ -193,6 +193,7 @@ static CHUNK: Shape = Shape {
         text("dataset_id", "of which dataset"),
         list("important_keywords", &Type::Text, "words it is found by, too"),
         list("questions", &Type::Text, "questions it is found by, too"),
+        list("tag_kwd", &Type::Text, "tags it is kept with"),
         flag("available", "whether it is found"),
         text("docnm_kwd", "the name of the document").optional(),
         list("positions", &Type::Any, "where it is: page, left, right, top, bottom").optional(),
@@ -200,10 +201,11 @@ static CHUNK: Shape = Shape {
         member("create_timestamp", Type::Number, "the same in seconds since 1970"),
     ],
 };
-const CHUNK_BODY: [Member; 5] = [
+const CHUNK_BODY: [Member; 6] = [
     text("content", "its text").optional(),
     list("important_keywords", &Type::Text, "words it is found by, too").optional().nullable(),
     list("questions", &Type::Text, "questions it is found by, too").optional().nullable(),
+    list("tag_kwd", &Type::Text, "tags it is kept with").optional().nullable(),
     member("available", Type::Any, "whether it is found").optional(),
     list("positions", &Type::Any, "where it is").optional().nullable(),
 ];
@@ -307,6 +309,37 @@ pub static SEARCH: Operation = Operation::reads("Searches datasets.")
         whole("total", "how many there are in all"),
         list("notes", &Type::Text, "what could not be done as asked").optional(),
     ]));
+/// What both searches below datasets take.
+const SEARCH_BODY: [Member; 13] = [
+    text("question", "what to look for"),
+    list("dataset_ids", &Type::Text, "which datasets").optional(),
+    list("doc_ids", &Type::Text, "only in these documents").optional().nullable(),
+    member("page", Type::Any, "which page, from 1 on").optional(),
+    member("size", Type::Any, "how many it has; 30 when absent").optional(),
+    member("similarity_threshold", Type::Any, "what a chunk has to score at least").optional(),
+    member("vector_similarity_weight", Type::Any, "the share of vectors in a score; 0.3 when absent")
+        .optional(),
+    member("top_k", Type::Any, "how many chunks are looked at; 1024 when absent").optional(),
+    text("rerank_id", "the model that ranks what was found").optional().nullable(),
+    member("keyword", Type::Any, "whether a model adds words to look for").optional(),
+    list("cross_languages", &Type::Text, "languages that the question is asked in as well")
+        .optional()
+        .nullable(),
+    member("meta_data_filter", Type::Any, "only documents whose metadata fits: `method`, `manual`, `logic`")
+        .optional(),
+    member("use_kg", Type::Any, "whether what the knowledge graph says comes first").optional(),
+];
+static A_HIT: Type = Type::Of(&HIT);
+const FOUND: Type = Type::Object(&[
+    list("chunks", &A_HIT, "what was found, the best first"),
+    list("doc_aggs", &Type::Any, "how many chunks each document has given"),
+    whole("total", "how many there are in all"),
+]);
+/// `POST /api/v1/datasets/search`.
+pub static SEARCH_DATASETS: Operation =
+    Operation::new("Searches datasets, with other names and defaults.").body(&SEARCH_BODY).data(FOUND);
+/// `POST /api/v1/datasets/{id}/search`.
+pub static SEARCH_DATASET: Operation = Operation::new("Searches a dataset.").body(&SEARCH_BODY).data(FOUND);
 /// `POST /api/v1/dify/retrieval`.
 pub static SEARCH_DIFY: Operation =
     Operation::reads("Searches a dataset in the shape of Dify's external knowledge.")

@@ -320,7 +320,7 @@ pub async fn related(
     body: Body,
 ) -> Result<Response, ApiError> {
     let Some(asked) = body.text("question")?.filter(|question| !question.trim().is_empty()) else {
-        return Err(ApiError::argument("`question` is required."));
+        return Err(ApiError::argument("question is required."));
     };
     let system = match body.text("industry")? {
         Some(industry) if !industry.trim().is_empty() => {

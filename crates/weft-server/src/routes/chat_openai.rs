@@ -1,16 +1,19 @@
 //! Chat assistants behind the shapes of OpenAI's chat completions. The messages of a request are its conversation,
 //! unless it names a session.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::Value as Json;
+use weft_core::filter::Metadata;
+use weft_core::{DatasetKey, DocumentKey, ErrorKind};
 
 use super::chat_completions::{asking, turn_of};
 use super::chats::owned;
-use super::openai::told;
+use super::openai;
 use super::turn::{UnknownSession, begin_turn, question};
 use crate::auth::Caller;
 use crate::body::Body;
@@ -21,6 +24,8 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chat_question::{ChatOptions, OPENAI, conversation};
 use crate::wire::completion::ResponseMode;
+use crate::wire::envelope::respond;
+use crate::wire::retrieval::chosen;
 
 /// The model that stands for the assistant's own.
 const OWN_MODEL: &str = "model";
@@ -53,22 +58,45 @@ fn flat(mut body: Body) -> Result<Body, ApiError> {
     Ok(body)
 }
 
-/// Metadata of the documents that are cited is not told on these routes, and whoever asks for it learns that.
-fn no_metadata(body: &Body) -> Result<(), ApiError> {
+/// Which metadata of the documents is told with the sources: absent for none, and no keys for all.
+fn metadata(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     let asked = match body.get("reference_metadata") {
-        None => return Ok(()),
+        None => return Ok(None),
         Some(Json::Object(asked)) => asked,
         Some(_) => return Err(ApiError::data("reference_metadata must be an object.")),
     };
-    if asked.get("fields").is_some_and(|fields| !fields.is_array() && !fields.is_null()) {
-        return Err(ApiError::data("reference_metadata.fields must be an array."));
+    let fields = match asked.get("fields") {
+        None | Some(Json::Null) => Vec::new(),
+        Some(Json::Array(fields)) => fields.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
+        Some(_) => return Err(ApiError::data("reference_metadata.fields must be an array.")),
+    };
+    Ok((asked.get("include") == Some(&Json::Bool(true))).then_some(fields))
+}
+
+/// Puts the metadata of the documents to the sources of an answer.
+async fn with_metadata(
+    state: &ServerState,
+    caller: &Caller,
+    (mut whole, fields): (Json, &[String]),
+) -> Result<Json, ApiError> {
+    let mut known: HashMap<DocumentKey, Json> = HashMap::new();
+    let sources = whole["choices"][0]["message"]["reference"].as_array_mut().into_iter().flatten();
+    for source in sources {
+        let text = |key: &str| source[key].as_str().unwrap_or_default().to_owned();
+        let dataset = DatasetKey::new(&caller.tenant, text("dataset_id"));
+        let key = DocumentKey::new(&dataset, text("document_id"));
+        if !known.contains_key(&key) {
+            let metadata = match state.app.datasets.document(&key).await {
+                Ok(document) => chosen(&document.metadata, fields),
+                // It has gone since, or it is none of a dataset: pages of the web are sources, too.
+                Err(error) if error.kind == ErrorKind::NotFound => Metadata::new(),
+                Err(error) => return Err(error.into()),
+            };
+            known.insert(key.clone(), Json::Object(metadata));
+        }
+        source["document_metadata"] = known.get(&key).cloned().unwrap_or_default();
     }
-    match asked.get("include") {
-        Some(Json::Bool(true)) => Err(ApiError::data(
-            "reference_metadata.include is not supported; ask `POST /api/v1/retrieval` for the metadata of documents.",
-        )),
-        _ => Ok(()),
-    }
+    Ok(whole)
 }
 
 async fn complete(
@@ -82,7 +110,7 @@ async fn complete(
     let missing = ApiError::data(format!("You don't own the chat {id}"));
     let chat = owned(state, caller, (id, missing)).await?;
     let (before, asked) = conversation(body.get("messages").unwrap_or(&Json::Array(Vec::new())), &OPENAI)?;
-    no_metadata(&body)?;
+    let metadata = metadata(&body)?;
     let mut options = ChatOptions::read(&body)?;
     if let Some(model) =
         body.text("model")?.filter(|model| model != OWN_MODEL && *model != chat.settings.llm_id)
@@ -103,5 +131,12 @@ async fn complete(
     let started_ms = state.app.clock.now_ms();
     let style = Style::Chat(quoting);
     let completion = Completion { session, canvas: chat.key.id, started_ms, version: Arc::from(""), style };
-    told(handle, request.response_mode, completion).await
+    match metadata.filter(|_| quoting == Quoting::Sources) {
+        Some(fields) if request.response_mode == ResponseMode::Whole => {
+            let whole = openai::whole(handle, completion).await?;
+            Ok(respond(StatusCode::OK, &with_metadata(state, caller, (whole, &fields)).await?))
+        }
+        // The pieces of a stream are written as they come, and have no metadata.
+        _ => openai::told(handle, request.response_mode, completion).await,
+    }
 }

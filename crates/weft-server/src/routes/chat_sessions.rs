@@ -31,8 +31,10 @@ fn not_found() -> ApiError {
 
 /// The name that a request gives.
 fn name(body: &Body) -> Result<Option<String>, ApiError> {
-    let Some(name) = body.text("name")? else { return Ok(None) };
-    let name = name.trim();
+    let name = match body.get("name") {
+        None => return Ok(None),
+        Some(name) => name.as_str().unwrap_or_default().trim(),
+    };
     if name.is_empty() {
         return Err(ApiError::data("`name` can not be empty"));
     }
@@ -90,9 +92,14 @@ pub async fn list(
     let order = match params.get("orderby") {
         None | Some("create_time") => SessionOrder::Created,
         Some("update_time") => SessionOrder::Updated,
+        Some("name") => SessionOrder::Name,
         Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
     };
-    let page = params.page(state.app.limits.page_size);
+    let mut page = params.page(state.app.limits.page_size);
+    if params.get("page_size") == Some("0") {
+        // Other lists read this as their default; here it is meant.
+        page.limit = 0;
+    }
     let filter = SessionFilter {
         canvas: Some(chat.key.id),
         id: params.get("id").map(str::to_owned),

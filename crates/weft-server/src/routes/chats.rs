@@ -153,11 +153,14 @@ pub async fn list(
         Some("name") => ChatOrder::Name,
         Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
     };
-    let page = params.page(state.app.limits.page_size);
+    let page = params.page_if_asked(state.app.limits.page_size);
+    let (id, name) = (params.get("id"), params.get("name"));
+    // Who names one wants that one, whatever else is asked for.
+    let keywords = params.get("keywords").filter(|_| id.is_none() && name.is_none());
     let filter = ChatFilter {
-        id: params.get("id").map(Into::into),
-        name: params.get("name").map(str::to_owned),
-        keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        id: id.map(Into::into),
+        name: name.map(str::to_owned),
+        keywords: keywords.unwrap_or_default().to_owned(),
         order,
         ascending: params.ascending(),
         offset: page.offset,

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::{
-    self, created, dataset_not_owned, document_not_owned, edit, new, removal, switching, view,
+    self, created, dataset_not_owned, document_not_owned, edit, new, removal, switching, view, whole_view,
 };
 use crate::wire::document;
 use crate::wire::envelope::Success;
@@ -89,7 +89,7 @@ pub async fn get(
     let document = of_caller(&state, &caller, (&dataset, &id)).await?;
     let chunks = of_document(&state, &document, &[ChunkId::from(chunk)]).await?;
     let chunk = chunks.first().ok_or_else(|| ApiError::data("Chunk not found!"))?;
-    Ok(Success(view(chunk, &document, None)).into_response())
+    Ok(Success(whole_view(chunk, &document)).into_response())
 }
 
 /// `POST …/chunks`: a chunk that somebody writes.

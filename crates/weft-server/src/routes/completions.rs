@@ -49,7 +49,10 @@ pub async fn of_named_agent(
 ) -> Result<Response, ApiError> {
     let Some(id) = body.id("agent_id")? else { return Err(ApiError::argument("`agent_id` is required.")) };
     if body.flag("openai-compatible")? == Some(true) {
-        return openai::complete(&state, &caller, (id, &headers), &body).await.map_err(ApiError::for_openai);
+        // A native route: its failures are told like those of the others, and in OpenAI's shape as well.
+        return openai::complete(&state, &caller, (id, &headers), &body)
+            .await
+            .map_err(ApiError::in_openai_shape);
     }
     let request = CompletionRequest::read(&body, &caller, ResponseMode::Whole)?.with_headers(&headers)?;
     let manner = Manner { kinds: Kinds::Session, terminator: Terminator::Done };

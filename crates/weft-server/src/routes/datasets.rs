@@ -4,18 +4,20 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::seam::canvas_store::PIPELINE_TYPE;
+use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter};
 use weft_core::{CanvasKey, DatasetId, DatasetKey, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::{Body, Params};
+use crate::body::{Params, Sent};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::dataset::{self, DatasetFields, Removal, none_owned, not_owned, view};
 use crate::wire::envelope::{Listed, Success};
+use crate::wire::rules::line;
 
 /// Datasets that are removed in one go.
 const REMOVED_AT_ONCE: u64 = 100;
@@ -27,10 +29,10 @@ const REMOVED_AT_ONCE: u64 = 100;
 pub async fn create(
     State(state): State<ServerState>,
     caller: Caller,
-    body: Body,
+    Sent(body): Sent,
 ) -> Result<Response, ApiError> {
     let fields = DatasetFields::of_new(&body)?;
-    let embedder = match fields.embedding_model.as_deref().filter(|name| !name.is_empty()) {
+    let embedder = match fields.embedding_model.as_deref() {
         Some(name) => embedder(&state, &caller, name)?,
         None => default_embedder(&state, &caller)?,
     };
@@ -60,9 +62,26 @@ async fn check_pipeline(state: &ServerState, caller: &Caller, id: Option<&str>) 
 fn embedder(state: &ServerState, caller: &Caller, name: &str) -> Result<String, ApiError> {
     let found = state.app.models.embedder(&caller.tenant, name);
     found.map(|model| model.name().to_owned()).map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data(format!("Model {name} not found for model embedding")),
+        ErrorKind::NotFound => match unknown_provider(state, caller, name) {
+            Some(provider) => ApiError::data(format!("Provider {provider} not found for model {name}.")),
+            None => ApiError::data(format!("Model {name} not found for model embedding")),
+        },
         _ => error.into(),
     })
+}
+
+/// The provider that a name ends with, unless there are models of it.
+fn unknown_provider<'a>(state: &ServerState, caller: &Caller, name: &'a str) -> Option<&'a str> {
+    let (_, provider) = name.rsplit_once('@')?;
+    // The name of an entry may end with the provider, and the configuration may say it apart.
+    let of = |model: &ModelInfo| {
+        let named = model.name.rsplit_once('@').map(|(_, provider)| provider);
+        [named, Some(model.provider.as_str())]
+            .into_iter()
+            .flatten()
+            .any(|own| own.eq_ignore_ascii_case(provider))
+    };
+    (!state.app.models.list(&caller.tenant).iter().any(of)).then_some(provider)
 }
 
 /// The name of the model that makes vectors when nobody names one. Without one words are searched alone.
@@ -85,9 +104,14 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let query = dataset::query(&params, state.app.limits.page_size)?;
     let (datasets, total) = state.app.datasets.datasets(&caller.tenant, &query.filter).await?;
-    if total < query.named.len().min(1) as u64 {
-        let named = query.named.first().map(String::as_str).unwrap_or_default();
-        return Err(not_owned(&caller.tenant, named));
+    if total == 0 {
+        // Each that is named has to be there, though not every one has to fit the others.
+        for named in &query.named {
+            let alone = DatasetFilter { counting: Counting::Without, ..named.of_datasets() };
+            if state.app.datasets.datasets(&caller.tenant, &alone).await?.1 == 0 {
+                return Err(not_owned(&caller.tenant, named.as_str()));
+            }
+        }
     }
     let shown = datasets.iter().map(view).collect();
     Ok(Listed { data: shown, total }.into_response())
@@ -96,17 +120,17 @@ pub async fn list(
 /// `GET /api/v1/datasets/{id}`.
 ///
 /// # Errors
-/// 102 for an unknown one.
+/// 102 for an unknown one, whatever its id looks like.
 pub async fn get(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    Ok(Success(view(&own(&state, &caller, &id).await?)).into_response())
+    let known = dataset::dataset_id(&id).map_err(|_| not_owned(&caller.tenant, &id))?;
+    Ok(Success(view(&own(&state, &caller, known).await?)).into_response())
 }
 
-async fn own(state: &ServerState, caller: &Caller, id: &str) -> Result<Dataset, ApiError> {
-    let id = dataset::dataset_id(id)?;
+async fn own(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<Dataset, ApiError> {
     let found = state.app.datasets.dataset(&DatasetKey::new(&caller.tenant, id.as_str())).await;
     found.map_err(|error| owned::or(error, not_owned(&caller.tenant, id.as_str())))
 }
@@ -120,17 +144,23 @@ pub async fn update(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    Sent(body): Sent,
 ) -> Result<Response, ApiError> {
-    dataset::dataset_id(&id)?;
+    let id = dataset::dataset_id(&id)?;
     let fields = DatasetFields::of_change(&body)?;
-    let before = own(&state, &caller, &id).await?;
+    let before = own(&state, &caller, id).await?;
     check_pipeline(&state, &caller, fields.pipeline.as_deref()).await?;
     let embedder = match fields.embedding_model.as_deref() {
         None if fields.default_model => default_embedder(&state, &caller)?,
         None => before.embedder.clone(),
-        Some("") => String::new(),
-        Some(name) => embedder(&state, &caller, name)?,
+        // What it has may be sent back, also when that is none.
+        Some(name) if name == before.embedder => before.embedder.clone(),
+        Some(name) => {
+            if let Some(message) = dataset::model_problem(name) {
+                return Err(ApiError::argument(line("embedding_model", message, &json!(name))));
+            }
+            embedder(&state, &caller, name)?
+        }
     };
     if embedder != before.embedder && before.counts.chunks > 0 {
         let (chunks, embedder) = (before.counts.chunks, before.embedder);
@@ -158,7 +188,7 @@ pub async fn update(
 pub async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
-    body: Body,
+    Sent(body): Sent,
 ) -> Result<Response, ApiError> {
     let removed = match dataset::removal(&body)? {
         Removal::Nothing => 0,

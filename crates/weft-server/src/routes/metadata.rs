@@ -14,9 +14,10 @@ use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
-use crate::wire::document::once;
+use crate::wire::dataset::not_owned;
+use crate::wire::document::{self, once};
 use crate::wire::envelope::Success;
-use crate::wire::metadata::{MetadataUpdate, Summary, config, put_config};
+use crate::wire::metadata::{MetadataUpdate, Summary, config, older_config, put_config, whole_config};
 
 /// Documents that are read in one go.
 const ROWS_AT_ONCE: u64 = 500;
@@ -32,7 +33,7 @@ pub async fn summary(
     params: Params,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let dataset = owned::dataset(&state, &caller, &id, document::dataset_not_owned).await?;
     let mut ids: Vec<String> = params.all("doc_ids").map(str::to_owned).collect();
     ids.extend(body.texts("doc_ids")?.unwrap_or_default());
     let mut summary = Summary::default();
@@ -130,11 +131,15 @@ pub async fn get_config(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let dataset = configured(&state, &caller, &id).await?;
     Ok(Success(config(&dataset.settings)).into_response())
 }
 
-/// `PUT …/metadata/config`.
+async fn configured(state: &ServerState, caller: &Caller, id: &str) -> Result<Dataset, ApiError> {
+    owned::dataset(state, caller, id, |id| not_owned(&caller.tenant, id)).await
+}
+
+/// `PUT …/metadata/config`: the whole of it; what is not given is empty.
 ///
 /// # Errors
 /// 102 for an unknown dataset.
@@ -144,10 +149,39 @@ pub async fn set_config(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let mut dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
-    put_config(&mut dataset.settings, &Json::Object(body.0));
+    let mut dataset = configured(&state, &caller, &id).await?;
+    put_config(&mut dataset.settings, &whole_config(body.0));
     let dataset = state.app.library.update_dataset(dataset).await?;
     Ok(Success(config(&dataset.settings)).into_response())
+}
+
+/// `GET …/auto_metadata`: the same as older clients read it.
+///
+/// # Errors
+/// 102 for an unknown dataset.
+pub async fn get_older_config(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let dataset = configured(&state, &caller, &id).await?;
+    Ok(Success(older_config(&dataset.settings)).into_response())
+}
+
+/// `PUT …/auto_metadata`: changes what is given and nothing else.
+///
+/// # Errors
+/// 102 for an unknown dataset.
+pub async fn set_older_config(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let mut dataset = configured(&state, &caller, &id).await?;
+    put_config(&mut dataset.settings, &Json::Object(body.0));
+    let dataset = state.app.library.update_dataset(dataset).await?;
+    Ok(Success(older_config(&dataset.settings)).into_response())
 }
 
 /// `PUT …/documents/{document}/metadata/config {metadata}`: the same for one document.

@@ -73,18 +73,21 @@ pub(crate) async fn complete(
 pub(crate) async fn told(
     handle: RunHandle,
     mode: ResponseMode,
-    mut completion: Completion,
+    completion: Completion,
 ) -> Result<Response, ApiError> {
     match mode {
         ResponseMode::Stream => Ok(sse::respond(handle.entries, CompletionChunks::new(completion))),
-        ResponseMode::Whole => {
-            let mut view = RunView::new(&handle.key.id, &completion.session);
-            let answer = answered(handle, &mut view).await?;
-            completion.started_ms = view.started_ms;
-            completion.version = Arc::clone(&view.version);
-            Ok(respond(StatusCode::OK, &completion.whole(&answer)))
-        }
+        ResponseMode::Whole => Ok(respond(StatusCode::OK, &whole(handle, completion).await?)),
     }
+}
+
+/// The same in one piece.
+pub(crate) async fn whole(handle: RunHandle, mut completion: Completion) -> Result<Json, ApiError> {
+    let mut view = RunView::new(&handle.key.id, &completion.session);
+    let answer = answered(handle, &mut view).await?;
+    completion.started_ms = view.started_ms;
+    completion.version = Arc::clone(&view.version);
+    Ok(completion.whole(&answer))
 }
 
 /// The version in a model that is called `AGENT@VERSION`. Every other name of a model is as good as none.

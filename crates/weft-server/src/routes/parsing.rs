@@ -9,13 +9,14 @@ use weft_core::{DocumentId, ErrorKind};
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::Body;
-use crate::error::ApiError;
+use crate::body::{AnyJson, Body};
+use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::{dataset_not_owned, document_not_owned};
 use crate::wire::document::{document_ids, not_found};
 use crate::wire::envelope::Success;
+use crate::wire::python;
 
 /// `POST …/chunks {document_ids}`: those that are there begin, whatever is said of the others.
 ///
@@ -25,9 +26,9 @@ pub async fn start(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
-    let (started, twice) = begin(&state, &caller, &id, &body).await?;
+    let (started, twice) = begin(&state, &caller, &id, &object(json)?).await?;
     Ok(Success(told(started, &twice)).into_response())
 }
 
@@ -39,9 +40,9 @@ pub async fn parse(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
-    let (started, twice) = begin(&state, &caller, &id, &body).await?;
+    let (started, twice) = begin(&state, &caller, &id, &object(json)?).await?;
     Ok(Success(counted(started, &twice)).into_response())
 }
 
@@ -54,17 +55,32 @@ async fn begin(
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let (ids, twice) = document_ids(body)?;
     let (documents, missing) = owned::documents(state, &dataset.key, &ids).await?;
-    if documents.iter().any(|document| document.state == DocumentState::Running) {
+    let (running, others): (Vec<Document>, Vec<Document>) =
+        documents.into_iter().partition(|document| document.state == DocumentState::Running);
+    // What waits to be read is read in any case: asking for it again is no mistake.
+    if missing.is_empty() && running.iter().any(|document| document.progress > 0.0) {
         return Err(ApiError::data("Can't parse document that is currently being processed"));
     }
-    let ids: Vec<DocumentId> = documents.into_iter().map(|document| document.key.id).collect();
+    let ids: Vec<DocumentId> = others.into_iter().map(|document| document.key.id).collect();
     if !ids.is_empty() {
         state.app.library.queue(&dataset.key, &ids).await?;
     }
     if !missing.is_empty() {
         return Err(not_found(&missing));
     }
-    Ok((ids.len(), twice))
+    Ok((ids.len() + running.len(), twice))
+}
+
+/// What is no object has a code of its own on these routes.
+fn object(json: Json) -> Result<Body, ApiError> {
+    match json {
+        Json::Object(_) | Json::Null => Body::of(json),
+        other => {
+            let found = python::type_name(&other);
+            let message = format!("AttributeError(\"'{found}' object has no attribute 'get'\")");
+            Err(ApiError::new(code::EXCEPTION, message))
+        }
+    }
 }
 
 /// `DELETE …/chunks {document_ids}`: the work is called off, and what a document had before stays.
@@ -75,25 +91,45 @@ pub async fn stop(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
     let first_not_owned = |missing: &[String]| document_not_owned(&missing[0]);
-    let (stopped, twice) = call_off(&state, &caller, (&id, &body), first_not_owned).await?;
-    Ok(Success(told(stopped, &twice)).into_response())
+    let stopped = call_off(&state, &caller, (&id, &object(json)?), first_not_owned).await?;
+    match stopped.over.first() {
+        Some(_) => Err(not_under_way()),
+        None => Ok(Success(told(stopped.count, &stopped.twice)).into_response()),
+    }
 }
 
-/// `POST …/documents/stop {document_ids}`: the same, and how many were stopped.
+/// `POST …/documents/stop {document_ids}`: the same, and how many were stopped. Documents that are not being read any
+/// more are no mistake: nobody can know how far a document has come when the request arrives.
 ///
 /// # Errors
-/// As [`stop`].
+/// 102 without ids and for unknown ones.
 pub async fn halt(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
-    let (stopped, twice) = call_off(&state, &caller, (&id, &body), not_found).await?;
-    Ok(Success(counted(stopped, &twice)).into_response())
+    let Stopped { count, over, twice } = call_off(&state, &caller, (&id, &object(json)?), not_found).await?;
+    let mut told = counted(count, &twice);
+    if !over.is_empty() {
+        let over = over.iter().map(|id| Json::from(format!("{NOT_UNDER_WAY}: {id}")));
+        let twice = told["errors"].as_array().cloned().unwrap_or_default();
+        told["errors"] = twice.into_iter().chain(over).collect();
+    }
+    Ok(Success(told).into_response())
+}
+
+/// What came of calling work off.
+struct Stopped {
+    /// How many documents are not read any more because of it.
+    count: usize,
+    /// Those that were not being read.
+    over: Vec<DocumentId>,
+    /// Those that were named more than once.
+    twice: Vec<String>,
 }
 
 /// Stops all of the documents, or none when one is unknown; `absent` says so of those that are.
@@ -102,26 +138,31 @@ async fn call_off(
     caller: &Caller,
     (id, body): (&str, &Body),
     absent: impl FnOnce(&[String]) -> ApiError,
-) -> Result<(usize, Vec<String>), ApiError> {
+) -> Result<Stopped, ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let (ids, twice) = document_ids(body)?;
     let (documents, missing) = owned::documents(state, &dataset.key, &ids).await?;
     if !missing.is_empty() {
         return Err(absent(&missing));
     }
+    let mut over = Vec::new();
     for Document { key, .. } in &documents {
-        state.app.library.stop(key, Wanted::Cancel).await.map_err(|error| match error.kind {
-            ErrorKind::Conflict => not_under_way(),
-            ErrorKind::NotFound => document_not_owned(key.id.as_str()),
-            _ => error.into(),
-        })?;
+        match state.app.library.stop(key, Wanted::Cancel).await {
+            Ok(()) => {}
+            Err(error) if error.kind == ErrorKind::Conflict => over.push(key.id.clone()),
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                return Err(document_not_owned(key.id.as_str()));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok((documents.len(), twice))
+    Ok(Stopped { count: documents.len() - over.len(), over, twice })
 }
 
+const NOT_UNDER_WAY: &str = "Can't stop parsing document that has not started or already completed";
+
 fn not_under_way() -> ApiError {
-    let message = "Can't stop parsing document that has not started or already completed";
-    ApiError::data(message).with_data(json!({"error_code": "DOC_STOP_PARSING_INVALID_STATE"}))
+    ApiError::data(NOT_UNDER_WAY).with_data(json!({"error_code": "DOC_STOP_PARSING_INVALID_STATE"}))
 }
 
 /// Nothing, unless a document was named twice.

@@ -10,17 +10,18 @@ use weft_core::seam::dataset_store::Dataset;
 use weft_core::seam::index::TextQuery;
 use weft_core::seam::knowledge::Passage;
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
-use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval, Retrieved};
+use weft_knowledge::retrieve::{Chosen, Retrieval, Retrieved};
 
 use super::owned;
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
 use crate::wire::document::once;
 use crate::wire::envelope::{Success, respond};
-use crate::wire::retrieval::{RetrievalRequest, answer, records};
+use crate::wire::retrieval::{RetrievalRequest, answer, answer_of_datasets, records};
 
 /// `POST /api/v1/retrieval`.
 ///
@@ -37,10 +38,49 @@ pub async fn search(
     let (found, _) = searched(&state, &caller, &request).await?;
     let mut highlights = Vec::with_capacity(found.passages.len());
     for passage in &found.passages {
-        let marked = || highlighted(&state, &request.question, passage);
-        highlights.push(request.highlight.then(marked).flatten());
+        // Who asks for marks gets the text without any where the question's words do not stand.
+        let marked = || {
+            highlighted(&state, &request.question, passage).unwrap_or_else(|| passage.chunk.content.clone())
+        };
+        highlights.push(request.highlight.then(marked));
     }
     Ok(Success(answer(&found, &highlights, request.metadata.as_deref())).into_response())
+}
+
+/// `POST /api/v1/datasets/search`: of the datasets that the body names.
+///
+/// # Errors
+/// 101 without a question; otherwise as [`search`].
+pub async fn search_datasets(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    in_datasets(&state, &caller, (body, None)).await
+}
+
+/// `POST /api/v1/datasets/{id}/search`.
+///
+/// # Errors
+/// As [`search_datasets`].
+pub async fn search_dataset(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    in_datasets(&state, &caller, (body, Some(&id))).await
+}
+
+async fn in_datasets(
+    state: &ServerState,
+    caller: &Caller,
+    (body, dataset): (Body, Option<&str>),
+) -> Result<Response, ApiError> {
+    let page_max = usize::try_from(state.app.limits.page_size).unwrap_or(usize::MAX);
+    let request = RetrievalRequest::of_datasets(body, dataset, page_max)?;
+    let (found, _) = searched(state, caller, &request).await?;
+    Ok(Success(answer_of_datasets(&found)).into_response())
 }
 
 /// What is found, and where it was looked for.
@@ -79,7 +119,7 @@ async fn find(
         datasets: Chosen::ById(datasets.iter().map(|dataset| dataset.key.id.clone()).collect()),
         question: request.question.clone(),
         documents,
-        filter: request.filter.clone().map_or(FilterChoice::All, FilterChoice::Given),
+        filter: request.filter.clone(),
         similarity_min: request.similarity_min,
         vector_weight: request.vector_weight,
         candidates_max: request.candidates_max,

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use weft_core::seam::speech::Recording;
-use weft_core::{Error, media_type};
+use weft_core::{Error, ErrorKind, media_type};
 
 use super::uploads::{passed_over, timely, whole};
 use crate::auth::Caller;
@@ -22,6 +22,22 @@ use crate::wire::envelope::Success;
 const LETTERS_MAX: usize = 4_096;
 /// Parts of a form, fields that are no file included.
 const PARTS_MAX: usize = 20;
+
+/// What names of recordings end in.
+const RECORDINGS: &str = ".aac, .flac, .m4a, .mp3, .ogg, .opus, .wav, .weba";
+
+fn no_file() -> ApiError {
+    ApiError::data("Missing 'file' in multipart form-data")
+}
+
+/// What is said where there is no model for it; the operator reads the rest in the log.
+fn without(error: Error, which: &str) -> ApiError {
+    if error.kind != ErrorKind::NotFound {
+        return error.into();
+    }
+    tracing::warn!(error = error.detail(), "there is no model for this request");
+    ApiError::data(format!("No default {which} model is set"))
+}
 
 /// `POST …/speech`: `{text}` as a recording.
 ///
@@ -41,7 +57,8 @@ pub async fn speak(
     if letters > LETTERS_MAX {
         return Err(ApiError::argument(format!("`text` has {letters} letters; {LETTERS_MAX} are the most")));
     }
-    let audio = state.app.models.speech(&caller.tenant, "")?.speak(text).await?;
+    let model = state.app.models.speech(&caller.tenant, "").map_err(|error| without(error, "TTS"))?;
+    let audio = model.speak(text).await?;
     let bytes = STANDARD.decode(audio.base64.as_bytes());
     let bytes = bytes.map_err(|cause| Error::internal("the recording cannot be read").because(cause))?;
     let mut response = bytes.into_response();
@@ -55,15 +72,14 @@ pub async fn speak(
 /// `POST …/transcription`: what is said in the part `file` of a form.
 ///
 /// # Errors
-/// 101 without a recording; 102 without a model; what the model fails with.
+/// 102 without a recording or a model; what the model fails with.
 pub async fn transcribe(
     State(state): State<ServerState>,
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
     let form = Multipart::from_request(request, &state).await;
-    let mut form =
-        form.map_err(|_| ApiError::argument("the recording is missing: send a form with a part `file`"))?;
+    let mut form = form.map_err(|_| no_file())?;
     let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
     let (mut recording, mut parts) = (None, 0);
     while let Some(part) = timely(form.next_field()).await? {
@@ -80,15 +96,16 @@ pub async fn transcribe(
         recording = Some((name, bytes));
     }
     let Some((name, bytes)) = recording.filter(|(_, bytes)| !bytes.is_empty()) else {
-        return Err(ApiError::argument("the recording is missing: send a form with a part `file`"));
+        return Err(no_file());
     };
     let kind = media_type::of_name(&name);
     if !kind.starts_with("audio/") {
-        return Err(ApiError::argument(format!(
-            "`{name}` is no recording; its name has to end in mp3, wav, m4a, ogg or flac"
-        )));
+        let ending = media_type::ending(&name);
+        let message = format!("Unsupported audio format: .{ending}. Allowed: {RECORDINGS}");
+        return Err(ApiError::data(message));
     }
     let recording = Recording { media_type: kind.to_owned(), name, bytes };
-    let text = state.app.models.transcription(&caller.tenant, "")?.transcribe(&recording).await?;
+    let model = state.app.models.transcription(&caller.tenant, "").map_err(|error| without(error, "ASR"))?;
+    let text = model.transcribe(&recording).await?;
     Ok(Success(json!({"text": text})).into_response())
 }

@@ -23,7 +23,8 @@ const PROLOGUE: &str = "Hi! I'm your assistant. What can I do for you?";
 /// What is said when nothing is found and nobody gives other words.
 const EMPTY_RESPONSE: &str = "I found nothing about this in the documents.";
 
-/// How a model answers when nobody says.
+/// How a model answers when the older generation says so and leaves something out. The newer one leaves it to the
+/// model.
 const SAMPLING_DEFAULTS: [f64; 4] = [0.1, 0.3, 0.4, 0.7];
 const TOKENS_DEFAULT: u64 = 512;
 
@@ -116,6 +117,12 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
     for (key, value) in older.chain(object(body, "llm_setting")?.into_iter().flatten()) {
         settings.llm_setting.insert(key.clone(), value.clone());
     }
+    if llm.is_some() {
+        let defaults = SAMPLING.iter().zip(SAMPLING_DEFAULTS).map(|((key, _), value)| (*key, json!(value)));
+        for (key, value) in defaults.chain([("max_tokens", json!(TOKENS_DEFAULT))]) {
+            settings.llm_setting.entry(key).or_insert(value);
+        }
+    }
     for (key, value) in prompt.into_iter().flatten().filter(|(key, _)| !SEARCH.contains(&key.as_str())) {
         let newer = OLDER.iter().find(|(older, _)| older == key).map_or(key.as_str(), |(_, newer)| newer);
         settings.prompt_config.insert(newer.to_owned(), value.clone());
@@ -166,9 +173,10 @@ fn search(
         let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
         share.ok_or_else(|| ApiError::data(format!("`{key}` should be a number from 0 to 1.")))
     };
-    let count = |(key, value): (String, &Json)| {
-        let count = value.as_u64().filter(|count| (1..=COUNT_MAX).contains(count));
-        count.ok_or_else(|| ApiError::data(format!("`{key}` should be a number from 1 to {COUNT_MAX}.")))
+    let count = |(key, value): (String, &Json), least: u64| {
+        let count = value.as_u64().filter(|count| (least..=COUNT_MAX).contains(count));
+        count
+            .ok_or_else(|| ApiError::data(format!("`{key}` should be a number from {least} to {COUNT_MAX}.")))
     };
     if let Some(threshold) = given("similarity_threshold", "similarity_threshold") {
         settings.similarity_threshold = share(threshold)?;
@@ -179,10 +187,10 @@ fn search(
         settings.vector_similarity_weight = Interface::Chat.vector_weight(Some(share(weight)?));
     }
     if let Some(top_n) = given("top_n", "top_n") {
-        settings.top_n = count(top_n)?;
+        settings.top_n = count(top_n, 0)?;
     }
     if let Some(top_k) = given("top_k", "top_k") {
-        settings.top_k = count(top_k)?;
+        settings.top_k = count(top_k, 1)?;
     }
     match given("rerank_id", "rerank_model") {
         None => {}
@@ -196,10 +204,6 @@ fn search(
 fn completed(settings: &mut ChatSettings) -> Result<(), ApiError> {
     if settings.description.is_empty() {
         DESCRIPTION.clone_into(&mut settings.description);
-    }
-    let defaults = SAMPLING.iter().zip(SAMPLING_DEFAULTS).map(|((key, _), value)| (*key, json!(value)));
-    for (key, value) in defaults.chain([("max_tokens", json!(TOKENS_DEFAULT))]) {
-        settings.llm_setting.entry(key).or_insert(value);
     }
     let knows = !settings.datasets.is_empty();
     let prompt = &mut settings.prompt_config;
@@ -220,35 +224,28 @@ fn completed(settings: &mut ChatSettings) -> Result<(), ApiError> {
             _ => return Err(ApiError::data(format!("`{key}` should be a string."))),
         }
     }
-    variables(settings)
+    variables(prompt)
 }
 
-fn variables(settings: &mut ChatSettings) -> Result<(), ApiError> {
-    let (prompt, knows) = (&mut settings.prompt_config, !settings.datasets.is_empty());
-    if prompt.get("parameters").is_some_and(|given| !given.is_array() && !given.is_null()) {
-        return Err(ApiError::data("`parameters` should be a list."));
-    }
-    let system = chats::text(prompt, "system").to_owned();
-    let mut given = chats::parameters(prompt);
+/// The variables stay as they are given; without any, a prompt that wants what was found has that one.
+fn variables(prompt: &mut Map<String, Json>) -> Result<(), ApiError> {
     let mut seen = HashSet::new();
-    if let Some(twice) = given.iter().find(|parameter| !seen.insert(parameter.name.clone())) {
-        return Err(ApiError::data(format!("`parameters` contains duplicate key: {}", twice.name)));
+    match prompt.get("parameters") {
+        None | Some(Json::Null) => {}
+        Some(Json::Array(_)) => {
+            let given = chats::listed(prompt);
+            return match given.iter().find(|parameter| !seen.insert(&parameter.name)) {
+                Some(twice) => {
+                    Err(ApiError::data(format!("`parameters` contains duplicate key: {}", twice.name)))
+                }
+                None => Ok(()),
+            };
+        }
+        Some(_) => return Err(ApiError::data("`parameters` should be a list.")),
     }
-    let used = |name: &str| system.contains(&format!("{{{name}}}"));
-    // Assistants without datasets keep the variable for the time when they have some.
-    let unused =
-        given.iter().find(|one| !one.optional && !used(&one.name) && (knows || one.name != "knowledge"));
-    if let Some(unused) = unused {
-        return Err(ApiError::data(format!("Parameter '{}' is not used", unused.name)));
-    }
-    if used("knowledge") && !seen.contains("knowledge") {
-        given.push(chats::Parameter { name: "knowledge".to_owned(), optional: false });
-    }
-    if !seen.contains("date") {
-        given.push(chats::Parameter { name: "date".to_owned(), optional: true });
-    }
-    let given = given.into_iter().map(|one| json!({"key": one.name, "optional": one.optional}));
-    prompt.insert("parameters".to_owned(), given.collect());
+    let found = json!({"key": "knowledge", "optional": false});
+    let wanted = chats::text(prompt, "system").contains("{knowledge}").then_some(found);
+    prompt.insert("parameters".to_owned(), wanted.into_iter().collect());
     Ok(())
 }
 
@@ -340,7 +337,9 @@ mod tests {
 
     #[test]
     fn both_generations_write_the_same_assistant() {
-        let newer = json!({"icon": "i", "dataset_ids": ["d", "d"], "llm_id": "m", "llm_setting": {"temperature": 0.5},
+        let newer = json!({"icon": "i", "dataset_ids": ["d", "d"], "llm_id": "m",
+            "llm_setting": {"temperature": 0.5, "top_p": 0.3, "presence_penalty": 0.4, "frequency_penalty": 0.7,
+                "max_tokens": 512},
             "prompt_config": {"system": "S {knowledge}", "prologue": "P", "quote": false, "empty_response": "E",
                 "parameters": [{"key": "knowledge", "optional": false}]},
             "similarity_threshold": 0.25, "vector_similarity_weight": 0.25, "top_n": 3, "top_k": 9, "rerank_id": "r"});
@@ -351,10 +350,12 @@ mod tests {
         let (newer, older) =
             (read(newer, ChatSettings::default()).unwrap(), read(older, ChatSettings::default()).unwrap());
         assert_eq!(newer, older);
-        let parameters = json!([{"key": "knowledge", "optional": false}, {"key": "date", "optional": true}]);
-        assert_eq!(newer.prompt_config["parameters"], parameters);
+        assert_eq!(newer.prompt_config["parameters"], json!([{"key": "knowledge", "optional": false}]));
         assert_eq!((newer.vector_similarity_weight, newer.datasets.len()), (0.25, 1));
-        assert_eq!(newer.llm_setting["max_tokens"], 512);
+        // Who does not ask for the older one's way to answer has none of it.
+        let plain = read(json!({"llm_setting": {"odd": "x"}}), ChatSettings::default()).unwrap();
+        assert_eq!(json!(plain.llm_setting), json!({"odd": "x"}));
+        assert_eq!((&plain.prompt_config["parameters"], plain.top_n), (&json!([]), 6));
         // A change keeps what it does not name.
         let changed = read(json!({"prompt_config": {"quote": true}, "top_n": null}), newer.clone()).unwrap();
         let mut expected = newer;
@@ -387,12 +388,12 @@ mod tests {
         check(json!({"prompt_config": []}), "`prompt_config` should be an object.");
         check(json!({"llm_setting": "x"}), "`llm_setting` should be an object.");
         check(json!({"tenant_id": "t"}), "`tenant_id` must not be provided");
-        check(json!({"top_n": 0}), "`top_n` should be a number from 1 to 1024.");
+        check(json!({"top_n": -1}), "`top_n` should be a number from 0 to 1024.");
+        check(json!({"top_k": 0}), "`top_k` should be a number from 1 to 1024.");
         check(json!({"similarity_threshold": 1.5}), "`similarity_threshold` should be a number from 0 to 1.");
         let twice = json!({"system": "{a}", "parameters": [{"key": "a"}, {"key": "a"}]});
         check(json!({"prompt_config": twice}), "`parameters` contains duplicate key: a");
-        let unused = json!({"system": "x", "parameters": [{"key": "knowledge", "optional": false}]});
-        check(json!({"dataset_ids": ["d"], "prompt_config": unused}), "Parameter 'knowledge' is not used");
+        check(json!({"prompt_config": {"parameters": {}}}), "`parameters` should be a list.");
         check(json!({"prompt_config": {"system": 7}}), "`system` should be a string.");
         let name = |body: Json, wanted| name(&object(body), wanted);
         let told = |outcome: Result<Option<String>, ApiError>| format!("{:?}", outcome.unwrap_err());

@@ -24,11 +24,10 @@ const LIST_MAX: usize = 1_000;
 /// 102 in the API's words.
 pub fn new(body: &Body) -> Result<NewChunk, ApiError> {
     let content = content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?;
-    let texts = |key| list(body, key, "is required to be a list");
-    let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
-    refuse_what_is_not_kept(body, "is required to be a list")?;
-    let (keywords, questions) = (keywords.unwrap_or_default(), questions.unwrap_or_default());
-    Ok(NewChunk { content, keywords, questions })
+    let texts = |key| list(body, key, "is required to be a list").map(Option::unwrap_or_default);
+    let (keywords, questions, tags) = (texts("important_keywords")?, texts("questions")?, texts("tag_kwd")?);
+    refuse_what_is_not_kept(body)?;
+    Ok(NewChunk { content, keywords, questions: not_blank(questions), tags })
 }
 
 /// Reads the body of a change.
@@ -40,9 +39,9 @@ pub fn edit(body: &Body) -> Result<ChunkEdit, ApiError> {
         None => None,
         Some(_) => Some(content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?),
     };
-    let texts = |key| list(body, key, "should be a list");
-    let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
-    refuse_what_is_not_kept(body, "should be a list")?;
+    let (keywords, questions) = (joined(body, "important_keywords")?, joined(body, "questions")?);
+    let tags = list(body, "tag_kwd", "should be a list")?;
+    refuse_what_is_not_kept(body)?;
     let available = match (body.get("available"), body.get("available_int")) {
         (Some(value), _) | (None, Some(value)) => Some(switch(value)?),
         (None, None) => None,
@@ -54,7 +53,8 @@ pub fn edit(body: &Body) -> Result<ChunkEdit, ApiError> {
         }
         Some(_) => return Err(ApiError::data("`positions` should be a list")),
     };
-    Ok(ChunkEdit { content, keywords, questions, positions, available })
+    let questions = questions.map(not_blank);
+    Ok(ChunkEdit { content, keywords, questions, tags, positions, available })
 }
 
 fn content(body: &Body) -> Result<Option<String>, ApiError> {
@@ -79,35 +79,45 @@ fn list(body: &Body, key: &str, words: &str) -> Result<Option<Vec<String>>, ApiE
     texts.map(Some).ok_or_else(|| ApiError::data(format!("`{key}` must be a list of strings")))
 }
 
+/// A list of a change whose members are put together: what is no text among them fails as that does.
+fn joined(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError> {
+    let members = body.get(key).and_then(Json::as_array);
+    let wrong =
+        members.and_then(|members| members.iter().enumerate().find(|(_, member)| !member.is_string()));
+    if let Some((place, member)) = wrong {
+        let found = python::type_name(member);
+        let message = format!("TypeError('sequence item {place}: expected str instance, {found} found')");
+        return Err(ApiError::new(code::EXCEPTION, message));
+    }
+    list(body, key, "should be a list")
+}
+
+/// Questions without blanks around them, and without those that are nothing else.
+fn not_blank(questions: Vec<String>) -> Vec<String> {
+    let trimmed = questions.iter().map(|question| question.trim());
+    trimmed.filter(|question| !question.is_empty()).map(str::to_owned).collect()
+}
+
 /// What would be lost must not look as if it were kept.
-fn refuse_what_is_not_kept(body: &Body, words: &str) -> Result<(), ApiError> {
-    let tags = list(body, "tag_kwd", words)?.unwrap_or_default();
+fn refuse_what_is_not_kept(body: &Body) -> Result<(), ApiError> {
     let empty = |value: &Json| match value {
         Json::Object(map) => map.is_empty(),
         Json::String(text) => text.is_empty(),
         _ => false,
     };
-    for (key, given) in [
-        ("tag_kwd", !tags.is_empty()),
-        ("tag_feas", body.get("tag_feas").is_some_and(|value| !empty(value))),
-        ("image_base64", body.get("image_base64").is_some_and(|value| !empty(value))),
-    ] {
-        if given {
-            return Err(ApiError::data(format!(
-                "`{key}`: this build keeps no tags and pictures with chunks"
-            )));
+    for (key, kept) in [("tag_feas", "weights of tags"), ("image_base64", "pictures")] {
+        if body.get(key).is_some_and(|value| !empty(value)) {
+            return Err(ApiError::data(format!("`{key}`: this build keeps no {kept} with chunks")));
         }
     }
     Ok(())
 }
 
-/// A truth value, as a number or a text if need be.
+/// A truth value, or a number or a text that is one.
 fn switch(value: &Json) -> Result<bool, ApiError> {
     let number = match value {
         Json::Bool(flag) => Some(i64::from(*flag)),
         Json::Number(number) => number.as_i64(),
-        Json::String(text) if text.eq_ignore_ascii_case("true") => Some(1),
-        Json::String(text) if text.eq_ignore_ascii_case("false") => Some(0),
         Json::String(text) => text.trim().parse().ok(),
         _ => None,
     };
@@ -217,7 +227,7 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
         "document_keyword": document.name,
         "important_keywords": chunk.keywords,
         "questions": chunk.questions,
-        "tag_kwd": [],
+        "tag_kwd": chunk.tags(),
         "tag_feas": {},
         "dataset_id": chunk.document.dataset.id,
         "image_id": "",
@@ -229,6 +239,24 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
     })
 }
 
+/// A chunk alone: by the names of lists, and by those that it is indexed under.
+pub fn whole_view(chunk: &StoredChunk, document: &Document) -> Json {
+    let mut shown = view(chunk, document, None);
+    let indexed = json!({
+        "content_with_weight": chunk.content,
+        "doc_id": chunk.document.id,
+        "kb_id": chunk.document.dataset.id,
+        "important_kwd": chunk.keywords,
+        "question_kwd": chunk.questions,
+        "available_int": i32::from(chunk.available),
+        "img_id": "",
+    });
+    if let (Json::Object(shown), Json::Object(indexed)) = (&mut shown, indexed) {
+        shown.extend(indexed);
+    }
+    shown
+}
+
 /// A chunk as the answer to its creation shows it.
 pub fn created(chunk: &StoredChunk, dataset: &DatasetId) -> Json {
     json!({"chunk": {
@@ -237,7 +265,7 @@ pub fn created(chunk: &StoredChunk, dataset: &DatasetId) -> Json {
         "document_id": chunk.document.id,
         "important_keywords": chunk.keywords,
         "questions": chunk.questions,
-        "tag_kwd": [],
+        "tag_kwd": chunk.tags(),
         "tag_feas": {},
         "dataset_id": dataset,
         "image_id": "",
@@ -330,11 +358,13 @@ mod tests {
     #[test]
     fn a_new_chunk_needs_a_text() {
         let fields = new(&body(json!({
-            "content": "text", "important_keywords": ["a", "a", ""], "tag_kwd": [], "questions": [], "image_base64": null,
+            "content": "text", "important_keywords": ["a", "a", ""], "tag_kwd": ["t"], "questions": [" q ", " "],
+            "image_base64": null,
         })))
         .unwrap();
         assert_eq!(fields.keywords, ["a", "a", ""]);
-        assert_eq!((fields.content.as_str(), fields.questions.len()), ("text", 0));
+        assert_eq!((fields.content.as_str(), fields.questions), ("text", vec!["q".to_owned()]));
+        assert_eq!(fields.tags, ["t"]);
         let check = |json: Json, words: &str| {
             let error = told(new(&body(json.clone())).unwrap_err());
             assert!(error.contains("code: 102") && error.contains(&format!("{words:?}")), "{json}: {error}");
@@ -346,8 +376,8 @@ mod tests {
             check(json!({"content": "x", key: "y"}), &format!("`{key}` is required to be a list"));
             check(json!({"content": "x", key: [1]}), &format!("`{key}` must be a list of strings"));
         }
-        let error = told(new(&body(json!({"content": "x", "tag_kwd": ["t"]}))).unwrap_err());
-        assert!(error.contains("keeps no tags"), "{error}");
+        let error = told(new(&body(json!({"content": "x", "tag_feas": {"t": 1}}))).unwrap_err());
+        assert!(error.contains("keeps no weights of tags"), "{error}");
         let error = told(new(&body(json!({"content": "x", "image_base64": "aa"}))).unwrap_err());
         assert!(error.contains("`image_base64`"), "{error}");
     }
@@ -374,7 +404,34 @@ mod tests {
         check(json!({"positions": 1}), 102, "\"`positions` should be a list\"");
         check(json!({"positions": [[1, 2, 3, 4]]}), 102, "each of `positions`");
         check(json!({"positions": [[-1, 2, 3, 4, 5]]}), 102, "each of `positions`");
-        check(json!({"available": "x"}), 100, "invalid literal for int() with base 10: 'x'");
+        for text in ["x", "True", "False"] {
+            let message = format!("invalid literal for int() with base 10: '{text}'");
+            check(json!({"available": text}), 100, &message);
+        }
+        for key in ["important_keywords", "questions"] {
+            check(
+                json!({key: ["a", 1]}),
+                100,
+                "TypeError('sequence item 1: expected str instance, int found')",
+            );
+        }
+        assert_eq!(change(json!({"tag_kwd": ["t", ""]})).tags, Some(vec!["t".to_owned(), String::new()]));
+    }
+
+    #[test]
+    fn a_chunk_alone_has_both_names_of_its_fields() {
+        let document = weft_testkit::contracts::datasets::document(&chunk().document.dataset, "a.txt");
+        let shown = whole_view(&chunk(), &document);
+        for (one, other) in [
+            ("content", "content_with_weight"),
+            ("document_id", "doc_id"),
+            ("dataset_id", "kb_id"),
+            ("important_keywords", "important_kwd"),
+            ("questions", "question_kwd"),
+        ] {
+            assert!(!shown[one].is_null() && shown[one] == shown[other], "{one}: {shown}");
+        }
+        assert_eq!(shown["available_int"], 1);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Datasets: what requests ask for, and how answers show them.
 
+mod checks;
+
 use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
@@ -8,7 +10,10 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DatasetId, DatasetKey, TenantId};
 use weft_knowledge::ingest::PIPELINE;
 
+pub(crate) use self::checks::model_problem;
+use self::checks::{check_avatar, check_model, check_pipeline};
 use super::method::{self, METHODS};
+use super::named::Named;
 use super::rules::{Problems, Rule, line};
 use super::time::http_date;
 use crate::body::{Body, Params};
@@ -32,6 +37,10 @@ pub const FIELDS: &[(&str, Rule)] = &[
     ("auto_metadata_config", Rule::Object),
     ("ext", Rule::Fields(EXT)),
 ];
+
+/// What people may say of a dataset that is there already, too.
+const OF_A_CHANGE: [(&str, Rule); 3] =
+    [("pagerank", Rule::Integer(0, 100)), ("language", Rule::Text(0, 32)), ("connectors", Rule::Texts)];
 
 /// Further settings, which newer clients put into an object of their own.
 const EXT: &[(&str, Rule)] = &[
@@ -90,18 +99,33 @@ impl DatasetFields {
                 Some(null) => problems.add("name", "Input should be a valid string", null),
             }
         }
+        check_model(&mut problems, body);
         Self::read(body, FIELDS, problems)
     }
 
     /// Reads the body of a change.
     ///
+    /// The name of a model is not looked at: one that a dataset has already may be sent back, whatever it is.
+    ///
     /// # Errors
     /// 101 with a line for everything that is wrong; 102 when nothing is to be changed.
     pub fn of_change(body: &Body) -> Result<Self, ApiError> {
         let mut rules = FIELDS.to_vec();
-        rules.insert(rules.len() - 2, ("pagerank", Rule::Integer(0, 100)));
-        let fields = Self::read(body, &rules, Problems::default())?.with_resets(body);
-        match fields == Self::default() {
+        rules.extend(OF_A_CHANGE);
+        let mut problems = Problems::default();
+        for (key, message) in
+            [("name", "Input should be a valid string"), ("pagerank", "Input should be a valid integer")]
+        {
+            if let Some(null) = body.0.get(key).filter(|value| value.is_null()) {
+                problems.add(key, message, null);
+            }
+        }
+        if let Some(Json::Array(connectors)) = body.get("connectors").filter(|list| **list != json!([])) {
+            problems.add("connectors", "Connectors are not part of this build", &json!(connectors));
+        }
+        let fields = Self::read(body, &rules, problems)?.with_resets(body);
+        // A list of no connectors changes nothing, and is no empty request.
+        match fields == Self::default() && !body.0.contains_key("connectors") {
             true => Err(ApiError::data("no properties were modified")),
             false => Ok(fields),
         }
@@ -110,13 +134,11 @@ impl DatasetFields {
     fn read(body: &Body, rules: &[(&str, Rule)], mut problems: Problems) -> Result<Self, ApiError> {
         problems.fields("", &body.0, rules);
         check_avatar(&mut problems, body);
-        check_model(&mut problems, body);
         check_pipeline(&mut problems, body);
         if let Some(settings) = body.get("parser_config") {
             method::check(&mut problems, "parser_config", settings);
         }
         problems.refuse(code::ARGUMENT)?;
-        let lowered = |key| text(body, key).map(|word| word.trim().to_lowercase());
         let ext = body.object("ext")?.unwrap_or_default();
         let number = |key: &str| ext.get(key).and_then(Json::as_f64);
         Ok(Self {
@@ -124,13 +146,13 @@ impl DatasetFields {
             avatar: text(body, "avatar"),
             description: text(body, "description"),
             embedding_model: text(body, "embedding_model").map(|model| model.trim().to_owned()),
-            permission: lowered("permission"),
-            method: lowered("chunk_method").and_then(|name| method::method(&name)),
+            permission: text(body, "permission"),
+            method: text(body, "chunk_method").and_then(|name| method::method(&name)),
             pipeline: text(body, "pipeline_id").map(|id| id.to_lowercase()),
             settings: body.object("parser_config")?,
             pagerank: body.get("pagerank").and_then(Json::as_u64).and_then(|rank| u32::try_from(rank).ok()),
             auto_metadata: body.get("auto_metadata_config").cloned(),
-            language: ext.get("language").and_then(Json::as_str).map(str::to_owned),
+            language: text(body, "language").or_else(|| Some(ext.get("language")?.as_str()?.to_owned())),
             similarity_threshold: number("similarity_threshold"),
             vector_similarity_weight: number("vector_similarity_weight"),
             default_model: false,
@@ -139,8 +161,8 @@ impl DatasetFields {
         })
     }
 
-    /// What is null in a change goes back to where a new dataset begins. A name, a permission and a method have
-    /// no such place: null says nothing of them.
+    /// What is null in a change goes back to where a new dataset begins. Null is no name, no permission, no method
+    /// and no rank.
     fn with_resets(mut self, body: &Body) -> Self {
         let null = |object: &Object, key: &str| object.get(key).is_some_and(Json::is_null);
         let top = |key: &str| null(&body.0, key);
@@ -152,10 +174,7 @@ impl DatasetFields {
         if top("description") {
             self.description = Some(start.description);
         }
-        if top("pagerank") {
-            self.pagerank = Some(start.pagerank);
-        }
-        if ext("language") {
+        if top("language") || ext("language") {
             self.language = Some(start.language);
         }
         if ext("similarity_threshold") {
@@ -236,77 +255,6 @@ fn text(body: &Body, key: &str) -> Option<String> {
     body.get(key).and_then(Json::as_str).map(str::to_owned)
 }
 
-fn check_avatar(problems: &mut Problems, body: &Body) {
-    const ALLOWED: [&str; 2] = ["image/jpeg", "image/png"];
-    let Some(Json::String(avatar)) = body.get("avatar") else { return };
-    if avatar.is_empty() {
-        return;
-    }
-    let value = Json::String(avatar.clone());
-    let Some((prefix, _)) = avatar.split_once(',') else {
-        let message = "missing MIME prefix. Expected format: data:<mime>;base64,<data>";
-        return problems.add("avatar", message, &value);
-    };
-    let Some(kind) = prefix.strip_prefix("data:") else {
-        return problems.add("avatar", "invalid MIME prefix format. Must start with 'data:'", &value);
-    };
-    let kind = kind.split(';').next().unwrap_or_default();
-    if !ALLOWED.contains(&kind) {
-        let message = format!("Unsupported MIME type. Allowed: {}", super::python::list(&ALLOWED));
-        problems.add("avatar", &message, &value);
-    }
-}
-
-fn check_model(problems: &mut Problems, body: &Body) {
-    let Some(Json::String(model)) = body.get("embedding_model") else { return };
-    if model.is_empty() {
-        return;
-    }
-    let value = Json::String(model.clone());
-    let message = match model.rsplit_once('@') {
-        None => "embedding model identifier must follow <model_name>@<provider> format",
-        Some((name, provider)) if name.is_empty() || provider.is_empty() => {
-            "both model_name and provider must be non-empty strings"
-        }
-        Some((name, provider)) if name.trim().is_empty() || provider.trim().is_empty() => {
-            "Model name and provider cannot be whitespace-only strings"
-        }
-        Some(_) => return,
-    };
-    problems.add("embedding_model", message, &value);
-}
-
-fn check_pipeline(problems: &mut Problems, body: &Body) {
-    if let Some(id) = body.get("pipeline_id") {
-        let message = match id {
-            Json::String(text) if text.chars().count() != 32 => Some("pipeline_id must be 32 hex characters"),
-            Json::String(text) if !text.chars().all(|letter| letter.is_ascii_hexdigit()) => {
-                Some("pipeline_id must be hexadecimal")
-            }
-            Json::String(_) => None,
-            _ => Some("Input should be a valid string"),
-        };
-        if let Some(message) = message {
-            problems.add("pipeline_id", message, id);
-        }
-    }
-    if !problems.is_empty() {
-        return;
-    }
-    let given = |key: &&str| body.get(key).is_some();
-    let (there, absent): (Vec<&str>, Vec<&str>) = ["parse_type", "pipeline_id"].into_iter().partition(given);
-    let message = match (body.get("chunk_method").is_some(), there.is_empty(), absent.is_empty()) {
-        (true, false, _) => {
-            format!("parser_id provided → disallowed fields present: {}", there.join(", "))
-        }
-        (false, false, false) => {
-            format!("parser_id omitted → required fields missing: {}", absent.join(", "))
-        }
-        _ => return,
-    };
-    problems.add("", &message, &Json::Object(body.0.clone()));
-}
-
 /// What is wrong with an id that is none.
 const NO_ID: &str = "Invalid UUID format";
 
@@ -379,8 +327,8 @@ fn check_ids(problems: &mut Problems, list: &[Json]) {
 pub struct DatasetQuery {
     /// By the store's words.
     pub filter: DatasetFilter,
-    /// Ids and names that must be there.
-    pub named: Vec<String>,
+    /// Ids and names that must be there, each by itself.
+    pub named: Vec<Named>,
 }
 
 const PARAMS: [&str; 10] =
@@ -401,6 +349,9 @@ pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
             }
         }
     }
+    if params.given("id") == Some("") {
+        problems.add("id", NO_ID, &json!(""));
+    }
     for key in ["page", "page_size"] {
         if let Some(text) = params.get(key) {
             let message = match text.trim().parse::<i64>() {
@@ -411,10 +362,11 @@ pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
             problems.add(key, message, &Json::String(text.to_owned()));
         }
     }
-    if let Some(other) = params.get("orderby").filter(|by| !matches!(*by, "create_time" | "update_time")) {
+    if let Some(other) = params.given("orderby").filter(|by| !matches!(*by, "create_time" | "update_time")) {
         problems.add("orderby", "Input should be 'create_time' or 'update_time'", &json!(other));
     }
-    if let Some(text) = params.get("desc").filter(|_| params.flag("desc").is_none()) {
+    let desc = params.get("desc").map(|text| (text, switch(text)));
+    if let Some((text, None)) = desc {
         problems.add("desc", "Input should be a valid boolean, unable to interpret input", &json!(text));
     }
     for (key, value) in params.others(&PARAMS) {
@@ -427,12 +379,22 @@ pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
         ids: (!ids.is_empty()).then(|| ids.iter().map(|id| DatasetId::from(id.as_str())).collect()),
         name: name.clone(),
         by_update: params.get("orderby") == Some("update_time"),
-        ascending: params.ascending(),
+        ascending: matches!(desc, Some((_, Some(false)))),
         offset: page.offset,
         limit: page.limit,
         ..DatasetFilter::default()
     };
-    Ok(DatasetQuery { filter, named: ids.into_iter().chain(name).collect() })
+    let named = ids.into_iter().map(Named::Id).chain(name.map(Named::Name)).collect();
+    Ok(DatasetQuery { filter, named })
+}
+
+/// A truth value in the words that are taken for one in a list of datasets.
+fn switch(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "true" | "1" | "yes" | "y" | "on" | "t" => Some(true),
+        "false" | "0" | "no" | "n" | "off" | "f" => Some(false),
+        _ => None,
+    }
 }
 
 /// The words for a dataset that the tenant has not got.
@@ -451,9 +413,10 @@ pub fn view(dataset: &Dataset) -> Json {
     json!({
         "id": key.id,
         "name": dataset.name,
-        "avatar": dataset.avatar,
-        "description": dataset.description,
+        "avatar": Some(&dataset.avatar).filter(|text| !text.is_empty()),
+        "description": Some(&dataset.description).filter(|text| !text.is_empty()),
         "language": dataset.language,
+        "connectors": [],
         "permission": dataset.permission,
         "tenant_id": key.tenant,
         "created_by": key.tenant,

@@ -4,13 +4,16 @@ use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
 use weft_core::media_type::ending;
-use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState, Settings};
+use weft_core::seam::dataset_store::{
+    Document, DocumentChange, DocumentFilter, DocumentOrder, DocumentState, Settings,
+};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DocumentId, TenantId};
 use weft_knowledge::ingest::PIPELINE;
 
 use super::dataset::Removal;
-use super::method::{self, METHODS};
+use super::method;
+use super::named::Named;
 use super::rules::{Problems, Rule, line};
 use super::time::http_date;
 use super::{metadata, python};
@@ -124,6 +127,9 @@ pub fn change(body: &Body, document: &Document) -> Result<DocumentChange, ApiErr
             problems.value(key, value, *rule);
         }
     }
+    if let Some(null) = body.0.get("name").filter(|name| name.is_null()) {
+        problems.add("name", "Input should be a valid string", null);
+    }
     let enabled = match body.get("enabled") {
         None => None,
         Some(value) => {
@@ -208,9 +214,8 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
         return Err(ApiError::data("`chunk_method` (empty string) is not valid"));
     }
     let Some(wanted) = method::method(&name) else {
-        let message =
-            format!("`chunk_method` {name} doesn't exist; it can be one of: {}", METHODS.join(", "));
-        return Err(ApiError::data(message));
+        let message = format!("`chunk_method` {name} doesn't exist");
+        return Err(ApiError::data(line("chunk_method", &message, &Json::String(name))));
     };
     let slides = matches!(ending(&document.name).as_str(), "ppt" | "pptx" | "pages");
     let wanted_name = method::method_name(wanted);
@@ -234,14 +239,14 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
 pub struct DocumentQuery {
     /// By the store's words.
     pub filter: DocumentFilter,
-    /// The id and the name that must be there.
-    pub named: Vec<String>,
+    /// The id and the name that must be there, each by itself.
+    pub named: Vec<Named>,
 }
 
 /// Reads the parameters of a list. No page is larger than `size_max`.
 ///
 /// # Errors
-/// 102 for conditions that cannot be read and for an unknown state.
+/// 101 for an order that there is none; 102 for conditions that cannot be read and for an unknown state.
 pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> {
     let condition = match params.get("metadata_condition") {
         None => None,
@@ -252,7 +257,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
         }
     };
     let state = |text: &str| {
-        let message = || ApiError::data(format!("Invalid filter run status condition: {text}"));
+        let message = || ApiError::data(format!("Invalid filter run status conditions: {text}"));
         states(text).ok_or_else(message)
     };
     let states: Vec<DocumentState> =
@@ -260,6 +265,12 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
     let time = |key: &str| params.get(key).and_then(|text| text.parse::<i64>().ok()).filter(|ms| *ms > 0);
     let ids: Vec<DocumentId> =
         params.get("id").into_iter().chain(params.all("ids")).map(DocumentId::from).collect();
+    let order = match params.get("orderby") {
+        None | Some("create_time") => DocumentOrder::Created,
+        Some("update_time") => DocumentOrder::Updated,
+        Some("name") => DocumentOrder::Name,
+        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
+    };
     let page = params.page(size_max);
     let name = params.get("name").map(str::to_owned);
     let filter = DocumentFilter {
@@ -271,12 +282,13 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
         metadata: condition,
         from_ms: time("create_time_from"),
         to_ms: time("create_time_to"),
-        by_update: params.get("orderby") == Some("update_time"),
+        order,
         ascending: params.ascending(),
         offset: page.offset,
         limit: page.limit,
     };
-    let named = params.get("id").map(str::to_owned).into_iter().chain(name).collect();
+    let id = params.get("id").map(|id| Named::Id(id.to_owned()));
+    let named = id.into_iter().chain(name.map(Named::Name)).collect();
     Ok(DocumentQuery { filter, named })
 }
 
@@ -315,8 +327,12 @@ fn progress(document: &Document) -> f64 {
 
 fn message(document: &Document) -> String {
     match document.state {
-        DocumentState::Done if document.message.is_empty() => DONE.to_owned(),
-        DocumentState::Done if !document.message.contains(DONE) => format!("{}\n{DONE}", document.message),
+        DocumentState::Done => {
+            let lines = (!document.message.is_empty()).then_some(document.message.as_str()).into_iter();
+            let lines = lines.chain(method::not_done(&document.settings));
+            let done = (!document.message.contains(DONE)).then_some(DONE);
+            lines.chain(done).collect::<Vec<_>>().join("\n")
+        }
         _ => document.message.clone(),
     }
 }

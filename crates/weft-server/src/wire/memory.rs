@@ -9,6 +9,7 @@ use weft_core::seam::memory_store::{
     MessageType, NAME_CHARS_MAX,
 };
 
+use super::python;
 use super::time::{date_and_time, http_date};
 use crate::auth::Caller;
 use crate::body::Body;
@@ -95,15 +96,18 @@ fn name(body: &Body, before: String) -> Result<String, ApiError> {
 fn types(body: &Body, before: Vec<MessageType>) -> Result<Vec<MessageType>, ApiError> {
     let Some(given) = body.get("memory_type") else { return Ok(before) };
     let given = given.as_array().ok_or_else(|| ApiError::argument("Memory type must be a list."))?;
-    let mut types = Vec::new();
+    let (mut types, mut unknown) = (Vec::new(), Vec::new());
     for one in given {
-        let kind = one.as_str().and_then(MessageType::named).ok_or_else(|| {
-            let shown = one.as_str().map_or_else(|| one.to_string(), str::to_owned);
-            ApiError::argument(format!("Memory type '{shown}' is not supported."))
-        })?;
-        if !types.contains(&kind) {
-            types.push(kind);
+        match one.as_str().and_then(MessageType::named) {
+            Some(kind) if !types.contains(&kind) => types.push(kind),
+            Some(_) => {}
+            None => unknown.push(python::quoted(one)),
         }
+    }
+    if !unknown.is_empty() {
+        // The API names them as a set.
+        let message = format!("Memory type '{{{}}}' is not supported.", unknown.join(", "));
+        return Err(ApiError::argument(message));
     }
     if types.is_empty() {
         let all = MessageType::ALL.map(MessageType::as_str).join(", ");

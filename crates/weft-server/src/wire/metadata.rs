@@ -291,11 +291,32 @@ impl Summary {
 /// What a model is to find out about each document of a dataset.
 pub fn config(settings: &Settings) -> Json {
     let [fields, built_in] = CONFIG.map(|key| settings.get(key).cloned().unwrap_or_else(|| json!([])));
-    json!({
-        "metadata": fields,
-        "built_in_metadata": built_in,
-        "enabled": settings.get(SWITCH).and_then(Json::as_bool).unwrap_or(false),
-    })
+    json!({"metadata": with_choices(fields), "built_in_metadata": with_choices(built_in)})
+}
+
+/// The same, and whether it is on.
+pub fn older_config(settings: &Settings) -> Json {
+    let mut shown = config(settings);
+    shown["enabled"] = settings.get(SWITCH).and_then(Json::as_bool).unwrap_or(false).into();
+    shown
+}
+
+/// Every field of a list says what it can be, if only that it can be anything.
+fn with_choices(mut fields: Json) -> Json {
+    let list = fields.as_array_mut().into_iter().flatten();
+    for field in list.filter_map(Json::as_object_mut).filter(|field| field.contains_key("key")) {
+        field.entry("enum").or_insert(Json::Null);
+    }
+    fields
+}
+
+/// A configuration that takes the place of another one.
+pub fn whole_config(mut given: Settings) -> Json {
+    if !given.contains_key("fields") {
+        given.entry(CONFIG[0]).or_insert_with(|| json!([]));
+    }
+    given.entry(CONFIG[1]).or_insert_with(|| json!([]));
+    Json::Object(given)
 }
 
 /// Puts it into settings; `fields` and `enabled` are what older clients say.
@@ -446,15 +467,19 @@ mod tests {
     #[test]
     fn what_a_model_is_to_find_out() {
         let mut settings = Settings::new();
-        assert_eq!(config(&settings), json!({"metadata": [], "built_in_metadata": [], "enabled": false}));
+        assert_eq!(config(&settings), json!({"metadata": [], "built_in_metadata": []}));
+        assert_eq!(older_config(&settings)["enabled"], false);
         put_config(&mut settings, &json!({"metadata": [{"key": "author"}], "built_in_metadata": null}));
-        assert_eq!(config(&settings)["metadata"], json!([{"key": "author"}]));
+        assert_eq!(config(&settings)["metadata"], json!([{"key": "author", "enum": null}]));
         assert_eq!(settings["enable_metadata"], true);
         let older = json!({"enabled": false, "fields": [
             {"name": "kind", "description": "d", "examples": ["a", "b"], "restrict_values": true},
         ]});
         put_config(&mut settings, &older);
         let fields = json!([{"key": "kind", "description": "d", "enum": ["a", "b"]}]);
-        assert_eq!(config(&settings), json!({"metadata": fields, "built_in_metadata": [], "enabled": false}));
+        let older = json!({"metadata": fields, "built_in_metadata": [], "enabled": false});
+        assert_eq!(older_config(&settings), older);
+        let whole = whole_config(object(json!({"built_in_metadata": [{"key": "a"}]})));
+        assert_eq!(whole["metadata"], json!([]), "what is not given is gone");
     }
 }

@@ -36,6 +36,10 @@ const RAPTOR: &[(&str, Rule)] = &[
     ("max_cluster", Rule::Integer(1, 1_024)),
     ("random_seed", Rule::Integer(0, NO_END)),
     ("scope", Rule::OneOf(&["file", "dataset"])),
+    ("clustering_method", Rule::OneOf(&["gmm", "ahc"])),
+    ("tree_builder", Rule::OneOf(&["raptor", "psi"])),
+    ("clustering_threshold", Rule::Number(0.0, 1.0)),
+    ("clustering_ratio", Rule::Number(0.0, 1.0)),
     ("auto_disable_for_structured_data", Rule::Flag),
     ("ext", Rule::Object),
 ];
@@ -43,7 +47,8 @@ const RAPTOR: &[(&str, Rule)] = &[
 const GRAPH: &[(&str, Rule)] = &[
     ("use_graphrag", Rule::Flag),
     ("entity_types", Rule::Texts),
-    ("method", Rule::OneOf(&["light", "general"])),
+    ("method", Rule::OneOf(&["light", "general", "ner"])),
+    ("batch_chunk_token_size", Rule::Integer(1, NO_END)),
     ("community", Rule::Flag),
     ("resolution", Rule::Flag),
     ("ext", Rule::Object),
@@ -110,18 +115,25 @@ pub(crate) fn check(problems: &mut Problems, field: &str, settings: &Json) {
         );
         problems.add(field, &message, settings);
     }
-    let raptor = settings.pointer("/raptor/use_raptor").unwrap_or(&Json::Null);
-    if raptor == &Json::Bool(true) {
-        problems.add(
-            &format!("{field}.raptor.use_raptor"),
-            "Summaries of clusters are not part of this build",
-            raptor,
-        );
-    }
-    let tags = settings.get("tag_kb_ids").unwrap_or(&Json::Null);
-    if tags.as_array().is_some_and(|tags| !tags.is_empty()) {
-        problems.add(&format!("{field}.tag_kb_ids"), "Tags are not part of this build", tags);
-    }
+}
+
+/// What settings ask for that this build does not do: they are kept, and whoever has a document read with them is told.
+pub(crate) fn not_done(settings: &Settings) -> Vec<&'static str> {
+    let asked = |setting: Option<&Json>, value: &str| setting.and_then(Json::as_str) == Some(value);
+    let (raptor, graph) = (settings.get("raptor"), settings.get("graphrag"));
+    let on = |group: Option<&Json>, key: &str| {
+        group.and_then(|group| group.get(key)).and_then(Json::as_bool).unwrap_or(false)
+    };
+    let tags = settings.get("tag_kb_ids").and_then(Json::as_array).is_some_and(|tags| !tags.is_empty());
+    let by_names = on(graph, "use_graphrag") && asked(graph.and_then(|graph| graph.get("method")), "ner");
+    [
+        (on(raptor, "use_raptor"), "`raptor`: summaries of clusters are not part of this build"),
+        (tags, "`tag_kb_ids`: tags of other datasets are not part of this build"),
+        (by_names, "`graphrag.method`: `ner` is not part of this build, the graph is made as with `light`"),
+    ]
+    .into_iter()
+    .filter_map(|(asked, words)| asked.then_some(words))
+    .collect()
 }
 
 /// Checks settings that come from elsewhere than a request.
@@ -146,7 +158,10 @@ pub(crate) fn shown(settings: &Settings) -> Settings {
 
 /// What a method does when nothing is said. Nothing here calls a model.
 pub(crate) fn defaults(method: ChunkMethod) -> Settings {
-    let off = json!({"raptor": {"use_raptor": false}, "graphrag": {"use_graphrag": false}});
+    let off = json!({
+        "raptor": {"use_raptor": false}, "graphrag": {"use_graphrag": false},
+        "table_context_size": 0, "image_context_size": 0,
+    });
     let settings = match method {
         ChunkMethod::Naive => json!({
             "layout_recognize": "DeepDOC",
@@ -184,11 +199,12 @@ pub(crate) fn defaults(method: ChunkMethod) -> Settings {
     }
 }
 
-/// Settings over others: what is given counts, what is null or absent stays.
+/// Settings over others: what is given counts, what is null or absent stays. Null for what is not set is kept as it is
+/// given, for clients that look for it.
 pub(crate) fn merged(mut base: Settings, given: &Settings) -> Settings {
     for (key, value) in given {
         match (base.get_mut(key), value) {
-            (_, Json::Null) => {}
+            (Some(_), Json::Null) => {}
             (Some(Json::Object(before)), Json::Object(more)) => {
                 *before = merged(std::mem::take(before), more);
             }
@@ -273,7 +289,7 @@ mod tests {
             ("html4excel", json!(true), json!("true")),
             ("layout_recognize", json!("Plain Text"), json!(1)),
             ("tag_kb_ids", json!([]), json!("a")),
-            ("tag_kb_ids", json!([]), json!(["a"])),
+            ("tag_kb_ids", json!(["a"]), json!([1])),
             ("overlapped_percent", json!(10), json!(91)),
             ("overlapped_percent", json!(0), json!(0.1)),
             ("children_delimiter", json!("."), json!(1)),
@@ -281,8 +297,16 @@ mod tests {
             ("raptor", json!({"use_raptor": false, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
             ("raptor", json!({"threshold": 1, "max_cluster": 1024}), json!({"threshold": 2})),
             ("raptor", json!({"random_seed": 0}), json!({"random_seed": -1})),
+            (
+                "raptor",
+                json!({"use_raptor": true, "clustering_method": "ahc"}),
+                json!({"clustering_method": "x"}),
+            ),
+            ("raptor", json!({"tree_builder": "psi"}), json!({"tree_builder": null})),
+            ("raptor", json!({"clustering_threshold": 0.3}), json!({"clustering_ratio": 2})),
             ("raptor", json!({}), json!({"max_cluster": 1025})),
             ("graphrag", json!({"method": "general", "entity_types": ["x"]}), json!({"method": "heavy"})),
+            ("graphrag", json!({"method": "ner"}), json!({"method": null})),
             ("graphrag", json!({"community": true, "resolution": false}), json!({"community": "no"})),
             ("parent_child", json!({"use_parent_child": true}), json!({"use_parent_child": 1})),
         ] {
@@ -306,11 +330,14 @@ mod tests {
     #[test]
     fn given_settings_go_over_the_defaults() {
         let given = object(
-            json!({"chunk_token_num": 128, "raptor": {"max_token": 9}, "delimiter": null, "pages": []}),
+            json!({"chunk_token_num": 128, "raptor": {"max_token": 9}, "delimiter": null, "pages": [], "task_page_size": null}),
         );
         let settings = merged(defaults(ChunkMethod::Naive), &given);
         assert_eq!(settings["chunk_token_num"], 128);
-        assert_eq!(settings["delimiter"], "\n");
+        assert_eq!(
+            (&settings["delimiter"], settings.get("task_page_size")),
+            (&json!("\n"), Some(&Json::Null))
+        );
         assert_eq!(settings["raptor"]["max_token"], 9);
         assert_eq!(settings["raptor"]["max_cluster"], 64);
         assert_eq!(settings["pages"], json!([]));
@@ -319,6 +346,22 @@ mod tests {
             merged(defaults(ChunkMethod::Qa), &given)["raptor"],
             json!({"use_raptor": false, "max_token": 9})
         );
+    }
+
+    #[test]
+    fn what_is_kept_and_not_done_is_told() {
+        let told = |json: Json| not_done(&object(json)).join(" ");
+        assert_eq!(
+            told(json!({"raptor": {"use_raptor": false}, "tag_kb_ids": [], "graphrag": {"method": "ner"}})),
+            ""
+        );
+        for (settings, name) in [
+            (json!({"raptor": {"use_raptor": true}}), "`raptor`"),
+            (json!({"tag_kb_ids": ["a"]}), "`tag_kb_ids`"),
+            (json!({"graphrag": {"use_graphrag": true, "method": "ner"}}), "`graphrag.method`"),
+        ] {
+            assert!(told(settings.clone()).contains(name), "{settings}");
+        }
     }
 
     #[test]

@@ -34,6 +34,19 @@ pub(crate) fn list<T: AsRef<str>>(texts: &[T]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted_text(text.as_ref())).collect::<Vec<_>>().join(", "))
 }
 
+/// The name of a value's type.
+pub(crate) fn type_name(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "NoneType",
+        Json::Bool(_) => "bool",
+        Json::Number(number) if number.is_f64() => "float",
+        Json::Number(_) => "int",
+        Json::String(_) => "str",
+        Json::Array(_) => "list",
+        Json::Object(_) => "dict",
+    }
+}
+
 fn quoted_text(text: &str) -> String {
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut shown = String::with_capacity(text.len() + 2);

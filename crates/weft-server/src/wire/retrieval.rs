@@ -2,11 +2,12 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::ChunkId;
-use weft_core::filter::{Filter, Metadata};
+use weft_core::filter::Metadata;
 use weft_core::seam::knowledge::{CANDIDATES_MAX, Passage};
-use weft_knowledge::retrieve::Retrieved;
 use weft_knowledge::retrieve::weights::Interface;
+use weft_knowledge::retrieve::{FilterChoice, Retrieved, filter_choice};
 
+use super::rules::line;
 use super::{metadata, python};
 use crate::body::Body;
 use crate::error::{ApiError, code};
@@ -45,7 +46,7 @@ pub struct RetrievalRequest {
     /// Languages to ask in, too.
     pub languages: Vec<String>,
     /// Only in documents that fit.
-    pub filter: Option<Filter>,
+    pub filter: FilterChoice,
     /// Whether a knowledge graph is asked, too.
     pub graph: bool,
     /// Whether tables of contents lead to more.
@@ -75,12 +76,12 @@ impl RetrievalRequest {
             None => Vec::new(),
             Some(list) => texts(list).ok_or_else(|| ApiError::data("`documents` should be a list"))?,
         };
-        let top_k = number(body, "top_k")?.unwrap_or(1_024.0);
-        if top_k < 1.0 {
+        let top_k = whole(body, "top_k")?.unwrap_or(CANDIDATES_MAX as i64);
+        if top_k < 1 {
             return Err(ApiError::data("`top_k` must be greater than 0"));
         }
-        let limit = whole(body, "page_size").unwrap_or(PAGE_SIZE).min(size_max.max(1));
-        let page = whole(body, "page").unwrap_or(1);
+        let limit = place(body, "page_size")?.unwrap_or(PAGE_SIZE).min(size_max.max(1));
+        let page = place(body, "page")?.unwrap_or(1);
         let languages = body.get("cross_languages").and_then(texts).unwrap_or_default();
         let flag = |key| body.flag(key).ok().flatten().unwrap_or(false);
         Ok(Self {
@@ -91,16 +92,45 @@ impl RetrievalRequest {
             limit,
             similarity_min: share(body, "similarity_threshold", 0.2)?,
             vector_weight: share(body, "vector_similarity_weight", Interface::Http.default_vector_weight())?,
-            candidates_max: candidates(top_k),
+            candidates_max: candidates(top_k as f64),
             reranker: body.text("rerank_id")?.unwrap_or_default().trim().to_owned(),
             keyword: flag("keyword"),
             highlight: highlight(body)?,
             languages: languages.into_iter().take(LANGUAGES_MAX).collect(),
-            filter: metadata::condition(body.get("metadata_condition"))?,
+            filter: fitting(body)?,
             graph: flag("use_kg"),
             contents: flag("toc_enhance"),
             metadata: shown_metadata(body),
         })
+    }
+
+    /// Reads `POST /datasets/search`, or `POST /datasets/{id}/search` with that dataset: the same with names and
+    /// defaults of their own.
+    ///
+    /// # Errors
+    /// 101 without a question, and for a filter that is none; otherwise as [`RetrievalRequest::read`].
+    pub fn of_datasets(mut body: Body, dataset: Option<&str>, size_max: usize) -> Result<Self, ApiError> {
+        if body.get("question").is_none() {
+            return Err(ApiError::argument(line("question", "Field required", &Json::Object(body.0))));
+        }
+        if let Some(id) = dataset {
+            body.0.insert("dataset_ids".to_owned(), json!([id]));
+        }
+        for (name, usual) in [("doc_ids", "document_ids"), ("size", "page_size"), ("page", "page")] {
+            if let Some(value) = body.0.remove(name).filter(|value| !value.is_null()) {
+                body.0.insert(usual.to_owned(), value);
+            }
+        }
+        for (key, absent) in [("similarity_threshold", 0.0), ("vector_similarity_weight", 0.3)] {
+            body.0.entry(key).or_insert_with(|| json!(absent));
+        }
+        let request = Self::read(&body, size_max)?;
+        let wanted = body.get("meta_data_filter").unwrap_or(&Json::Null);
+        let wrong = |(place, what)| ApiError::argument(format!("`meta_data_filter{place}` {what}"));
+        match filter_choice(wanted, Json::clone).map_err(wrong)? {
+            FilterChoice::All => Ok(request),
+            filter => Ok(Self { filter, ..request }),
+        }
     }
 
     /// Reads `POST /dify/retrieval`.
@@ -127,12 +157,37 @@ impl RetrievalRequest {
             keyword: false,
             highlight: false,
             languages: Vec::new(),
-            filter: metadata::condition(body.get("metadata_condition"))?,
+            filter: fitting(body)?,
             graph: body.flag("use_kg")?.unwrap_or(false),
             contents: false,
             metadata: Some(Vec::new()),
         })
     }
+}
+
+fn fitting(body: &Body) -> Result<FilterChoice, ApiError> {
+    let filter = metadata::condition(body.get("metadata_condition"))?;
+    Ok(filter.map_or(FilterChoice::All, FilterChoice::Given))
+}
+
+/// What was found, as `POST /datasets/search` answers it: the same with the names that chunks are indexed under.
+pub fn answer_of_datasets(found: &Retrieved) -> Json {
+    let mut answer = answer(found, &vec![None; found.passages.len()], None);
+    let hits = answer["chunks"].as_array_mut().into_iter().flatten();
+    for hit in hits.filter_map(Json::as_object_mut) {
+        for (usual, name) in [
+            ("id", "chunk_id"),
+            ("content", "content_with_weight"),
+            ("document_id", "doc_id"),
+            ("document_name", "docnm_kwd"),
+            ("dataset_id", "kb_id"),
+            ("important_keywords", "important_kwd"),
+        ] {
+            let value = hit.get(usual).cloned().unwrap_or_default();
+            hit.insert(name.to_owned(), value);
+        }
+    }
+    answer
 }
 
 /// What was found, as `POST /retrieval` answers it; `highlights` stand beside the passages.
@@ -193,7 +248,8 @@ fn score(score: Option<f64>) -> f64 {
     score.filter(|score| score.is_finite()).unwrap_or(0.0)
 }
 
-fn chosen(all: &Metadata, keys: &[String]) -> Metadata {
+/// What is told of a document's metadata; no keys: all of it.
+pub(crate) fn chosen(all: &Metadata, keys: &[String]) -> Metadata {
     let wanted = |key: &String| keys.is_empty() || keys.contains(key);
     all.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
@@ -243,14 +299,28 @@ fn share(body: &Body, key: &str, absent: f64) -> Result<f64, ApiError> {
     Ok(number(body, key)?.unwrap_or(absent).clamp(0.0, 1.0))
 }
 
-/// A page number or size; what is not valid is the default.
-fn whole(body: &Body, key: &str) -> Option<usize> {
-    let number = match body.get(key)? {
-        Json::Number(number) => number.as_u64()?,
-        Json::String(text) => text.trim().parse().ok()?,
-        _ => return None,
+/// A whole number, also written as a text. A number with digits behind the point loses these.
+fn whole(body: &Body, key: &str) -> Result<Option<i64>, ApiError> {
+    let Some(value) = body.get(key) else { return Ok(None) };
+    let number = match value {
+        Json::Number(number) => number.as_i64().or_else(|| number.as_f64().map(|number| number as i64)),
+        Json::String(text) => text.trim().parse().ok(),
+        _ => None,
     };
-    usize::try_from(number).ok().filter(|number| *number > 0)
+    number.map(Some).ok_or_else(|| {
+        let message =
+            format!("ValueError(\"invalid literal for int() with base 10: {}\")", python::quoted(value));
+        ApiError::new(code::EXCEPTION, message)
+    })
+}
+
+/// The number or the size of a page. Below 1 it is the default; null is none of what the API takes.
+fn place(body: &Body, key: &str) -> Result<Option<usize>, ApiError> {
+    if body.0.get(key).is_some_and(Json::is_null) {
+        let message = format!("TypeError(\"`{key}` must be a number, not 'NoneType'\")");
+        return Err(ApiError::new(code::EXCEPTION, message));
+    }
+    Ok(whole(body, key)?.and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0))
 }
 
 fn candidates(top_k: f64) -> usize {
@@ -298,7 +368,7 @@ mod tests {
             keyword: false,
             highlight: false,
             languages: Vec::new(),
-            filter: None,
+            filter: FilterChoice::All,
             graph: false,
             contents: false,
             metadata: None,
@@ -315,7 +385,7 @@ mod tests {
         assert_eq!((request.similarity_min, request.vector_weight), (0.5, 1.0));
         assert!(request.keyword && request.highlight && request.graph && request.contents);
         assert_eq!((request.reranker.as_str(), request.languages.len()), ("r@p", 1));
-        assert!(request.filter.is_some());
+        assert!(matches!(request.filter, FilterChoice::Given(_)));
         assert_eq!(request.metadata, Some(vec!["a".to_owned()]));
         let request = read(json!({"dataset_ids": ["d"], "question": "", "page": -1, "page_size": 5000}));
         assert_eq!((request.question.as_str(), request.offset, request.limit), ("", 0, 1_000));
@@ -346,10 +416,41 @@ mod tests {
         check(with("highlight", json!("maybe")), 102, "\"`highlight` should be a boolean\"");
         check(with("highlight", json!([])), 102, "\"`highlight` should be a boolean\"");
         check(with("metadata_condition", json!([])), 102, "metadata_condition must be an object.");
-        for key in ["similarity_threshold", "vector_similarity_weight", "top_k"] {
+        for key in ["page", "page_size", "top_k"] {
+            check(with(key, json!("a")), 100, "invalid literal for int() with base 10: 'a'");
+            check(with(key, json!([1])), 100, "invalid literal for int() with base 10: [1]");
+        }
+        for key in ["page", "page_size"] {
+            check(with(key, json!(null)), 100, "TypeError");
+        }
+        for key in ["similarity_threshold", "vector_similarity_weight"] {
             check(with(key, json!("abc")), 100, "could not convert string to float: 'abc'");
             check(with(key, json!("nan")), 100, "could not convert string to float: 'nan'");
         }
+    }
+
+    #[test]
+    fn datasets_are_searched_with_names_and_defaults_of_their_own() {
+        let read = |json: Json, dataset| RetrievalRequest::of_datasets(body(json), dataset, 100);
+        let request = read(json!({"question": "q", "page": null}), Some("d")).unwrap();
+        assert_eq!((request.datasets.as_slice(), request.limit), (&["d".to_owned()][..], 30));
+        assert_eq!((request.similarity_min, request.vector_weight), (0.0, 0.3));
+        let asked = json!({"question": "q", "dataset_ids": ["a", "b"], "doc_ids": ["x"], "page": 2, "size": 5,
+            "similarity_threshold": 0.5, "meta_data_filter": {"method": "manual", "logic": "or", "manual": [
+                {"key": "a", "op": "=", "value": "x"}]}});
+        let request = read(asked, None).unwrap();
+        assert_eq!((request.datasets.len(), request.documents.len()), (2, 1));
+        assert_eq!((request.offset, request.limit, request.similarity_min), (5, 5, 0.5));
+        let FilterChoice::Given(filter) = request.filter else { panic!("no filter") };
+        assert_eq!((filter.logic, filter.conditions.len()), (weft_core::filter::Logic::Or, 1));
+        let check = |json: Json, words: &str| {
+            let error = format!("{:?}", read(json, None).unwrap_err());
+            assert!(error.contains(words), "{error}");
+        };
+        check(json!({"dataset_ids": ["d"]}), "Field: <question> - Message: <Field required>");
+        check(json!({"question": "q"}), "`dataset_ids` is required.");
+        let odd = json!({"question": "q", "dataset_ids": ["d"], "meta_data_filter": {"method": "odd"}});
+        check(odd, "`meta_data_filter/method` must be manual, auto or semi_auto");
     }
 
     #[test]
@@ -360,7 +461,7 @@ mod tests {
                 {"name": ["a"], "comparison_operator": "is", "value": "x"},
             ]},
         })));
-        let filter = request.unwrap().filter.unwrap();
+        let FilterChoice::Given(filter) = request.unwrap().filter else { panic!("no filter") };
         assert_eq!((filter.logic, filter.conditions[0].key.as_str()), (weft_core::filter::Logic::And, "a"));
         let json = json!({"knowledge_id": "d", "query": "q", "retrieval_setting": {"top_k": 3, "score_threshold": 0.4}});
         let request = RetrievalRequest::of_dify(&body(json)).unwrap();

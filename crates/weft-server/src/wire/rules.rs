@@ -27,7 +27,7 @@ pub enum Rule {
     Number(f64, f64),
     /// True or false.
     Flag,
-    /// One of these texts, whatever its case and the space around it.
+    /// One of these texts, letter by letter; a choice is never null.
     OneOf(&'static [&'static str]),
     /// A list of texts.
     Texts,
@@ -72,10 +72,11 @@ impl Problems {
     }
 
     /// Checks an object's fields, those that it must not have included. A field that is null counts as
-    /// absent.
+    /// absent, unless it is a choice.
     pub fn fields(&mut self, path: &str, object: &Object, rules: &[(&str, Rule)]) {
         for (key, rule) in rules {
-            if let Some(value) = object.get(*key).filter(|value| !value.is_null()) {
+            let never_null = matches!(rule, Rule::OneOf(_));
+            if let Some(value) = object.get(*key).filter(|value| never_null || !value.is_null()) {
                 self.value(&within(path, key), value, *rule);
             }
         }
@@ -95,8 +96,7 @@ impl Problems {
             Rule::Flag if value.is_boolean() => {}
             Rule::Flag => self.add(field, "Input should be a valid boolean", value),
             Rule::OneOf(words) => {
-                let word = value.as_str().map(|word| word.trim().to_lowercase());
-                if word.is_none_or(|word| !words.contains(&word.as_str())) {
+                if value.as_str().is_none_or(|word| !words.contains(&word)) {
                     self.add(field, &one_of(words), value);
                 }
             }
@@ -249,8 +249,10 @@ mod tests {
         check(json!(-1), Rule::Number(0.0, 1.0), "Input should be greater than or equal to 0");
         check(json!("1"), Rule::Number(0.0, 1.0), "Input should be a valid number");
         check(json!("true"), Rule::Flag, "Input should be a valid boolean");
-        check(json!(" ME "), Rule::OneOf(&["me", "team"]), "");
-        check(json!("we"), Rule::OneOf(&["me", "team"]), "Input should be 'me' or 'team'");
+        check(json!("me"), Rule::OneOf(&["me", "team"]), "");
+        for other in [json!("we"), json!("ME"), json!(" me "), json!(null), json!([])] {
+            check(other, Rule::OneOf(&["me", "team"]), "Input should be 'me' or 'team'");
+        }
         check(json!(3), Rule::OneOf(&["me"]), "Input should be 'me'");
         check(json!({}), Rule::Texts, "Input should be a valid list");
         check(json!([[1, 2], [3, 3]]), Rule::Pages, "");
@@ -265,9 +267,15 @@ mod tests {
 
     #[test]
     fn nested_fields_are_named_by_their_path() {
-        const RULES: &[(&str, Rule)] = &[("a", Rule::Fields(&[("b", Rule::Flag)])), ("c", Rule::Texts)];
+        const RULES: &[(&str, Rule)] = &[
+            ("a", Rule::Fields(&[("b", Rule::Flag)])),
+            ("c", Rule::Texts),
+            ("e", Rule::Flag),
+            ("f", Rule::OneOf(&["one"])),
+        ];
         let mut problems = Problems::default();
-        let object = json!({"a": {"b": 1, "x": null}, "c": ["y", 2], "z": 3, "d": null});
+        let object =
+            json!({"a": {"b": 1, "x": null}, "c": ["y", 2], "z": 3, "d": null, "e": null, "f": null});
         problems.fields("", object.as_object().unwrap(), RULES);
         assert_eq!(
             problems.0,
@@ -275,6 +283,7 @@ mod tests {
                 "Field: <a.b> - Message: <Input should be a valid boolean> - Value: <1>",
                 "Field: <a.x> - Message: <Extra inputs are not permitted> - Value: <None>",
                 "Field: <c.1> - Message: <Input should be a valid string> - Value: <2>",
+                "Field: <f> - Message: <Input should be 'one'> - Value: <None>",
                 "Field: <z> - Message: <Extra inputs are not permitted> - Value: <3>",
                 "Field: <d> - Message: <Extra inputs are not permitted> - Value: <None>",
             ]

@@ -57,10 +57,11 @@ async fn an_assistant_is_made_listed_changed_and_removed() {
         assert_eq!(made["datasets"], json!([{"id": dataset, "name": "Docs", "avatar": "", "chunk_num": 3}]));
         assert_eq!((&made["dataset_ids"], &made["kb_names"]), (&json!([dataset]), &json!(["Docs"])));
         assert_eq!(made["description"], "A helpful Assistant");
-        assert_eq!(made["llm_setting"]["temperature"], 0.1);
         let system = made["prompt_config"]["system"].as_str().unwrap();
         assert!(system.contains("{knowledge}") && made["prompt"]["prompt"] == system, "{made}");
     }
+    assert_eq!((&newer["llm_setting"], &older["llm_setting"]["temperature"]), (&json!({}), &json!(0.1)));
+    assert_eq!(newer["prompt_config"]["parameters"], json!([{"key": "knowledge", "optional": false}]));
     assert_eq!((&newer["similarity_threshold"], &newer["top_n"]), (&json!(0.1), &json!(6)));
     assert_eq!(
         (&older["vector_similarity_weight"], &older["top_n"]),
@@ -76,7 +77,8 @@ async fn an_assistant_is_made_listed_changed_and_removed() {
     };
     assert_eq!((names(&listed), &listed["total"]), (vec!["Newer".to_owned(), "Older".to_owned()], &json!(2)));
     assert_eq!(names(&bench.get(&format!("{CHATS}?keywords=OLD")).await.data()), ["Older"]);
-    assert_eq!(names(&bench.get(&format!("{CHATS}?name=newer")).await.data()), ["Newer"]);
+    assert_eq!(names(&bench.get(&format!("{CHATS}?name=newer&keywords=old")).await.data()), ["Newer"]);
+    assert_eq!(names(&bench.get(&format!("{CHATS}?page_size=1")).await.data()).len(), 2, "no page, no pages");
     assert_eq!(bench.get(&format!("{CHATS}?id=none")).await.data()["total"], 0);
     let refused = bench.get(&format!("{CHATS}?orderby=size")).await.refusal();
     assert_eq!(refused, (101, "invalid orderby field: size".to_owned()));
@@ -87,7 +89,7 @@ async fn an_assistant_is_made_listed_changed_and_removed() {
     let changed = bench.ask("PATCH", &path, change).await.data();
     assert_eq!((&changed["name"], &changed["prompt"]["show_quote"]), (&json!("Renamed"), &json!(false)));
     assert_eq!(changed["prompt_config"]["system"], newer["prompt_config"]["system"]);
-    assert_eq!((&changed["llm"]["temperature"], &changed["llm"]["top_p"]), (&json!(0.9), &json!(0.3)));
+    assert_eq!((&changed["llm"]["temperature"], &changed["llm"]["top_p"]), (&json!(0.9), &Json::Null));
     let changed = bench.ask("PUT", &path, json!({"avatar": "a"})).await.data();
     assert_eq!((&changed["icon"], &changed["name"]), (&json!("a"), &json!("Renamed")));
 
@@ -298,7 +300,7 @@ async fn variables_another_model_and_other_settings_come_with_the_question() {
     let request = bench.model.requests().remove(0);
     // What a caller gives is never read as a reference.
     assert_eq!(lines(&request)[0], "System: Be {sys.query} {{ x }}, ! {\"json\": {}}");
-    assert_eq!((request.sampling.temperature, request.sampling.top_p), (Some(0.7), Some(0.3)));
+    assert_eq!((request.sampling.temperature, request.sampling.top_p), (Some(0.7), None));
 }
 
 #[tokio::test]
@@ -410,14 +412,38 @@ async fn openai_clients_ask_assistants() {
 }
 
 #[tokio::test]
+async fn sources_come_with_the_metadata_that_is_asked_for() {
+    let bench = bench(Script::new().reply(Reply::text("Foxes [ID:0]").always())).await;
+    let dataset = animals(&bench).await;
+    let set = json!({"updates": [{"key": "kind", "value": "animals"}, {"key": "year", "value": 1}]});
+    let path = format!("/api/v1/datasets/{dataset}/documents/metadatas");
+    bench.ask("PATCH", &path, set).await.data();
+    let id = chat(&bench, json!({"name": "Zoo", "dataset_ids": [dataset]})).await;
+    let plain = plain_chat(&bench, "Plain").await;
+    let ask = async |id: &str, metadata: Json| {
+        let body = json!({"model": "model", "messages": [{"role": "user", "content": "quick fox"}],
+            "reference": true, "reference_metadata": metadata});
+        let path = format!("/api/v1/openai/{id}/chat/completions");
+        bench.post(&path, body).await.json()["choices"][0]["message"]["reference"].take()
+    };
+    let all = ask(&id, json!({"include": true})).await;
+    assert_eq!(all[0]["document_metadata"], json!({"kind": "animals", "year": 1}));
+    let some = ask(&id, json!({"include": true, "fields": ["kind"]})).await;
+    assert_eq!(some[1]["document_metadata"], json!({"kind": "animals"}));
+    assert!(ask(&id, json!({"fields": ["kind"]})).await[0].get("document_metadata").is_none());
+    assert_eq!(ask(&plain, json!({"include": true})).await, json!([]), "a list, also without sources");
+}
+
+#[tokio::test]
 async fn related_questions_leave_nothing_behind() {
     let bench = bench(Script::new().reply(Reply::text("Sure:\n1. Why?\n2. How?").always())).await;
-    for path in ["/api/v1/chat/recommendation", "/api/v1/sessions/related_questions"] {
+    let older = ["/api/v1/sessions/related_questions", "/api/v1/searchbots/related_questions"];
+    for path in ["/api/v1/chat/recommendation"].into_iter().chain(older) {
         assert_eq!(
             bench.post(path, json!({"question": "q", "industry": "law"})).await.data(),
             json!(["Why?", "How?"])
         );
-        assert_eq!(bench.post(path, json!({})).await.refusal(), (101, "`question` is required.".to_owned()));
+        assert_eq!(bench.post(path, json!({})).await.refusal(), (101, "question is required.".to_owned()));
     }
     assert!(lines(&bench.model.requests()[0])[0].contains("in this field: law"));
     assert!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().is_empty());

@@ -39,20 +39,26 @@ async fn chunks_are_listed_written_changed_and_removed() {
     let paged = bench.get(&format!("{chunks}?page=2&page_size=2")).await.data();
     assert_eq!((contents(&paged), &paged["total"]), (vec!["Foxes are quick, too."], &json!(3)));
 
-    let body = json!({"content": "Cats purr.", "important_keywords": ["cat"], "tag_kwd": [], "questions": ["Who purrs?"]});
+    let body = json!({"content": "Cats purr.", "important_keywords": ["cat"], "tag_kwd": ["pet", "pet"],
+        "questions": ["Who purrs?", " "]});
     let added = bench.post(&chunks, body).await.data()["chunk"].take();
     let id = added["id"].as_str().unwrap();
     assert_eq!((&added["content"], &added["questions"]), (&json!("Cats purr."), &json!(["Who purrs?"])));
     assert!(added["create_timestamp"].is_f64() && added["create_time"].is_string(), "{added}");
     let one = format!("{chunks}/{id}");
-    assert_eq!(bench.get(&one).await.data()["important_keywords"], json!(["cat"]));
+    let alone = bench.get(&one).await.data();
+    assert_eq!((&alone["important_keywords"], &alone["important_kwd"]), (&json!(["cat"]), &json!(["cat"])));
+    assert_eq!(
+        (&alone["tag_kwd"], &alone["content_with_weight"]),
+        (&json!(["pet", "pet"]), &json!("Cats purr."))
+    );
     assert_eq!(bench.get(&format!("{chunks}?id={id}")).await.data()["total"], 1);
 
-    let edit = json!({"content": "Cats sleep.", "available": false});
+    let edit = json!({"content": "Cats sleep.", "available": false, "tag_kwd": ["cat"]});
     assert_eq!(bench.ask("PATCH", &one, edit).await.data(), true);
     let got = bench.get(&one).await.data();
     assert_eq!((&got["content"], &got["available"]), (&json!("Cats sleep."), &json!(false)));
-    assert_eq!(got["questions"], json!(["Who purrs?"]));
+    assert_eq!((&got["questions"], &got["tag_kwd"]), (&json!(["Who purrs?"]), &json!(["cat"])));
     let switch = json!({"chunk_ids": [id], "available_int": 1});
     assert_eq!(bench.ask("PATCH", &chunks, switch).await.data(), true);
     assert_eq!(bench.get(&one).await.data()["available"], true);
@@ -149,6 +155,8 @@ async fn questions_find_passages() {
     );
     let marked = ask(with("highlight", json!(true))).await.data();
     assert!(marked["chunks"][0]["highlight"].as_str().unwrap().contains("<em>quick</em>"), "{marked}");
+    let hits = marked["chunks"].as_array().unwrap();
+    assert!(hits.iter().all(|hit| hit["highlight"].is_string()), "{marked}");
 
     // Pages neither repeat nor leave out, and agree on how many there are.
     let mut seen = Vec::new();
@@ -178,6 +186,22 @@ async fn questions_find_passages() {
     assert_eq!(ask(with("metadata_condition", condition("plants"))).await.data()["total"], 0);
     let shown = ask(with("reference_metadata", json!({"include": true}))).await.data();
     assert_eq!(shown["chunks"][0]["document_metadata"], json!({"kind": "animals"}));
+    // The same with the names that searches of datasets have.
+    let filter =
+        |value: &str| json!({"method": "manual", "manual": [{"key": "kind", "op": "=", "value": value}]});
+    for path in ["/api/v1/datasets/search".to_owned(), format!("{dataset}/search")] {
+        let asked = |filter: Json| {
+            json!({"question": "quick brown fox", "dataset_ids": [id], "doc_ids": [document_id],
+            "size": 1, "meta_data_filter": filter})
+        };
+        let found = bench.post(&path, asked(filter("animals"))).await.data();
+        let hit = &found["chunks"][0];
+        assert_eq!((&hit["content_with_weight"], &hit["doc_id"]), (&hit["content"], &json!(document_id)));
+        assert_eq!((&found["total"], found["chunks"].as_array().unwrap().len()), (&json!(total), 1));
+        assert_eq!(bench.post(&path, asked(filter("plants"))).await.data()["total"], 0);
+        let refusal = bench.post(&path, json!({"dataset_ids": [id]})).await.refusal();
+        assert!(refusal.0 == 101 && refusal.1.contains("<question>"), "{refusal:?}");
+    }
     // A chunk that is switched off is not found, and neither is a document.
     let first = found["chunks"][0]["id"].as_str().unwrap();
     bench.ask("PATCH", &format!("{document}/chunks/{first}"), json!({"available": 0})).await.data();

@@ -69,7 +69,9 @@ async fn a_dataset_is_made_read_changed_and_removed() {
 async fn nothing_is_removed_without_saying_what() {
     let bench = bench(Script::new()).await;
     let path = bench.dataset("Kept").await;
-    for body in [json!(null), json!({}), json!({"ids": null, "delete_all": false}), json!({"ids": []})] {
+    let nothing = bench.ask("DELETE", "/api/v1/datasets", json!(null)).await.refusal();
+    assert_eq!(nothing.0, 101, "a request without a body: {}", nothing.1);
+    for body in [json!({}), json!({"ids": null, "delete_all": false}), json!({"ids": []})] {
         let removed = bench.ask("DELETE", "/api/v1/datasets", body.clone()).await.data();
         assert_eq!(removed["success_count"], 0, "{body}");
     }
@@ -97,12 +99,18 @@ async fn requests_that_make_no_sense_are_told_why() {
         all,
         json!({"name": "x", "embedding_model": "m@p"}),
         102,
-        "Model m@p not found for model embedding",
+        "Provider p not found for model m@p.",
     )
     .await;
     check("PUT", &path, json!({"embedding_model": "m"}), 101, "must follow <model_name>@<provider> format")
         .await;
+    check("PUT", &path, json!({"embedding_model": "@p"}), 101, "must be non-empty strings").await;
     check("PUT", "/api/v1/datasets/x", json!({"name": "y"}), 101, "Invalid UUID format").await;
+    check("GET", "/api/v1/datasets/x", json!(null), 102, "lacks permission for dataset 'x'").await;
+    for method in ["POST", "DELETE"] {
+        check(method, all, json!(null), 101, "Malformed JSON syntax").await;
+    }
+    check("PUT", &path, json!(null), 101, "Malformed JSON syntax").await;
     check("DELETE", all, json!({"ids": ["x"]}), 101, "Invalid UUID format").await;
     check("GET", "/api/v1/datasets?more=1", json!(null), 101, "Field: <more> - Message: <Extra inputs").await;
     check(
@@ -168,10 +176,10 @@ async fn null_takes_a_field_back_to_where_it_began() {
     let made = bench.post("/api/v1/datasets", new).await.data();
     let path = format!("/api/v1/datasets/{}", made["id"].as_str().unwrap());
     let put = async |body: Json| bench.ask("PUT", &path, body).await;
-    assert_eq!(put(json!({"description": null})).await.data()["description"], "");
+    assert_eq!(put(json!({"description": null})).await.data()["description"], Json::Null);
     let avatar = "data:image/png;base64,AAAA";
     assert_eq!(put(json!({"avatar": avatar})).await.data()["avatar"], avatar);
-    assert_eq!(put(json!({"avatar": null})).await.data()["avatar"], "");
+    assert_eq!(put(json!({"avatar": null})).await.data()["avatar"], Json::Null);
     for reset in [json!(null), json!({})] {
         let set = put(json!({"parser_config": {"chunk_token_num": 77}})).await.data();
         assert_eq!(set["parser_config"]["chunk_token_num"], 77);
@@ -181,14 +189,14 @@ async fn null_takes_a_field_back_to_where_it_began() {
     put(json!({"ext": {"similarity_threshold": 0.7}})).await.data();
     let back = put(json!({"ext": {"similarity_threshold": null}})).await.data();
     assert_eq!(back["similarity_threshold"], 0.2, "{back}");
-    assert_eq!(put(json!({"pagerank": 7})).await.data()["pagerank"], 7);
-    assert_eq!(put(json!({"pagerank": null})).await.data()["pagerank"], 0);
     put(json!({"ext": {"language": "Chinese", "vector_similarity_weight": 0.9}})).await.data();
     let back = put(json!({"ext": {"language": null, "vector_similarity_weight": null}})).await.data();
     assert_eq!((&back["language"], &back["vector_similarity_weight"]), (&json!("English"), &json!(0.3)));
     assert_eq!(put(json!({"embedding_model": ""})).await.data()["embedding_model"], "");
     let begun = &made["embedding_model"];
     assert_eq!(put(json!({"embedding_model": null})).await.data()["embedding_model"], *begun);
-    let refused = put(json!({"name": null})).await.refusal();
-    assert_eq!(refused, (102, "no properties were modified".into()), "a dataset has a name");
+    for field in ["name", "pagerank"] {
+        let refused = put(json!({field: null})).await.refusal();
+        assert!(refused.0 == 101 && refused.1.contains(field), "a dataset has one: {refused:?}");
+    }
 }

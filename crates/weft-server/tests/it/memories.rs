@@ -278,7 +278,7 @@ async fn memories_are_made_changed_and_removed() {
     let long = "x".repeat(129);
     check(json!({"name": long}), &format!("Memory name '{long}' exceeds limit of 128.")).await;
     check(json!({"memory_type": "raw"}), "Memory type must be a list.").await;
-    check(json!({"memory_type": ["odd"]}), "Memory type 'odd' is not supported.").await;
+    check(json!({"memory_type": ["odd"]}), "Memory type '{'odd'}' is not supported.").await;
     check(json!({"permissions": "all"}), "Unknown permission 'all'.").await;
     for size in [json!(0), json!(10_485_761), json!(-1), json!("1")] {
         check(json!({"memory_size": size}), "Memory size should be in range (0, 10485760] Bytes.").await;

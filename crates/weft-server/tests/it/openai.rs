@@ -79,6 +79,11 @@ async fn refusals_come_in_both_shapes() {
     let newer = json!({"agent_id": id, "openai-compatible": true, "model": "m", "messages": [{"role": "user", "content": "yes"}]});
     let answer = bench.post("/api/v1/agents/chat/completions", newer).await.json();
     assert_eq!(answer["choices"][0]["message"]["content"], "you said: yes");
+    let empty = json!({"agent_id": id, "openai-compatible": true, "model": "m", "messages": []});
+    let refused = bench.post("/api/v1/agents/chat/completions", empty).await;
+    assert_eq!(refused.status.as_u16(), 200, "a native route tells by its code");
+    assert_eq!(refused.json()["error"]["message"], "You must provide at least one message.");
+    assert_eq!(refused.refusal().0, 102);
 }
 
 /// A run that waits says what for, and how to answer, to clients that know only text.

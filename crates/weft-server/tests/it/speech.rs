@@ -110,8 +110,11 @@ async fn transcribed(bench: &Bench, files: &[(&str, &str)]) -> Reading {
 async fn a_recording_is_written_down_also_when_it_is_attached() {
     let bench = bench(Script::new()).await;
     assert_eq!(transcribed(&bench, &[("a.mp3", "hello")]).await.data(), json!({"text": "a.mp3: hello"}));
-    for files in [&[][..], &[("a.mp3", "")], &[("a.txt", "hello")]] {
-        assert_eq!(transcribed(&bench, files).await.json()["code"], 101, "{files:?}");
+    let missing = "Missing 'file' in multipart form-data";
+    let other = "Unsupported audio format: .txt. Allowed: ";
+    for (files, words) in [(&[][..], missing), (&[("a.mp3", "")], missing), (&[("a.txt", "hello")], other)] {
+        let (code, message) = transcribed(&bench, files).await.refusal();
+        assert!(code == 102 && message.starts_with(words), "{files:?}: {message}");
     }
     let canvas = json!({"components": {
         "begin": begin("", "Message:M"),

@@ -113,7 +113,7 @@ def searches(rag, dataset, document, added):
 
 def removal(rag, dataset, kept):
     config = dataset.update_auto_metadata(metadata=[{"key": "author"}])
-    assert config["metadata"] == dataset.get_auto_metadata()["metadata"] == [{"key": "author"}]
+    assert config["metadata"] == dataset.get_auto_metadata()["metadata"] == [{"key": "author", "enum": None}]
     refused(lambda: dataset.delete_documents(), "should either provide doc ids or set delete_all(true)")
     dataset.delete_documents(ids=[kept[0].id])
     assert len(dataset.list_documents()) == len(kept) - 1

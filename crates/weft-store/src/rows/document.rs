@@ -7,7 +7,9 @@ use sea_orm::{
     QuerySelect, Select, SelectModel, Selector,
 };
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState};
+use weft_core::seam::dataset_store::{
+    Document, DocumentChange, DocumentFilter, DocumentOrder, DocumentState,
+};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -225,23 +227,30 @@ fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
         found = found.filter(Column::CreatedMs.lte(to));
     }
     let order = if filter.ascending { Order::Asc } else { Order::Desc };
-    let by = time(filter);
-    found.order_by(by, order.clone()).order_by(Column::Id, order)
+    found.order_by(ordering(filter.order), order.clone()).order_by(Column::Id, order)
 }
 
 /// What a list is ordered by, before the ids.
-fn time(filter: &DocumentFilter) -> Column {
-    if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs }
+fn ordering(order: DocumentOrder) -> Column {
+    match order {
+        DocumentOrder::Created => Column::CreatedMs,
+        DocumentOrder::Updated => Column::UpdatedMs,
+        DocumentOrder::Name => Column::NameFolded,
+    }
 }
 
 /// What stands behind a row in the order of a list.
 fn behind(filter: &DocumentFilter, row: &Model) -> Condition {
-    let by = time(filter);
-    let at = if filter.by_update { row.updated_ms } else { row.created_ms };
+    let by = ordering(filter.order);
+    let at = match filter.order {
+        DocumentOrder::Created => Value::from(row.created_ms),
+        DocumentOrder::Updated => Value::from(row.updated_ms),
+        DocumentOrder::Name => Value::from(row.name_folded.as_str()),
+    };
     let id = row.id.as_str();
     let (later, next) = match filter.ascending {
-        true => (by.gt(at), Column::Id.gt(id)),
-        false => (by.lt(at), Column::Id.lt(id)),
+        true => (by.gt(at.clone()), Column::Id.gt(id)),
+        false => (by.lt(at.clone()), Column::Id.lt(id)),
     };
     Condition::any().add(later).add(Condition::all().add(by.eq(at)).add(next))
 }

@@ -378,6 +378,7 @@ impl SessionStore for Store {
         let by = match filter.order {
             SessionOrder::Updated => Column::UpdatedMs,
             SessionOrder::Created => Column::CreatedMs,
+            SessionOrder::Name => Column::Name,
         };
         let rows = found
             .order_by(by, order.clone())

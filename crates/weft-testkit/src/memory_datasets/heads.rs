@@ -1,7 +1,9 @@
 //! What is known of documents and chunks beside what they are made of.
 
 use weft_core::id::DatasetKey;
-use weft_core::seam::dataset_store::{ChunkHead, Document, DocumentHead, Heads, StoredChunk};
+use weft_core::seam::dataset_store::{
+    ChunkHead, Document, DocumentFilter, DocumentHead, DocumentOrder, Heads, StoredChunk,
+};
 
 use super::{Kept, Tables, extra_number};
 
@@ -32,5 +34,18 @@ impl Tables {
             Heads::Of(_) | Heads::With(_) => usize::MAX,
         };
         self.of(dataset).filter(fits).take(limit).map(|kept| of_document(&kept.document)).collect()
+    }
+}
+
+/// Brings documents into the order of a list.
+pub(super) fn order(found: &mut [Document], filter: &DocumentFilter) {
+    let at = |one: &Document| match filter.order {
+        DocumentOrder::Created => (one.created_ms, String::new()),
+        DocumentOrder::Updated => (one.updated_ms, String::new()),
+        DocumentOrder::Name => (0, one.name.to_lowercase()),
+    };
+    found.sort_by(|a, b| (at(a), &a.key.id).cmp(&(at(b), &b.key.id)));
+    if !filter.ascending {
+        found.reverse();
     }
 }

@@ -28,7 +28,12 @@ async fn done(text: &str) -> (World, DocumentKey, Arc<Library>) {
 async fn chunks_are_added_changed_hidden_and_removed() {
     let (world, key, library) = done("a\nb").await;
     let held = || world.index.held(&world.dataset).chunks;
-    let new = NewChunk { content: "a".into(), keywords: vec!["k".into()], questions: Vec::new() };
+    let new = NewChunk {
+        content: "a".into(),
+        keywords: vec!["k".into()],
+        tags: vec!["t".into()],
+        ..NewChunk::default()
+    };
     let added = library.add_chunk(&key, new.clone()).await.unwrap();
     let again = library.add_chunk(&key, new).await.unwrap();
     assert_eq!(world.texts(&key).await, ["a", "b", "a", "a"]);
@@ -38,6 +43,10 @@ async fn chunks_are_added_changed_hidden_and_removed() {
     assert_eq!(held()[&added.id].1.vector, world.found(&key).await[0].vector, "as if it had been read");
     let edit = ChunkEdit { content: Some("other".into()), ..ChunkEdit::default() };
     let changed = library.update_chunk(&key, &added.id, edit).await.unwrap();
+    assert_eq!(changed.tags(), ["t"]);
+    let edit = ChunkEdit { tags: Some(Vec::new()), ..ChunkEdit::default() };
+    let changed = library.update_chunk(&key, &added.id, edit).await.unwrap();
+    assert!(changed.fields.is_empty());
     assert_eq!((changed.id.clone(), held()[&added.id].1.content.as_str()), (added.id.clone(), "other"));
     assert_ne!(held()[&added.id].1.vector, held()[&again.id].1.vector);
     assert_eq!(held()[&added.id].1.vector, changed.vector);

@@ -33,7 +33,7 @@ fn dataset() -> Dataset {
 #[test]
 fn a_new_dataset_is_read() {
     let fields = DatasetFields::of_new(&body(json!({
-        "name": " Laws ", "avatar": null, "description": null, "embedding_model": null, "permission": " TEAM ",
+        "name": " Laws ", "avatar": null, "description": null, "embedding_model": null, "permission": "team",
         "chunk_method": "laws", "parser_config": {"chunk_token_num": 9}, "ext": {"language": "Chinese"},
     })))
     .unwrap();
@@ -77,8 +77,12 @@ fn what_a_dataset_must_not_be_has_its_words() {
     check(json!({"embedding_model": "m"}), format);
     check(json!({"embedding_model": "m@"}), "both model_name and provider must be non-empty strings");
     check(json!({"embedding_model": "@p"}), "both model_name and provider must be non-empty strings");
-    check(json!({"embedding_model": " @p"}), "Model name and provider cannot be whitespace-only strings");
-    check(json!({"permission": "all"}), "Input should be 'me' or 'team'");
+    check(json!({"embedding_model": " @p"}), "both model_name and provider must be non-empty strings");
+    check(json!({"embedding_model": ""}), format);
+    for permission in ["all", "ME", " me "] {
+        check(json!({"permission": permission}), "Input should be 'me' or 'team'");
+    }
+    check(json!({"permission": null}), "Input should be 'me' or 'team'");
     let methods = "Input should be 'naive', 'book', 'email', 'laws', 'manual', 'one', 'paper', 'picture', \
                    'presentation', 'qa', 'table' or 'tag'";
     check(json!({"chunk_method": "other"}), methods);
@@ -129,9 +133,18 @@ fn a_change_leaves_what_it_does_not_name() {
     assert_eq!(changed.settings, method::defaults(ChunkMethod::Naive));
     let changed = change(json!({"ext": {"similarity_threshold": 0.5, "vector_similarity_weight": 1}}));
     assert_eq!((changed.similarity_threshold, changed.vector_similarity_weight), (0.5, 1.0));
-    for nothing in [json!({}), json!({"name": null}), json!({"ext": {}})] {
+    for nothing in [json!({}), json!({"ext": {}})] {
         let error = told(DatasetFields::of_change(&body(nothing)).unwrap_err());
         assert!(error.contains("code: 102") && error.contains("\"no properties were modified\""), "{error}");
+    }
+    assert_eq!(change(json!({"connectors": []})).name, "Laws");
+    for (refused, line) in [
+        (json!({"name": null}), "Field: <name> - Message: <Input should be a valid string> - Value: <None>"),
+        (json!({"pagerank": null}), "Field: <pagerank> - Message: <Input should be a valid integer>"),
+        (json!({"connectors": [{}]}), "Connectors are not part of this build"),
+    ] {
+        let error = told(DatasetFields::of_change(&body(refused)).unwrap_err());
+        assert!(error.contains("code: 101") && error.contains(line), "{error}");
     }
     let error = told(DatasetFields::of_change(&body(json!({"pagerank": 101}))).unwrap_err());
     assert!(error.contains("Input should be less than or equal to 100"), "{error}");
@@ -169,7 +182,10 @@ fn lists_are_asked_for_strictly() {
     assert_eq!((by_update, ascending, offset, limit), (true, true, 10, 10));
     assert!(all.named.is_empty());
     let some = read(&format!("id={id}&name=%20Laws&page_size=5000")).unwrap();
-    assert_eq!(some.named, [id, "Laws"]);
+    assert_eq!(some.named, [Named::Id(id.to_owned()), Named::Name("Laws".to_owned())]);
+    for (text, ascending) in [("yes", false), ("Y", false), ("no", true), ("0", true)] {
+        assert_eq!(read(&format!("desc={text}")).unwrap().filter.ascending, ascending, "{text}");
+    }
     assert_eq!((some.filter.limit, some.filter.name.as_deref()), (1_000, Some("Laws")));
     assert_eq!(read(&format!("ids={id}&ids={id}")).unwrap().filter.ids.unwrap().len(), 2);
     let check = |text: &str, line: &str| {
@@ -183,6 +199,8 @@ fn lists_are_asked_for_strictly() {
     );
     check("orderby=name", "Field: <orderby> - Message: <Input should be 'create_time' or 'update_time'>");
     check("desc=maybe", "<Input should be a valid boolean, unable to interpret input>");
+    check("orderby=", "Input should be 'create_time' or 'update_time'");
+    check("id=", "Field: <id> - Message: <Invalid UUID format>");
     check("id=x", "Field: <id> - Message: <Invalid UUID format> - Value: <x>");
     check("more=1", "Field: <more> - Message: <Extra inputs are not permitted> - Value: <1>");
 }
@@ -205,6 +223,8 @@ fn a_dataset_is_shown_with_every_field() {
         ("create_time", json!(1_728_636_403_000_i64)),
         ("create_date", json!("Fri, 11 Oct 2024 08:46:43 GMT")),
         ("pipeline_id", json!(null)),
+        ("avatar", json!(null)),
+        ("connectors", json!([])),
     ] {
         assert_eq!(shown[key], value, "{key}");
     }

@@ -143,7 +143,9 @@ fn what_cannot_be_changed_has_its_words() {
         "Field: <parser_config.x> - Message: <Extra inputs are not permitted>",
     );
     data(json!({"chunk_method": ""}), "`chunk_method` (empty string) is not valid");
-    data(json!({"chunk_method": "other"}), "`chunk_method` other doesn't exist");
+    let unknown = "Field: <chunk_method> - Message: <`chunk_method` other doesn't exist> - Value: <other>";
+    data(json!({"chunk_method": "other"}), unknown);
+    data(json!({"name": null}), "Field: <name> - Message: <Input should be a valid string> - Value: <None>");
     check("a.txt", json!({"name": "a.md"}), 101, "\"The extension of file can't be changed\"");
     check("a.txt", json!({"name": ""}), 101, "\"The extension of file can't be changed\"");
     check("a.txt", json!({"name": "../b.txt"}), 101, "name a folder");
@@ -165,13 +167,13 @@ fn lists_are_asked_for() {
     let text = "id=a&ids=b,c&name=N&keywords=k&suffix=PDF&suffix=.md&run=DONE&run=2&create_time_from=5&create_time_to=0\
                 &orderby=update_time&desc=false";
     let DocumentQuery { filter, named } = read(text).unwrap();
-    assert_eq!(named, ["a", "N"]);
+    assert_eq!(named, [Named::Id("a".to_owned()), Named::Name("N".to_owned())]);
     let ids: Vec<_> = filter.ids.iter().flatten().map(DocumentId::as_str).collect();
     assert_eq!((ids, filter.suffixes), (vec!["a", "b", "c"], vec!["pdf".to_owned(), "md".to_owned()]));
     assert_eq!(filter.states, [DocumentState::Done, DocumentState::Cancelled, DocumentState::Paused]);
     assert_eq!(
-        (filter.from_ms, filter.to_ms, filter.by_update, filter.ascending),
-        (Some(5), None, true, true)
+        (filter.from_ms, filter.to_ms, filter.order, filter.ascending),
+        (Some(5), None, DocumentOrder::Updated, true)
     );
     let condition = "%7B%22conditions%22:%5B%7B%22name%22:%22a%22,%22value%22:1%7D%5D%7D";
     assert!(read(&format!("metadata_condition={condition}")).unwrap().filter.metadata.is_some());
@@ -181,7 +183,9 @@ fn lists_are_asked_for() {
     };
     check("metadata_condition=%7B", "\"metadata_condition must be valid JSON.\"");
     check("metadata_condition=1", "\"metadata_condition must be an object.\"");
-    check("run=SOON", "Invalid filter run status condition: SOON");
+    check("run=SOON", "Invalid filter run status conditions: SOON");
+    assert_eq!(read("orderby=name").unwrap().filter.order, DocumentOrder::Name);
+    assert!(told(read("orderby=size").unwrap_err()).contains("\"invalid orderby field: size\""));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentOrder, DocumentState, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::value::Json;
@@ -161,7 +161,9 @@ async fn documents_are_listed(store: &dyn DatasetStore) {
     };
     let every = all_documents;
     check(every(), &[3, 2, 1, 0], 4).await;
-    check(DocumentFilter { by_update: true, ..every() }, &[0, 1, 2, 3], 4).await;
+    check(DocumentFilter { order: DocumentOrder::Updated, ..every() }, &[0, 1, 2, 3], 4).await;
+    let named = DocumentFilter { order: DocumentOrder::Name, ascending: true, ..every() };
+    check(DocumentFilter { ids: Some(all[..3].to_vec()), ..named }, &[2, 1, 0], 3).await;
     check(DocumentFilter { ascending: true, offset: 1, limit: 2, ..every() }, &[1, 2], 4).await;
     check(DocumentFilter { name: Some("NOTES.txt".into()), ..every() }, &[1], 1).await;
     check(DocumentFilter { keywords: Some("%".into()), ..every() }, &[0], 1).await;

@@ -181,6 +181,8 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     let by_creation = SessionFilter { order: SessionOrder::Created, ..all.clone() };
     check(SessionFilter { ascending: true, ..by_creation.clone() }, &["a", "b", "c", "d"], 4).await;
     check(SessionFilter { limit: 2, ..by_creation }, &["d", "c"], 4).await;
+    let by_name = SessionFilter { order: SessionOrder::Name, ..all.clone() };
+    check(SessionFilter { ascending: true, ..by_name }, &["a", "b", "c", "d"], 4).await;
     check(SessionFilter { canvas: Some("x".into()), ..all.clone() }, &["a", "d", "b"], 3).await;
     check(SessionFilter { user_id: Some("ada".into()), ..all.clone() }, &["a", "c"], 2).await;
     check(SessionFilter { id: Some("c".into()), ..all.clone() }, &["c"], 1).await;
