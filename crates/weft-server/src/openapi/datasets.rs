@@ -337,9 +337,9 @@ const FOUND: Type = Type::Object(&[
 ]);
 /// `POST /api/v1/datasets/search`.
 pub static SEARCH_DATASETS: Operation =
-    Operation::new("Searches datasets, with other names and defaults.").body(&SEARCH_BODY).data(FOUND);
+    Operation::reads("Searches datasets, with other names and defaults.").body(&SEARCH_BODY).data(FOUND);
 /// `POST /api/v1/datasets/{id}/search`.
-pub static SEARCH_DATASET: Operation = Operation::new("Searches a dataset.").body(&SEARCH_BODY).data(FOUND);
+pub static SEARCH_DATASET: Operation = Operation::reads("Searches a dataset.").body(&SEARCH_BODY).data(FOUND);
 /// `POST /api/v1/dify/retrieval`.
 pub static SEARCH_DIFY: Operation =
     Operation::reads("Searches a dataset in the shape of Dify's external knowledge.")

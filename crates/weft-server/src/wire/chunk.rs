@@ -27,7 +27,7 @@ pub fn new(body: &Body) -> Result<NewChunk, ApiError> {
     let texts = |key| list(body, key, "is required to be a list").map(Option::unwrap_or_default);
     let (keywords, questions, tags) = (texts("important_keywords")?, texts("questions")?, texts("tag_kwd")?);
     refuse_what_is_not_kept(body)?;
-    Ok(NewChunk { content, keywords, questions: not_blank(questions), tags })
+    Ok(NewChunk { content, keywords, questions: not_blank(&questions), tags })
 }
 
 /// Reads the body of a change.
@@ -53,7 +53,7 @@ pub fn edit(body: &Body) -> Result<ChunkEdit, ApiError> {
         }
         Some(_) => return Err(ApiError::data("`positions` should be a list")),
     };
-    let questions = questions.map(not_blank);
+    let questions = questions.map(|questions| not_blank(&questions));
     Ok(ChunkEdit { content, keywords, questions, tags, positions, available })
 }
 
@@ -93,7 +93,7 @@ fn joined(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError> {
 }
 
 /// Questions without blanks around them, and without those that are nothing else.
-fn not_blank(questions: Vec<String>) -> Vec<String> {
+fn not_blank(questions: &[String]) -> Vec<String> {
     let trimmed = questions.iter().map(|question| question.trim());
     trimmed.filter(|question| !question.is_empty()).map(str::to_owned).collect()
 }
