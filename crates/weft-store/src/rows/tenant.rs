@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::ExprTrait as _;
 use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
