@@ -23,6 +23,7 @@ mod m0019_give_way;
 mod m0020_secret;
 mod m0021_version;
 mod m0022_canvas_by_id;
+mod m0027_waiting_documents;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -66,6 +67,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0020_secret::Migration),
             Box::new(m0021_version::Migration),
             Box::new(m0022_canvas_by_id::Migration),
+            Box::new(m0027_waiting_documents::Migration),
         ]
     }
 }

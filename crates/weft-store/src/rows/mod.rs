@@ -32,6 +32,7 @@ pub(crate) mod task;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
 pub(crate) mod version_facts;
+pub(crate) mod waiting;
 pub(crate) mod work;
 
 /// Rows in one statement: databases limit how many values it may carry.

@@ -257,7 +257,12 @@ async fn an_edit_writes_the_document_as_it_is_by_then() {
 #[tokio::test(start_paused = true)]
 async fn a_difference_is_mended_without_beginning_anew() {
     let (world, key) = done("", "a\nb").await;
-    let stranger = IndexedDocument { id: "x".into(), metadata: serde_json::Map::new(), available: true };
+    let stranger = IndexedDocument {
+        id: "x".into(),
+        name: String::new(),
+        metadata: serde_json::Map::new(),
+        available: true,
+    };
     let place = (world.dataset.tenant.clone(), world.dataset.id.clone());
     {
         let mut all = world.index.0.lock().unwrap();
