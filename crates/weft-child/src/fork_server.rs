@@ -174,8 +174,8 @@ impl Server {
                     match pidfd_open(pid, PidfdFlags::empty()) {
                         Ok(process) => self.forks.push(Fork { pid, process, connection }),
                         Err(_) => {
-                            drop(rustix::process::kill_process(pid, Signal::KILL));
-                            drop(waitpid(Some(pid), WaitOptions::empty()));
+                            let _ = rustix::process::kill_process(pid, Signal::KILL);
+                            let _ = waitpid(Some(pid), WaitOptions::empty());
                         }
                     }
                 }

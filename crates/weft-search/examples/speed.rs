@@ -207,8 +207,10 @@ async fn recall(
     name: &str,
     queries: &[IndexQuery],
 ) -> Result<(), Failure> {
-    let documents: Vec<DocumentId> =
-        (0..count).step_by(CHUNKS_OF_DOCUMENT).map(|first| DocumentId::new(format!("document {first}"))).collect();
+    let documents: Vec<DocumentId> = (0..count)
+        .step_by(CHUNKS_OF_DOCUMENT)
+        .map(|first| DocumentId::new(format!("document {first}")))
+        .collect();
     let nearest = async |query: &IndexQuery| -> Result<Vec<(f32, ChunkId)>, Failure> {
         let answer = index.search(tenant, &IndexQuery { text: None, ..query.clone() }).await?;
         let found = answer.hits.into_iter().filter(|hit| hit.vector_rank.is_some());
@@ -227,7 +229,11 @@ async fn recall(
         (of_ten, of_hundred, asked) = (of_ten + held(10), of_hundred + held(100), asked + 1);
     }
     let share = |found: usize, of: usize| f64::from(u32::try_from(found).unwrap_or(0)) / (asked * of) as f64;
-    println!("{name}: {:.4} of the nearest 10, {:.4} of the nearest 100", share(of_ten, 10), share(of_hundred, 100));
+    println!(
+        "{name}: {:.4} of the nearest 10, {:.4} of the nearest 100",
+        share(of_ten, 10),
+        share(of_hundred, 100)
+    );
     Ok(())
 }
 
@@ -241,7 +247,11 @@ async fn main() -> Result<(), Failure> {
     let data = PathBuf::from(option("--data").unwrap_or_else(|| "../shared/data".to_owned()));
     let count: usize = option("--chunks").map_or(Ok(100_000), |count| count.parse())?;
     let (english, chinese) = (data.join("cranfield"), data.join("cmrc2018-dev"));
-    let lie = if arguments.iter().any(|argument| argument == "--topics") { Lie::AroundTopics } else { Lie::Anywhere };
+    let lie = if arguments.iter().any(|argument| argument == "--topics") {
+        Lie::AroundTopics
+    } else {
+        Lie::Anywhere
+    };
     let count_max = option("--count").map_or(Ok(COUNT_MAX), |count| count.parse())?;
     let material = Material {
         lie,
@@ -266,10 +276,20 @@ async fn main() -> Result<(), Failure> {
     let both: Vec<String> =
         material.questions.iter().flat_map(|list| list.iter().take(150).cloned()).collect();
     let tenant = &dataset.tenant;
-    ask(&index, tenant, "text, English", &queries((&dataset, &material), &material.questions[0], chance, (true, false)))
-        .await?;
-    ask(&index, tenant, "text, Chinese", &queries((&dataset, &material), &material.questions[1], chance, (true, false)))
-        .await?;
+    ask(
+        &index,
+        tenant,
+        "text, English",
+        &queries((&dataset, &material), &material.questions[0], chance, (true, false)),
+    )
+    .await?;
+    ask(
+        &index,
+        tenant,
+        "text, Chinese",
+        &queries((&dataset, &material), &material.questions[1], chance, (true, false)),
+    )
+    .await?;
     ask(&index, tenant, "text, both", &queries((&dataset, &material), &both, chance, (true, false))).await?;
     ask(&index, tenant, "vectors", &queries((&dataset, &material), &both, chance, (false, true))).await?;
     let hybrid = queries((&dataset, &material), &both, chance, (true, true));

@@ -146,6 +146,18 @@ impl Rows {
         (wanted.len() == self.dimension).then(|| cosine(dot(values, wanted), self.factors[row]))
     }
 
+    /// Compares some rows, and hands over their chunks with their cosines.
+    pub fn each_of(
+        &self,
+        wanted: &Wanted,
+        rows: impl Iterator<Item = u32>,
+        found: &mut impl FnMut(f32, u32),
+    ) {
+        if wanted.scaled.len() == self.dimension && self.dimension > 0 {
+            pulp::Arch::new().dispatch(Chosen { rows: self, wanted: &wanted.scaled, chosen: rows, found });
+        }
+    }
+
     /// Compares all of them, and hands over chunks with their cosines.
     pub fn each(&self, wanted: &Wanted, allowed: impl Fn(u32) -> bool, found: &mut impl FnMut(f32, u32)) {
         if wanted.scaled.len() != self.dimension || self.dimension == 0 {
@@ -174,6 +186,30 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
         for ((values, factor), chunk) in values.chunks_exact(*dimension).zip(factors).zip(chunks) {
             if (self.allowed)(*chunk) {
                 (self.found)(cosine(dot(values, self.wanted), *factor), *chunk);
+            }
+        }
+    }
+}
+
+/// A comparison of some rows.
+struct Chosen<'a, R, F> {
+    rows: &'a Rows,
+    wanted: &'a [i16],
+    chosen: R,
+    found: &'a mut F,
+}
+
+impl<R: Iterator<Item = u32>, F: FnMut(f32, u32)> NullaryFnOnce for Chosen<'_, R, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Rows { dimension, values, factors, chunks, .. } = self.rows;
+        for row in self.chosen {
+            let row = row as usize;
+            let own = values.get(row * dimension..(row + 1) * dimension);
+            if let (Some(own), Some(factor)) = (own, factors.get(row)) {
+                (self.found)(cosine(dot(own, self.wanted), *factor), chunks[row]);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tokio::sync::oneshot;
 use weft_core::id::{ChunkId, DocumentKey};
-use weft_core::seam::dataset_store::{ChunkFilter, Document, DocumentChange, DocumentState, StoredChunk};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::IndexChange;

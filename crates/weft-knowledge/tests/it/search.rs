@@ -346,7 +346,7 @@ async fn pages_are_cut_from_one_list() {
         let parent = (n % 2 == 0).then(|| format!("d-{}", 1 + n / 10 * 2).as_str().into());
         library.change(&format!("d-{n}"), |chunk| chunk.parent = parent);
     }
-    for gone in [None, Some("d-3"), Some("d-40"), Some("d-7")] {
+    for gone in [None, Some("d-3"), Some("d-41"), Some("d-7")] {
         if let Some(gone) = gone {
             library.forget(gone);
         }

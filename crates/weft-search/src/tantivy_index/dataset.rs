@@ -17,7 +17,7 @@ use super::home::{Home, Stamp};
 use super::pending::Pending;
 use super::schema::{self, Fields};
 use super::snapshot::{Snapshot, hash};
-use super::waiting::{Urgency, Waiting, Waitlist, copy, stopped, told};
+use super::waiting::{Urgency, Waiting, Waitlist, stopped, told};
 use super::writer::{IDLE_MAX, Writer, unwritable};
 use crate::vectors::row;
 

@@ -25,9 +25,11 @@ use crate::wrong_dimension;
 /// Frequencies up to this are looked up instead of computed.
 const FREQUENCIES: usize = 8;
 
-/// How many vectors are compared exactly for each one that is wanted, of those that may be near, and how many at least.
+/// How many vectors are compared exactly for each one that is wanted, of those that may be near; how many at least; and at
+/// least what share of all.
 const COMPARED_FOR_EACH: usize = 16;
-const COMPARED_MIN: usize = 1 << 13;
+const COMPARED_MIN: usize = 1 << 14;
+const COMPARED_SHARE: usize = 48;
 
 /// A chunk: the place of its part among those that are searched, and its number there.
 type Place = (u32, u32);
@@ -218,7 +220,8 @@ fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: 
         (0_u32..).zip(parts).for_each(|(number, searched)| compared(number, searched));
         return best.into_sorted();
     }
-    let mut near = Best::new(count_max.saturating_mul(COMPARED_FOR_EACH).max(COMPARED_MIN));
+    let for_all = count_max.saturating_mul(COMPARED_FOR_EACH);
+    let mut near = Best::new(for_all.max(COMPARED_MIN).max(candidates / COMPARED_SHARE));
     for (number, searched) in (0_u32..).zip(parts) {
         let (allowed, chunks) = (searched.allowed(), searched.part.contents.rows.chunks());
         match searched.part.contents.sketches() {
@@ -233,11 +236,14 @@ fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: 
     let mut near: Vec<Place> = near.into_sorted().into_iter().map(|(_, place)| place).collect();
     // In the order in which they lie in memory.
     near.sort_unstable();
-    for (number, row) in near {
+    for some in near.chunk_by(|one, other| one.0 == other.0) {
+        let number = some[0].0;
         let rows = &parts[number as usize].part.contents.rows;
-        if let Some(cosine) = rows.cosine_at(row as usize, wanted).filter(|cosine| *cosine >= cosine_min) {
-            best.push(cosine, (number, rows.chunks()[row as usize]));
-        }
+        rows.each_of(wanted, some.iter().map(|(_, row)| *row), &mut |cosine, chunk| {
+            if cosine >= cosine_min {
+                best.push(cosine, (number, chunk));
+            }
+        });
     }
     best.into_sorted()
 }
