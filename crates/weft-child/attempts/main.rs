@@ -4,6 +4,8 @@
 //! ```text
 //! free FOLDER PID ADDRESS       tries as an ordinary process
 //! confined FOLDER PID ADDRESS   tries as a worker
+//! answers                       answers a line with itself and the process that it was forked from; `break` and
+//!                               `hang` with what they say
 //! victim                        holds eight bytes, prints their address, and at the end of its input the bytes
 //! ```
 
@@ -25,6 +27,19 @@ fn main() -> std::process::ExitCode {
             acts::be_a_victim();
             ExitCode::SUCCESS
         }
+        [_, "answers"] => forked_or_alone(|| {
+            let mut line = String::new();
+            drop(std::io::stdin().read_line(&mut line));
+            let line = line.trim().to_owned();
+            let parent = std::os::unix::process::parent_id();
+            weft_child::confined(acts::BOUNDS, move || match line.as_str() {
+                "break" => std::process::abort(),
+                "hang" => loop {
+                    std::thread::sleep(std::time::Duration::from_secs(1));
+                },
+                _ => write!(std::io::stdout(), "{line} {parent}"),
+            })
+        }),
         [_, how, folder, pid, address] => {
             let (pid, address) = (pid.parse().unwrap_or(0), address.parse().unwrap_or(0));
             let target = acts::Target::new(folder, pid, address);
@@ -36,10 +51,16 @@ fn main() -> std::process::ExitCode {
             if *how == "free" {
                 return if told().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             }
-            weft_child::confined(acts::BOUNDS, told)
+            forked_or_alone(move || weft_child::confined(acts::BOUNDS, told))
         }
         _ => ExitCode::FAILURE,
     }
+}
+
+/// Does the work in every fork when this is a fork server, and otherwise at once.
+#[cfg(target_os = "linux")]
+fn forked_or_alone(work: impl FnOnce() -> std::process::ExitCode) -> std::process::ExitCode {
+    if weft_child::is_fork_server() { weft_child::serve(|| (), work) } else { work() }
 }
 
 #[cfg(not(target_os = "linux"))]

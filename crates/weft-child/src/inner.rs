@@ -125,7 +125,7 @@ fn wait_for_the_end_of_input() {
 
 /// What a thread gives up for itself and those that it starts: files, rights.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-fn give_up(confinement: Confinement) -> std::io::Result<()> {
+pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
     use crate::boundary::{leave_files, leave_rights};
     confinement.settle(leave_rights())?;
     confinement.settle(leave_files())
@@ -141,7 +141,7 @@ fn close(bounds: &Bounds) -> std::io::Result<()> {
 
 /// Other systems have no boundary that Weft knows.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-fn give_up(confinement: Confinement) -> std::io::Result<()> {
+pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
     confinement.settle(Err(std::io::Error::other("workers can be confined on Linux of 64 bits only")))
 }
 

@@ -3,7 +3,8 @@
 //! What others have made (programs of canvases, files of people) is worked on where it can do no harm: in a
 //! process that inherits nothing, may do nothing but compute, and is ended when its limits are reached.
 //! [`Worker`] is the outer side, and [`confined`] is the inner one. What is said between the two is the
-//! business of those who use them: bytes in, bytes out.
+//! business of those who use them: bytes in, bytes out. Where pieces of work are many and small, a [`ForkServer`] has
+//! a worker ready that forks for each of them.
 //!
 //! ```text
 //! standard input    what is to be done; then it stays open as long as the result is wanted
@@ -13,11 +14,19 @@
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod boundary;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod fork_server;
 mod inner;
 mod outer;
 pub mod place;
 mod program;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod warm;
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub use fork_server::{is_fork_server, serve};
 pub use inner::{Bounds, Confinement, LATE, REFUSED, UNCONFINED, confined, confined_with};
 pub use outer::{Duty, Ended, Worker};
 pub use program::{become_program, filter_for_programs};
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub use warm::ForkServer;

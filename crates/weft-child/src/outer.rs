@@ -13,7 +13,7 @@ use crate::inner::{LATE, REFUSED, UNCONFINED};
 
 /// How much longer than its limit a worker is waited for. It ends itself before, unless the machine is
 /// very busy.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Characters of the reason why a worker cannot be confined, at most.
 const REASON_MAX: usize = 300;
@@ -90,9 +90,7 @@ async fn exchange(
     asked: &[&[u8]],
     answer_max: u64,
 ) -> Result<(Vec<u8>, ExitStatus)> {
-    let broken = |cause: std::io::Error| {
-        Error::new(ErrorKind::Unavailable, format!("lost the worker of {}", duty.thing)).because(cause)
-    };
+    let broken = |cause| duty.lost(cause);
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::internal("a worker has no pipes"));
     };
@@ -111,7 +109,12 @@ async fn exchange(
 }
 
 impl Duty {
-    fn ended(&self, answer: Vec<u8>, status: ExitStatus) -> Result<Ended> {
+    /// The error of a worker that does not answer any more.
+    pub(crate) fn lost(&self, cause: std::io::Error) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("lost the worker of {}", self.thing)).because(cause)
+    }
+
+    pub(crate) fn ended(&self, answer: Vec<u8>, status: ExitStatus) -> Result<Ended> {
         let Self { thing, section, .. } = self;
         match status.code() {
             Some(0) => Ok(Ended::Answered(answer)),

@@ -3,6 +3,7 @@
 mod documents;
 mod graphs;
 mod search;
+mod there;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -21,12 +21,14 @@
 //! taken away only if no other has followed, so that processes which work on the same document at the same time never
 //! take away each other's. Whatever happens in between, a crash or an index that fails, [`Library::mend`] finds
 //! the note and puts the document into the index anew. Changes by hand do the same; the library makes them to their
-//! end even when whoever asked has gone. An index that lost its folder holds another number of chunks than
+//! end even when whoever asked has gone. The index writes what a document or a chunk brings together with what others
+//! bring within half a second, or when somebody asks a question; until then the note stays ([`behind`]). An index that lost its folder holds another number of chunks than
 //! the store; [`Library::check`] sees that when a worker starts, and notes every document of it.
 //!
 //! Things are removed from the store first, then from the index, and files at the end: from the first step
 //! on nobody can name them. The first step notes what was removed, and `mend` clears away what a crash has left.
 
+mod behind;
 mod edit;
 mod embed;
 mod enrich;

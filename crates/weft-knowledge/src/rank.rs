@@ -210,6 +210,7 @@ mod tests {
             dataset: DatasetId::new(chunk[..1].to_owned()),
             document: DocumentId::new(chunk[..2].to_owned()),
             chunk: ChunkId::new(chunk),
+            parent: None,
             text: text.0,
             cosine: cosine.0,
             text_rank: text.1,

@@ -55,13 +55,15 @@ impl Limits {
     }
 }
 
-/// Reads each file in a process of its own that inherits nothing.
+/// Reads each file in a process of its own that inherits nothing but the tables that readers use.
 #[derive(Debug)]
 pub struct ChildReader {
     worker: Worker,
     limits: Limits,
     slots: Semaphore,
     confinement: Confinement,
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    forks: weft_child::ForkServer,
     font: Option<PathBuf>,
 }
 
@@ -69,7 +71,15 @@ impl ChildReader {
     /// At most `at_once` files at the same time, each within `limits`. The worker calls [`work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         let slots = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
-        Self { worker, limits, slots, confinement: Confinement::default(), font: None }
+        Self {
+            worker,
+            limits,
+            slots,
+            confinement: Confinement::default(),
+            #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+            forks: weft_child::ForkServer::default(),
+            font: None,
+        }
     }
 
     /// The same, where the operator has said what becomes of files whose worker cannot be confined.
@@ -102,8 +112,7 @@ impl ChildReader {
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
-        let (asked, time) = ([order.as_slice(), bytes], self.limits.time);
-        match self.worker.ask(&DUTY, &asked, time, ANSWER_BYTES_MAX).await? {
+        match self.ended(&[order.as_slice(), bytes]).await? {
             Ended::Answered(told) => {
                 let (answer, made) = Answer::read(&told)?;
                 let from = told.len() - made.len();
@@ -119,6 +128,20 @@ impl ChildReader {
                     .help("divide the file, or raise `documents.memory_bytes`"))
             }
         }
+    }
+
+    /// Has a worker do what it is asked: a fork of one that is ready, where there are such.
+    async fn ended(&self, asked: &[&[u8]]) -> Result<Ended> {
+        let time = self.limits.time;
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+        {
+            let bounds = (time, ANSWER_BYTES_MAX);
+            let forked = self.forks.ask((&self.worker, self.confinement), &DUTY, asked, bounds).await?;
+            if let Some(ended) = forked {
+                return Ok(ended);
+            }
+        }
+        self.worker.ask(&DUTY, asked, time, ANSWER_BYTES_MAX).await
     }
 
     /// The bytes of the operator's font, if a text may want it.

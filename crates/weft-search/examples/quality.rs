@@ -159,6 +159,7 @@ async fn build(collection: &Collection, dataset: &DatasetKey) -> Result<TantivyI
             let document = DocumentId::new(id.as_str());
             changes.push(IndexChange::Document(IndexedDocument {
                 id: document.clone(),
+                name: String::new(),
                 metadata: serde_json::Map::new(),
                 available: true,
             }));

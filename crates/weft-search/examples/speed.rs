@@ -1,8 +1,9 @@
 //! How much work it is to build and to ask an index of 100,000 chunks, half English and half Chinese.
 //!
-//! `cargo run --release -p weft-search --example speed -- --data ../shared/data [--chunks 100000]`
+//! `cargo run --release -p weft-search --example speed -- --data ../shared/data [--chunks 100000] [--count 100] [--topics]`
 //!
-//! Chunks are put together from sentences of the test collections and get vectors that look random. Times are
+//! Chunks are put together from sentences of the test collections and get vectors that look random; with `--topics`
+//! such as lie around one of a thousand points, as do those of the questions. `--count` is how many chunks each part finds. Times are
 //! of the processor, of all threads together. How they came out is in docs/quality.md.
 #![expect(clippy::print_stdout, reason = "a program for people at a terminal")]
 
@@ -24,6 +25,11 @@ const DIMENSION: usize = 384;
 const BATCH: usize = 2_000;
 const CHUNKS_OF_DOCUMENT: usize = 100;
 const COUNT_MAX: usize = 100;
+const TOPICS: u64 = 1_000;
+/// Questions whose neighbours are looked up one by one as well.
+const COMPARED: usize = 100;
+/// So few chunks are all compared.
+const EXACT: usize = 100_000;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -40,9 +46,34 @@ impl Chance {
 
     fn vector(&mut self) -> Vec<f32> {
         let mut number = || f32::from(u16::try_from(self.below(2_001)).unwrap_or(0)) / 1_000.0 - 1.0;
-        let vector: Vec<f32> = (0..DIMENSION).map(|_| number()).collect();
-        let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-        vector.into_iter().map(|value| value / length).collect()
+        of_length_one((0..DIMENSION).map(|_| number()).collect())
+    }
+
+    /// One that lies around a point, as near as two texts about the same have with usual models.
+    fn about(&mut self, topic: u64) -> Vec<f32> {
+        let point = Chance(0xd6e8_feb8_6659_fd93 ^ (topic + 1)).vector();
+        of_length_one(point.iter().zip(self.vector()).map(|(point, own)| point + own).collect())
+    }
+}
+
+fn of_length_one(vector: Vec<f32>) -> Vec<f32> {
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    vector.into_iter().map(|value| value / length).collect()
+}
+
+/// Where vectors lie.
+#[derive(Clone, Copy, PartialEq)]
+enum Lie {
+    Anywhere,
+    AroundTopics,
+}
+
+impl Lie {
+    fn vector(self, chance: &mut Chance, topic: u64) -> Vec<f32> {
+        match self {
+            Self::Anywhere => chance.vector(),
+            Self::AroundTopics => chance.about(topic % TOPICS),
+        }
     }
 }
 
@@ -73,6 +104,8 @@ fn sentences(texts: &[String]) -> Vec<String> {
 }
 
 struct Material {
+    lie: Lie,
+    count_max: usize,
     sentences: [Vec<String>; 2],
     questions: [Vec<String>; 2],
 }
@@ -80,7 +113,7 @@ struct Material {
 fn chunk(material: &Material, number: usize, chance: &mut Chance) -> (ChunkId, IndexedChunk) {
     let sentences = &material.sentences[number % 2];
     let content: Vec<&str> = (0..4).map(|_| sentences[chance.below(sentences.len())].as_str()).collect();
-    let vector = Some(chance.vector());
+    let vector = Some(material.lie.vector(chance, (number / CHUNKS_OF_DOCUMENT) as u64));
     let chunk = IndexedChunk { content: content.join(" "), vector, ..IndexedChunk::default() };
     (ChunkId::new(format!("{number:032x}")), chunk)
 }
@@ -101,6 +134,7 @@ async fn build(
             metadata.insert("year".to_owned(), (1990 + first / CHUNKS_OF_DOCUMENT % 30).into());
             changes.push(IndexChange::Document(IndexedDocument {
                 id: id.clone(),
+                name: String::new(),
                 metadata,
                 available: true,
             }));
@@ -147,19 +181,60 @@ async fn ask(
 }
 
 fn queries(
-    dataset: &DatasetKey,
+    (dataset, material): (&DatasetKey, &Material),
     questions: &[String],
     chance: &mut Chance,
     parts: (bool, bool),
 ) -> Vec<IndexQuery> {
+    let mut vector = || {
+        let topic = chance.below(1 << 20) as u64;
+        VectorQuery { vector: material.lie.vector(chance, topic), cosine_min: -1.0 }
+    };
     let query = |question: &String| IndexQuery {
         datasets: vec![dataset.id.clone()],
         text: parts.0.then(|| TextQuery { text: question.clone(), keywords: Vec::new() }),
-        vector: parts.1.then(|| VectorQuery { vector: chance.vector(), cosine_min: 0.0 }),
-        count_max: COUNT_MAX,
+        vector: parts.1.then(&mut vector),
+        count_max: material.count_max,
         ..IndexQuery::default()
     };
     questions.iter().take(300).map(query).collect()
+}
+
+/// How many of the nearest ten, and of the nearest hundred, are found, compared with all chunks looked at some at a time.
+async fn recall(
+    (index, count): (&TantivyIndex, usize),
+    tenant: &TenantId,
+    name: &str,
+    queries: &[IndexQuery],
+) -> Result<(), Failure> {
+    let documents: Vec<DocumentId> = (0..count)
+        .step_by(CHUNKS_OF_DOCUMENT)
+        .map(|first| DocumentId::new(format!("document {first}")))
+        .collect();
+    let nearest = async |query: &IndexQuery| -> Result<Vec<(f32, ChunkId)>, Failure> {
+        let answer = index.search(tenant, &IndexQuery { text: None, ..query.clone() }).await?;
+        let found = answer.hits.into_iter().filter(|hit| hit.vector_rank.is_some());
+        Ok(found.filter_map(|hit| Some((hit.cosine?, hit.chunk))).collect())
+    };
+    let (mut of_ten, mut of_hundred, mut asked) = (0, 0, 0);
+    for query in queries.iter().take(COMPARED) {
+        let mut exact = Vec::new();
+        for some in documents.chunks(EXACT / CHUNKS_OF_DOCUMENT) {
+            exact.extend(nearest(&IndexQuery { documents: Some(some.to_vec()), ..query.clone() }).await?);
+        }
+        exact.sort_by(|one, other| other.0.total_cmp(&one.0));
+        let found: std::collections::HashSet<ChunkId> =
+            nearest(query).await?.into_iter().map(|(_, id)| id).collect();
+        let held = |most: usize| exact.iter().take(most).filter(|(_, id)| found.contains(id)).count();
+        (of_ten, of_hundred, asked) = (of_ten + held(10), of_hundred + held(100), asked + 1);
+    }
+    let share = |found: usize, of: usize| f64::from(u32::try_from(found).unwrap_or(0)) / (asked * of) as f64;
+    println!(
+        "{name}: {:.4} of the nearest 10, {:.4} of the nearest 100",
+        share(of_ten, 10),
+        share(of_hundred, 100)
+    );
+    Ok(())
 }
 
 #[tokio::main]
@@ -172,7 +247,15 @@ async fn main() -> Result<(), Failure> {
     let data = PathBuf::from(option("--data").unwrap_or_else(|| "../shared/data".to_owned()));
     let count: usize = option("--chunks").map_or(Ok(100_000), |count| count.parse())?;
     let (english, chinese) = (data.join("cranfield"), data.join("cmrc2018-dev"));
+    let lie = if arguments.iter().any(|argument| argument == "--topics") {
+        Lie::AroundTopics
+    } else {
+        Lie::Anywhere
+    };
+    let count_max = option("--count").map_or(Ok(COUNT_MAX), |count| count.parse())?;
     let material = Material {
+        lie,
+        count_max,
         sentences: [
             sentences(&texts(&english.join("corpus.jsonl"))?),
             sentences(&texts(&chinese.join("corpus.jsonl"))?),
@@ -193,25 +276,39 @@ async fn main() -> Result<(), Failure> {
     let both: Vec<String> =
         material.questions.iter().flat_map(|list| list.iter().take(150).cloned()).collect();
     let tenant = &dataset.tenant;
-    ask(&index, tenant, "text, English", &queries(&dataset, &material.questions[0], chance, (true, false)))
-        .await?;
-    ask(&index, tenant, "text, Chinese", &queries(&dataset, &material.questions[1], chance, (true, false)))
-        .await?;
-    ask(&index, tenant, "text, both", &queries(&dataset, &both, chance, (true, false))).await?;
-    ask(&index, tenant, "vectors", &queries(&dataset, &both, chance, (false, true))).await?;
-    let hybrid = queries(&dataset, &both, chance, (true, true));
+    ask(
+        &index,
+        tenant,
+        "text, English",
+        &queries((&dataset, &material), &material.questions[0], chance, (true, false)),
+    )
+    .await?;
+    ask(
+        &index,
+        tenant,
+        "text, Chinese",
+        &queries((&dataset, &material), &material.questions[1], chance, (true, false)),
+    )
+    .await?;
+    ask(&index, tenant, "text, both", &queries((&dataset, &material), &both, chance, (true, false))).await?;
+    ask(&index, tenant, "vectors", &queries((&dataset, &material), &both, chance, (false, true))).await?;
+    let hybrid = queries((&dataset, &material), &both, chance, (true, true));
     ask(&index, tenant, "hybrid", &hybrid).await?;
     let condition = Condition { key: "year".to_owned(), operator: Operator::Less, value: 2005.into() };
     let filter = Some(Filter { logic: Logic::And, conditions: vec![condition] });
     let filtered: Vec<IndexQuery> =
-        hybrid.into_iter().map(|query| IndexQuery { filter: filter.clone(), ..query }).collect();
+        hybrid.iter().map(|query| IndexQuery { filter: filter.clone(), ..query.clone() }).collect();
     ask(&index, tenant, "hybrid, half of the documents", &filtered).await?;
+    if count > EXACT {
+        recall((&index, count), tenant, "found of all", &hybrid).await?;
+        recall((&index, count), tenant, "found of half", &filtered).await?;
+    }
     let common: Vec<String> = vec!["的 一 年 中国 公司 and of the flow number".to_owned(); 50];
     ask(
         &index,
         tenant,
         "text, words that are everywhere",
-        &queries(&dataset, &common, chance, (true, false)),
+        &queries((&dataset, &material), &common, chance, (true, false)),
     )
     .await?;
     println!("resident: {} MB", resident());

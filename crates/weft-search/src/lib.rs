@@ -8,6 +8,7 @@ mod bm25;
 mod fields;
 mod memory_chunk_index;
 mod question;
+mod sketch;
 mod tantivy_index;
 mod vectors;
 

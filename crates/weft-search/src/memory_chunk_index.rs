@@ -33,6 +33,7 @@ struct Dataset {
 #[derive(Clone, Debug)]
 struct Chunk {
     document: DocumentId,
+    parent: Option<ChunkId>,
     words: HashMap<String, usize>,
     length: usize,
     vector: Option<Vec<f32>>,
@@ -58,7 +59,7 @@ impl Chunk {
             let size = size(&vector);
             vector.into_iter().map(|value| value / size).collect()
         });
-        Self { document: document.clone(), words, length, vector }
+        Self { document: document.clone(), parent: chunk.parent, words, length, vector }
     }
 }
 
@@ -201,6 +202,7 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
             dataset: dataset.clone(),
             document: chunk.document.clone(),
             chunk: id.clone(),
+            parent: chunk.parent.clone(),
             text: scores[at],
             cosine: cosine(at),
             text_rank: None,
@@ -214,8 +216,17 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
         hits.entry(at).or_insert_with(|| hit(at)).vector_rank = Some(rank);
     }
     let text_total = (0..scores.len()).filter(|at| searched.passing[*at] && scores[*at] > 0.0).count();
-    let (hits, fitting) = (hits.into_values().collect(), searched.fitting);
-    Ok(IndexAnswer { hits, bm25_scale, cosine_mean, cosine_count, text_total, fitting })
+    let (hits, fitting): (Vec<Hit>, usize) = (hits.into_values().collect(), searched.fitting);
+    let names = names(datasets, &hits);
+    Ok(IndexAnswer { hits, names, bm25_scale, cosine_mean, cosine_count, text_total, fitting })
+}
+
+fn names(datasets: &[(DatasetId, &Dataset)], hits: &[Hit]) -> BTreeMap<DocumentId, String> {
+    let name = |hit: &Hit| {
+        let (_, dataset) = datasets.iter().find(|(id, _)| *id == hit.dataset)?;
+        Some((hit.document.clone(), dataset.documents.get(&hit.document)?.name.clone()))
+    };
+    hits.iter().filter_map(name).collect()
 }
 
 #[async_trait]

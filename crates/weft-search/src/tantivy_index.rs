@@ -11,6 +11,7 @@ mod pending;
 mod schema;
 mod search;
 mod snapshot;
+mod waiting;
 mod writer;
 
 use std::collections::HashMap;
@@ -24,7 +25,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use weft_core::id::{DatasetId, DatasetKey, TenantId};
 use weft_core::seam::Index;
-use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, TextQuery};
+use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, Kept, TextQuery};
 use weft_core::{Error, Result};
 
 use self::dataset::{Dataset, Freshness};
@@ -201,7 +202,9 @@ impl Shared {
     /// A dataset with its latest state.
     fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<Dataset>, Arc<Snapshot>)>> {
         let Some((dataset, freshness)) = self.dataset(key, Absent::Leave)? else { return Ok(None) };
-        if freshness == Freshness::Changed {
+        if dataset.is_behind() {
+            dataset.flush_blocking();
+        } else if freshness == Freshness::Changed {
             dataset.refresh()?;
         }
         let snapshot = dataset.snapshot();
@@ -255,6 +258,15 @@ impl Index for TantivyIndex {
         let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Begin)).await?;
         match opened {
             Some((dataset, _)) => dataset.write(changes).await,
+            None => Err(Error::internal("a dataset was not opened")),
+        }
+    }
+
+    async fn write_behind(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<Kept> {
+        let key = dataset.clone();
+        let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Begin)).await?;
+        match opened {
+            Some((dataset, _)) => dataset.write_behind(changes).await,
             None => Err(Error::internal("a dataset was not opened")),
         }
     }

@@ -1,7 +1,8 @@
 //! Vectors in one byte for each number, and all of them compared with one.
 //!
 //! A vector of length 1 is kept as numbers from −127 to 127 and one factor. The cosine that comes of it
-//! differs from the true one by some 0.0005. Everything is looked at: no neighbour is missed, whatever the filter.
+//! differs from the true one by some 0.0005. Up to a size everything is looked at, and no neighbour is missed;
+//! beyond it [`crate::sketch`] says which ones are compared.
 
 use pulp::NullaryFnOnce;
 
@@ -30,14 +31,26 @@ pub fn row(vector: &[f32]) -> Option<Row> {
 
 /// The vector of a question.
 #[derive(Clone, Debug)]
-pub struct Wanted(Vec<i16>);
+pub struct Wanted {
+    /// Of length 1.
+    values: Vec<f32>,
+    /// The same, as rows are compared with it.
+    scaled: Vec<i16>,
+}
 
 impl Wanted {
     /// Absent when it has no direction.
     #[expect(clippy::cast_possible_truncation, reason = "numbers up to 8,192")]
     pub fn new(vector: &[f32]) -> Option<Self> {
         let length = length(vector)?;
-        Some(Self(vector.iter().map(|value| (value / length * QUESTION_SCALE).round() as i16).collect()))
+        let values: Vec<f32> = vector.iter().map(|value| value / length).collect();
+        let scaled = values.iter().map(|value| (value * QUESTION_SCALE).round() as i16).collect();
+        Some(Self { values, scaled })
+    }
+
+    /// Its numbers; the vector has length 1.
+    pub fn values(&self) -> &[f32] {
+        &self.values
     }
 }
 
@@ -85,6 +98,23 @@ impl Rows {
         &self.chunks
     }
 
+    /// The vectors one after the other, as they are kept.
+    pub fn iter(&self) -> impl Iterator<Item = (&[i8], f32)> {
+        self.values.chunks_exact(self.dimension.max(1)).zip(self.factors.iter().copied())
+    }
+
+    /// The sum of all vectors.
+    pub fn total(&self) -> &[f64] {
+        &self.sum
+    }
+
+    /// Gives back room that is not needed when no more are added.
+    pub fn shrink(&mut self) {
+        self.values.shrink_to_fit();
+        self.factors.shrink_to_fit();
+        self.chunks.shrink_to_fit();
+    }
+
     /// The sum of the vectors of chunks that are there. Rows do not change, so only those that are gone are looked at.
     pub fn sum(&self, is_there: impl Fn(u32) -> bool) -> Vec<f64> {
         let mut sum = self.sum.clone();
@@ -105,19 +135,36 @@ impl Rows {
 
     /// The cosine of a chunk's vector; absent when it has none.
     pub fn cosine(&self, chunk: u32, wanted: &Wanted) -> Option<f32> {
-        let place = self.chunks.binary_search(&chunk).ok()?;
-        let from = place * self.dimension;
+        self.cosine_at(self.chunks.binary_search(&chunk).ok()?, wanted)
+    }
+
+    /// The cosine of the vector in a row; absent when it has another length.
+    pub fn cosine_at(&self, row: usize, wanted: &Wanted) -> Option<f32> {
+        let from = row * self.dimension;
         let values = self.values.get(from..from + self.dimension)?;
-        (wanted.0.len() == self.dimension).then(|| cosine(dot(values, &wanted.0), self.factors[place]))
+        let wanted = &wanted.scaled;
+        (wanted.len() == self.dimension).then(|| cosine(dot(values, wanted), self.factors[row]))
+    }
+
+    /// Compares some rows, and hands over their chunks with their cosines.
+    pub fn each_of(
+        &self,
+        wanted: &Wanted,
+        rows: impl Iterator<Item = u32>,
+        found: &mut impl FnMut(f32, u32),
+    ) {
+        if wanted.scaled.len() == self.dimension && self.dimension > 0 {
+            pulp::Arch::new().dispatch(Chosen { rows: self, wanted: &wanted.scaled, chosen: rows, found });
+        }
     }
 
     /// Compares all of them, and hands over chunks with their cosines.
     pub fn each(&self, wanted: &Wanted, allowed: impl Fn(u32) -> bool, found: &mut impl FnMut(f32, u32)) {
-        if wanted.0.len() != self.dimension || self.dimension == 0 {
+        if wanted.scaled.len() != self.dimension || self.dimension == 0 {
             return;
         }
         // Chooses the widest instructions of this processor once.
-        pulp::Arch::new().dispatch(Scan { rows: self, wanted: &wanted.0, allowed, found });
+        pulp::Arch::new().dispatch(Scan { rows: self, wanted: &wanted.scaled, allowed, found });
     }
 }
 
@@ -139,6 +186,30 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
         for ((values, factor), chunk) in values.chunks_exact(*dimension).zip(factors).zip(chunks) {
             if (self.allowed)(*chunk) {
                 (self.found)(cosine(dot(values, self.wanted), *factor), *chunk);
+            }
+        }
+    }
+}
+
+/// A comparison of some rows.
+struct Chosen<'a, R, F> {
+    rows: &'a Rows,
+    wanted: &'a [i16],
+    chosen: R,
+    found: &'a mut F,
+}
+
+impl<R: Iterator<Item = u32>, F: FnMut(f32, u32)> NullaryFnOnce for Chosen<'_, R, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Rows { dimension, values, factors, chunks, .. } = self.rows;
+        for row in self.chosen {
+            let row = row as usize;
+            let own = values.get(row * dimension..(row + 1) * dimension);
+            if let (Some(own), Some(factor)) = (own, factors.get(row)) {
+                (self.found)(cosine(dot(own, self.wanted), *factor), chunks[row]);
             }
         }
     }

@@ -8,6 +8,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter,
     DocumentHead, Extra, Heads, StoredChunk,
 };
+use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::value::Json;
 
 use crate::Store;
@@ -91,8 +92,12 @@ impl DatasetStore for Store {
         self.some_chunks(document, ids).await
     }
 
-    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
+    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote> {
         self.keep_chunks(document, chunks).await
+    }
+
+    async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64> {
+        self.find_next_ordinal(document).await
     }
 
     async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {

@@ -15,7 +15,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
     DocumentFilter, DocumentHead, DocumentState, Extra, Heads, Stage, StoredChunk,
 };
-use weft_core::seam::ingest_queue::{Removed, Wanted};
+use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -413,7 +413,7 @@ impl DatasetStore for MemoryDatasets {
         Ok(found)
     }
 
-    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
+    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote> {
         let mut tables = self.tables();
         let elsewhere = |id: &ChunkId| {
             tables.documents.values().any(|kept| {
@@ -433,8 +433,13 @@ impl DatasetStore for MemoryDatasets {
             }
         }
         kept.count();
-        kept.note();
-        Ok(())
+        Ok(kept.noted())
+    }
+
+    async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64> {
+        let mut tables = self.tables();
+        let kept = tables.kept(document)?;
+        Ok(kept.chunks.iter().map(|chunk| chunk.chunk.ordinal + 1).max().unwrap_or_default())
     }
 
     async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {

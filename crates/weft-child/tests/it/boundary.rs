@@ -6,18 +6,18 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// `ENOSYS`.
-const REFUSED: i32 = 38;
+pub const REFUSED: i32 = 38;
 
 /// A process that holds some bytes; it does not survive its test.
-struct Victim {
-    child: Child,
+pub struct Victim {
+    pub child: Child,
     input: Option<ChildStdin>,
     output: BufReader<std::process::ChildStdout>,
-    address: String,
+    pub address: String,
 }
 
 impl Victim {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let mut child =
             attempts().arg("victim").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
@@ -28,7 +28,7 @@ impl Victim {
     }
 
     /// What it holds at its end.
-    fn end(mut self) -> String {
+    pub fn end(mut self) -> String {
         drop(self.input.take());
         let mut held = String::new();
         self.output.read_to_string(&mut held).unwrap();
@@ -68,6 +68,10 @@ fn tried(how: &str, folder: &Path, victim: &Victim) -> BTreeMap<String, i32> {
     drop(input.flush());
     drop(input);
     assert!(child.wait().unwrap().success(), "{told}");
+    read(&told)
+}
+
+pub fn read(told: &str) -> BTreeMap<String, i32> {
     told.lines()
         .map(|line| {
             let (name, came) = line.split_once(' ').unwrap();

@@ -5,3 +5,5 @@
 
 #[cfg(target_os = "linux")]
 mod boundary;
+#[cfg(target_os = "linux")]
+mod forks;

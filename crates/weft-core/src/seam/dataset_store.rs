@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::filter::{Filter, Metadata};
 use crate::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use crate::seam::document_reader::{ChunkMethod, PieceKind, Position};
+use crate::seam::ingest_queue::IndexNote;
 use crate::value::Json;
 
 /// Settings by the names of the compatible API.
@@ -448,11 +449,17 @@ pub trait DatasetStore: Send + Sync {
     async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
 
     /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
-    /// change by hand. Counts follow.
+    /// change by hand. Counts follow. What this notes of the index.
     ///
     /// # Errors
     /// `NotFound` without the document; `Conflict` when another document has a chunk with such an id.
-    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()>;
+    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote>;
+
+    /// The place behind the last chunk of a document that is done.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64>;
 
     /// Removes chunks of a document. How many were there. Counts follow.
     ///

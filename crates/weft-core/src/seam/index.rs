@@ -1,9 +1,11 @@
 //! Chunks by word and by vector. An index is made from what a [`DatasetStore`](super::DatasetStore) keeps
 //! and can be made again from it; it gives ids and scores, and no text.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -15,6 +17,8 @@ use crate::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
 pub struct IndexedDocument {
     /// Which one.
     pub id: DocumentId,
+    /// Its file name, which answers give back and nothing is found by.
+    pub name: String,
     /// What filters look at.
     pub metadata: Metadata,
     /// Whether its chunks are found.
@@ -34,6 +38,8 @@ pub struct IndexedChunk {
     pub questions: Vec<String>,
     /// Its vector, of length 1; absent when the dataset has no embedder.
     pub vector: Option<Vec<f32>>,
+    /// The larger chunk that is shown when this one is found, which answers give back.
+    pub parent: Option<ChunkId>,
 }
 
 /// One change of an index.
@@ -95,6 +101,9 @@ pub struct Hit {
     pub document: DocumentId,
     /// The chunk.
     pub chunk: ChunkId,
+    /// The larger chunk that is shown in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ChunkId>,
     /// Its BM25 sum over the words of the question, whichever part found it; 0 when it holds none.
     pub text: f32,
     /// The cosine of its vector, whichever part found it; absent when it or the question has no vector.
@@ -110,6 +119,8 @@ pub struct Hit {
 pub struct IndexAnswer {
     /// The chunks, each once, in no order that means anything.
     pub hits: Vec<Hit>,
+    /// The names of their documents.
+    pub names: BTreeMap<DocumentId, String>,
     /// The BM25 sum of a chunk of average length that holds every word of the question once, in the
     /// chosen datasets together: what a sum has to be compared with.
     pub bm25_scale: f32,
@@ -137,6 +148,9 @@ pub struct IndexSize {
     pub dimension: usize,
 }
 
+/// Says when a write that was accepted is kept, or why it is not.
+pub type Kept = BoxFuture<'static, Result<()>>;
+
 /// Chunks by word and by vector.
 ///
 /// An implementation answers a query from one state: between two writes, never in the middle of one. The
@@ -150,6 +164,19 @@ pub trait Index: Send + Sync {
     /// `Invalid` when a vector has not the length of those that are there; otherwise when the index
     /// cannot be written.
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()>;
+
+    /// Accepts changes and writes them together with those that follow soon, so that many small writes cost
+    /// little (write-behind). When it returns every later query to this value finds them, and every later write comes
+    /// after them. They are kept, and other processes find them, when the future that it gives is ready, which is
+    /// within a second or so and needs nobody to wait for it. Until then a crash loses them: whoever calls this
+    /// must know by himself what to write again.
+    ///
+    /// # Errors
+    /// As [`Self::write`], now or by that future.
+    async fn write_behind(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<Kept> {
+        self.write(dataset, changes).await?;
+        Ok(Box::pin(std::future::ready(Ok(()))))
+    }
 
     /// Removes everything of a dataset.
     ///

@@ -1,17 +1,17 @@
 //! One search: every question by words and by vector, ranked once, then by a model where one is named.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
-use weft_core::seam::dataset_store::{ChunkHead, Dataset, DatasetStore, Heads, StoredChunk};
+use weft_core::seam::dataset_store::{Dataset, DatasetStore, StoredChunk};
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
-use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Expansion, Found, Scored, SearchRequest};
+use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest};
 use weft_core::seam::{Index, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
+use super::there;
 use crate::rank::{self, Fusion, RankSettings, Ranked};
-use crate::retrieve::parents;
 
 /// What a further word counts beside a word of the question.
 const KEYWORD_WEIGHT: f32 = 0.5;
@@ -44,74 +44,38 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
         let of_one = answers.len() / request.questions.len().max(1);
         found.fitting = Some(answers.iter().take(of_one).map(|answer| answer.fitting as u64).sum());
     }
-    let mut list = match request.reranker.is_empty() {
-        true => {
-            let list = ranked(&answers, datasets, (request, request.similarity_min));
-            there(parts, list, CANDIDATES_MAX).await?
-        }
-        false => {
-            // What a model will rank is not left out before it has been asked.
-            let candidates = ranked(&answers, datasets, (request, 0.0));
-            let candidates = there(parts, candidates, request.reranked_max.clamp(1, CANDIDATES_MAX)).await?;
-            match reranked(parts, datasets, request, candidates).await {
-                Ok(list) => list,
-                // One that is not there is a mistake of who asks; one that fails is not.
-                Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
-                Err(error) => {
-                    let name = &request.reranker;
-                    found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
-                    let list = ranked(&answers, datasets, (request, request.similarity_min));
-                    there(parts, list, CANDIDATES_MAX).await?
-                }
+    let list = match request.reranker.is_empty() {
+        true => ranked(&answers, datasets, (request, request.similarity_min)),
+        false => match ranked_by_model(parts, datasets, request, &answers).await {
+            Ok(list) => list,
+            // One that is not there is a mistake of who asks; one that fails is not.
+            Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
+            Err(error) => {
+                let name = &request.reranker;
+                found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
+                ranked(&answers, datasets, (request, request.similarity_min))
             }
-        }
+        },
     };
-    in_order(&mut list);
-    with_wholes(parts, &mut list).await?;
-    if request.given == Expansion::Parents {
-        list = parents::substituted(&list);
-    }
+    let list = there::shown(parts, list, request).await?;
     found.total = list.len();
-    found.documents = counted(parts, datasets, &list).await?;
+    found.documents = counted(&answers, &list);
     found.passages = list.into_iter().skip(request.offset).take(request.limit).collect();
     Ok(found)
 }
 
-/// The best of a list that can be shown, with what is shown in their place. An index is written after the
-/// store, so it may know of chunks that are gone or hidden: these take nobody's place and are not counted.
-async fn there(parts: Parts<'_>, list: Vec<Scored>, count_max: usize) -> Result<Vec<Scored>> {
-    let mut there = Vec::new();
-    for some in list.chunks(CANDIDATES_MAX) {
-        let ids: Vec<ChunkId> = some.iter().map(|scored| scored.chunk.clone()).collect();
-        let heads = parts.store.chunk_heads(parts.tenant, &ids).await?;
-        let mut heads: HashMap<ChunkId, ChunkHead> =
-            heads.into_iter().map(|head| (head.id.clone(), head)).collect();
-        for scored in some {
-            let head = heads.remove(&scored.chunk);
-            let shown = head.filter(|head| head.available && head.document.dataset.id == scored.dataset);
-            there.extend(shown.map(|head| Scored { parent: head.parent, ..scored.clone() }));
-        }
-        if there.len() >= count_max {
-            break;
-        }
-    }
-    there.truncate(count_max);
-    Ok(there)
-}
-
-/// A passage whose larger one is gone stands for itself.
-async fn with_wholes(parts: Parts<'_>, list: &mut [Scored]) -> Result<()> {
-    let wanted: HashSet<&ChunkId> = list.iter().filter_map(|scored| scored.parent.as_ref()).collect();
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let wanted: Vec<ChunkId> = wanted.into_iter().cloned().collect();
-    let there = parts.store.chunk_heads(parts.tenant, &wanted).await?;
-    let there: HashSet<ChunkId> = there.into_iter().map(|head| head.id).collect();
-    for scored in list {
-        scored.parent = scored.parent.take().filter(|parent| there.contains(parent));
-    }
-    Ok(())
+/// What a model ranks is not left out before it has been asked, and is there: it costs.
+async fn ranked_by_model(
+    parts: Parts<'_>,
+    datasets: &[Dataset],
+    request: &SearchRequest,
+    answers: &[IndexAnswer],
+) -> Result<Vec<Scored>> {
+    let candidates = ranked(answers, datasets, (request, 0.0));
+    let candidates = there::best(parts, candidates, request.reranked_max.clamp(1, CANDIDATES_MAX)).await?;
+    let mut list = reranked(parts, datasets, request, candidates).await?;
+    in_order(&mut list);
+    Ok(list)
 }
 
 /// What the index says to each question. Datasets without vectors are asked apart, so that the words of
@@ -147,6 +111,12 @@ fn ranked(
     let (vector_weight, threshold) = (request.vector_weight as f32, threshold as f32);
     let pageranks = datasets.iter().map(|dataset| (dataset.key.id.clone(), dataset.pagerank)).collect();
     let settings = RankSettings { fusion: Fusion::Weighted { vector_weight }, threshold, pageranks };
+    if let [answer] = answers {
+        // No passage is there twice.
+        let mut list: Vec<Scored> = rank::rank(answer, &settings).into_iter().map(scored).collect();
+        in_order(&mut list);
+        return list;
+    }
     let mut best: HashMap<ChunkId, Ranked> = HashMap::new();
     for ranked in answers.iter().flat_map(|answer| rank::rank(answer, &settings)) {
         match best.get(&ranked.hit.chunk) {
@@ -234,7 +204,7 @@ fn scored(ranked: Ranked) -> Scored {
         chunk: ranked.hit.chunk,
         document: ranked.hit.document,
         dataset: ranked.hit.dataset,
-        parent: None,
+        parent: ranked.hit.parent,
         similarity: rounded(ranked.similarity),
         term: rounded(ranked.text),
         vector: ranked.vector.map(rounded),
@@ -296,28 +266,19 @@ fn text(chunk: &StoredChunk) -> String {
     }
 }
 
-async fn counted(parts: Parts<'_>, datasets: &[Dataset], list: &[Scored]) -> Result<Vec<DocumentCount>> {
-    let mut counts: Vec<(DocumentId, &DatasetId, usize)> = Vec::new();
+/// The documents of a list, most passages first; as many: the better first.
+fn counted(answers: &[IndexAnswer], list: &[Scored]) -> Vec<DocumentCount> {
+    let mut counts: Vec<DocumentCount> = Vec::new();
     let mut places: HashMap<&DocumentId, usize> = HashMap::new();
     for scored in list {
         let place = *places.entry(&scored.document).or_insert_with(|| {
-            counts.push((scored.document.clone(), &scored.dataset, 0));
+            let name = answers.iter().find_map(|answer| answer.names.get(&scored.document));
+            let (id, name) = (scored.document.clone(), name.cloned().unwrap_or_default());
+            counts.push(DocumentCount { id, name, count: 0 });
             counts.len() - 1
         });
-        counts[place].2 += 1;
+        counts[place].count += 1;
     }
-    counts.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
-    let mut names: HashMap<DocumentId, String> = HashMap::new();
-    for dataset in datasets {
-        let ids: Vec<DocumentId> =
-            counts.iter().filter(|(_, of, _)| **of == dataset.key.id).map(|(id, ..)| id.clone()).collect();
-        if !ids.is_empty() {
-            let heads = parts.store.document_heads(&dataset.key, &Heads::Of(ids)).await?;
-            names.extend(heads.into_iter().map(|head| (head.id, head.name)));
-        }
-    }
-    let named = |(id, _, count): (DocumentId, &DatasetId, usize)| {
-        names.remove(&id).map(|name| DocumentCount { id, name, count })
-    };
-    Ok(counts.into_iter().filter_map(named).collect())
+    counts.sort_by_key(|count| std::cmp::Reverse(count.count));
+    counts
 }

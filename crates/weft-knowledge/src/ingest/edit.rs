@@ -1,8 +1,10 @@
 //! Chunks that people add and change by hand.
 
+use std::collections::HashSet;
+
 use tokio::sync::oneshot;
 use weft_core::id::{ChunkId, DocumentKey};
-use weft_core::seam::dataset_store::{ChunkFilter, Document, DocumentChange, DocumentState, StoredChunk};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::IndexChange;
@@ -157,24 +159,22 @@ impl Library {
         if chunks.is_empty() {
             return Ok(());
         }
-        let last = ChunkFilter::default();
-        let (_, total) = self.parts.store.chunks(key, &last).await?;
-        let last = ChunkFilter { offset: total.saturating_sub(1), limit: 1, ..ChunkFilter::default() };
-        let (last, _) = self.parts.store.chunks(key, &last).await?;
-        let first = last.last().map_or(0, |chunk| chunk.ordinal + 1);
+        let first = self.parts.store.next_ordinal(key).await?;
         let mut namer = Namer::new(&key.id);
         for (chunk, ordinal) in chunks.iter_mut().zip(first..) {
-            chunk.ordinal = ordinal;
-            loop {
-                let id = namer.chunk(&chunk.content);
-                let same = std::slice::from_ref(&id);
-                if self.parts.store.chunks_by_id(&key.dataset.tenant, same).await?.is_empty() {
-                    chunk.id = id;
-                    break;
-                }
+            (chunk.ordinal, chunk.id) = (ordinal, namer.chunk(&chunk.content));
+        }
+        loop {
+            let ids: Vec<ChunkId> = chunks.iter().map(|chunk| chunk.id.clone()).collect();
+            let heads = self.parts.store.chunk_heads(&key.dataset.tenant, &ids).await?;
+            let taken: HashSet<ChunkId> = heads.into_iter().map(|head| head.id).collect();
+            if taken.is_empty() {
+                return Ok(());
+            }
+            for chunk in chunks.iter_mut().filter(|chunk| taken.contains(&chunk.id)) {
+                chunk.id = namer.chunk(&chunk.content);
             }
         }
-        Ok(())
     }
 
     /// Changes a chunk, which keeps its id. As it is then.
@@ -253,7 +253,7 @@ impl Library {
             let _lock = library.lock(&key).await;
             let remove = library.parts.store.remove_chunks(&key, &ids);
             let (removed, note) = library.noted(&key, remove).await?;
-            library.follow(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
+            library.follow_behind(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
             Ok(removed)
         };
         self.whole(remove).await
@@ -284,14 +284,14 @@ impl Library {
             return Ok(());
         }
         let key = &document.key;
-        let ((), note) = self.noted(key, self.parts.store.put_chunks(key, &chunks)).await?;
+        let note = self.parts.store.put_chunks(key, &chunks).await?;
         let hidden = chunks.iter().filter(|chunk| !chunk.available).map(|chunk| chunk.id.clone()).collect();
         let changes = vec![
             IndexChange::Document(indexed_document(document)),
             IndexChange::RemoveChunks(hidden),
             adding(document, chunks),
         ];
-        self.follow(key, note, changes).await
+        self.follow_behind(key, self.of_change(key, note), changes).await
     }
 
     /// Changes a document. Under its lock. As it is then.
@@ -312,7 +312,7 @@ impl Library {
             self.reset_document(key).await?;
             return self.parts.store.document(key).await;
         }
-        if note.first && changed.name != before.name {
+        if note.level && changed.name != before.name {
             // The name is part of what its chunks are found by. They stay where they are meanwhile.
             self.fill(&changed, Vec::new()).await?;
             self.followed(key, note).await?;

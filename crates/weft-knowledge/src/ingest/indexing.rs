@@ -28,6 +28,7 @@ pub(super) fn stem(name: &str) -> &str {
 pub(crate) fn indexed_document(document: &Document) -> IndexedDocument {
     IndexedDocument {
         id: document.key.id.clone(),
+        name: document.name.clone(),
         metadata: document.metadata.clone(),
         available: document.enabled,
     }
@@ -44,8 +45,8 @@ pub(super) fn indexed_chunk(name: &str, chunk: StoredChunk) -> (ChunkId, Indexed
         Some(searched) => searched,
         None => plain(chunk.kind, &chunk.content),
     };
-    let (keywords, questions, vector) = (chunk.keywords, chunk.questions, chunk.vector);
-    (chunk.id, IndexedChunk { title, content, keywords, questions, vector })
+    let StoredChunk { id, keywords, questions, vector, parent, .. } = chunk;
+    (id, IndexedChunk { title, content, keywords, questions, vector, parent })
 }
 
 /// A change that adds those of some chunks that are found.
@@ -70,52 +71,6 @@ impl Library {
         Ok(ids)
     }
 
-    /// Makes one change of what is kept of a document, which is noted before. Under its lock.
-    ///
-    /// # Errors
-    /// What the change fails with: then it is as if it had not been tried.
-    pub(super) async fn noted<T>(
-        &self,
-        key: &DocumentKey,
-        change: impl Future<Output = Result<T>>,
-    ) -> Result<(T, IndexNote)> {
-        let note = self.parts.queue.unindexed(key).await?;
-        match change.await {
-            Ok(done) => Ok((done, note)),
-            Err(error) => {
-                // Should it have been made all the same, the number says so.
-                if note.first {
-                    self.parts.queue.indexed(key, note.number).await?;
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Brings the index to a document after one change of what is kept of it: by what is to be changed there
-    /// when the two were the same before, and otherwise by all of it. Under its lock.
-    pub(super) async fn follow(
-        &self,
-        key: &DocumentKey,
-        note: IndexNote,
-        changes: Vec<IndexChange>,
-    ) -> Result<()> {
-        if !note.first && !note.busy {
-            return self.sync(key).await;
-        }
-        self.parts.index.write(&key.dataset, changes).await?;
-        self.followed(key, note).await
-    }
-
-    /// The same, when it was brought there already.
-    pub(super) async fn followed(&self, key: &DocumentKey, note: IndexNote) -> Result<()> {
-        // Whoever is putting all of it there sees that it has changed.
-        if note.busy || self.parts.queue.indexed(key, note.number + 1).await? {
-            return Ok(());
-        }
-        self.sync(key).await
-    }
-
     /// Puts what is kept of a document into the index, in place of whatever that has of it, and takes the
     /// note away that the two may differ. Under the lock of the document.
     pub(super) async fn sync(&self, key: &DocumentKey) -> Result<()> {
@@ -124,6 +79,7 @@ impl Library {
     }
 
     async fn sync_noted(&self, key: &DocumentKey, note: IndexNote) -> Result<()> {
+        self.behind.forget(key);
         let document = self.parts.store.document(key).await?;
         // What another process is putting there is not to be taken out again.
         let first = if note.busy { Vec::new() } else { vec![IndexChange::Clear(key.id.clone())] };
@@ -181,6 +137,10 @@ impl Library {
             let noted = self.parts.queue.to_index(&filter).await?;
             for key in &noted {
                 let Some(_lock) = self.locks.try_lock(key) else { continue };
+                // It is about to be written.
+                if self.behind.holds(key) {
+                    continue;
+                }
                 match self.sync_if_noted(key).await {
                     Ok(again) => mended += usize::from(again),
                     Err(error) => {

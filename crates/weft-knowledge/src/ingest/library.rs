@@ -15,6 +15,7 @@ use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result};
 
+use super::behind::Behind;
 use super::enrich::Addition;
 use super::gather::Arrivals;
 use super::locks::Locks;
@@ -73,8 +74,9 @@ pub struct Library {
     pub(super) limits: LibraryLimits,
     pub(super) locks: Arc<Locks>,
     pub(super) arrivals: Arc<Arrivals>,
+    pub(super) behind: Arc<Behind>,
     pub(super) wake: Arc<Notify>,
-    changes: TaskTracker,
+    pub(super) changes: TaskTracker,
 }
 
 impl fmt::Debug for Library {
@@ -91,6 +93,7 @@ impl Library {
             limits,
             locks: Arc::default(),
             arrivals: Arc::default(),
+            behind: Arc::default(),
             wake: Arc::default(),
             changes: TaskTracker::new(),
         }

@@ -1,5 +1,6 @@
 //! The work on one document: does what [`super::plan`] decides.
 
+mod indexed;
 mod piped;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,14 +12,13 @@ use weft_core::filter::Metadata;
 use weft_core::seam::dataset_store::{Dataset, DocumentChange, Stage, StoredChunk};
 use weft_core::seam::document_reader::ReadRequest;
 use weft_core::seam::embedder::Purpose;
-use weft_core::seam::index::IndexChange;
-use weft_core::seam::ingest_queue::{Amended, IndexNote, IngestProgress, TakenDocument, Wanted};
+use weft_core::seam::ingest_queue::{Amended, IngestProgress, TakenDocument, Wanted};
 use weft_core::seam::{ChatModel, Embedder};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::enrich::{self, Added};
-use super::indexing::{CHUNKS_AT_ONCE, adding, indexed_document, stem};
+use super::indexing::{CHUNKS_AT_ONCE, stem};
 use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
 use super::plan::{self, Plan};
@@ -405,73 +405,6 @@ impl<'a> Work<'a> {
         };
         let amended: Vec<Amended> = chunks.iter().zip(made).map(with).collect();
         self.amend(&amended).await
-    }
-
-    /// Puts the new chunks into the index, then into the place of the old ones, then takes out what is of no
-    /// more use. The module's description says why in this order.
-    async fn index(&self) -> Result<()> {
-        let parts = &self.library.parts;
-        let key = &self.taken.document.key;
-        let _lock = self.library.lock(key).await;
-        // Whoever had to wait may have lost it.
-        self.tell().await?;
-        let note = parts.queue.unindexed(key).await?;
-        let mut old = self.library.found_ids(key).await?;
-        // Its name and metadata may have changed since it was taken.
-        let document = parts.store.document(key).await?;
-        let mut shown = indexed_document(&document);
-        // Nothing of it can be shown before it is done; till then it must not take the places of others.
-        let hidden = shown.available && document.chunk_count == 0;
-        shown.available &= !hidden;
-        let mut changes = vec![IndexChange::Document(shown)];
-        let (mut after, mut done) = (None, 0);
-        loop {
-            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
-            if last.is_none() {
-                break;
-            }
-            after = last;
-            done += page.len();
-            for chunk in &page {
-                old.remove(&chunk.id);
-            }
-            changes.push(adding(&document, page));
-            parts.index.write(&key.dataset, std::mem::take(&mut changes)).await?;
-            self.say(Stage::Indexing, 0.5, &format!(": {done} chunks"));
-            self.tell().await?;
-        }
-        let warnings = self.said(|said| {
-            said.settled = true;
-            said.warnings.clone()
-        });
-        let settled = plan::done(&self.plan, &warnings);
-        parts.queue.settle(&self.taken.lease, &settled, self.library.now_ms()).await?;
-        let mut last = Vec::new();
-        if hidden {
-            last.push(IndexChange::Document(indexed_document(&document)));
-        }
-        if !old.is_empty() {
-            last.push(IndexChange::RemoveChunks(old.into_iter().collect()));
-        }
-        if let Err(error) = self.clean(note, last).await {
-            // It is done; what is not right in the index is put right when it is mended.
-            tracing::warn!(document.id = %key.id, error = error.detail(), "the index is left as it is");
-        }
-        Ok(())
-    }
-
-    /// Makes the last changes of the index, after which it holds what is kept; puts everything there anew
-    /// when it is not known that it does.
-    async fn clean(&self, note: IndexNote, last: Vec<IndexChange>) -> Result<()> {
-        let key = &self.taken.document.key;
-        if !note.first {
-            return self.library.sync(key).await;
-        }
-        if !last.is_empty() {
-            self.library.parts.index.write(&key.dataset, last).await?;
-        }
-        // It was busy with this itself.
-        self.library.followed(key, IndexNote { busy: false, ..note }).await
     }
 }
 

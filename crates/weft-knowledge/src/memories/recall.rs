@@ -174,7 +174,12 @@ fn recalled(memory: &Memory, message: MemoryMessage) -> Recalled {
 
 fn as_document(part: &DatasetId, chunks: Vec<(ChunkId, IndexedChunk)>) -> Vec<IndexChange> {
     let id = DocumentId::from(part.as_str());
-    let there = IndexedDocument { id: id.clone(), metadata: serde_json::Map::default(), available: true };
+    let there = IndexedDocument {
+        id: id.clone(),
+        name: String::new(),
+        metadata: serde_json::Map::default(),
+        available: true,
+    };
     vec![IndexChange::Document(there), IndexChange::Chunks(id, chunks)]
 }
 

@@ -14,6 +14,7 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::seam::embedder::{Embedded, Purpose};
 use weft_core::seam::index::{Hit, IndexAnswer, IndexChange, IndexQuery, IndexSize};
+use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Reranker};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 use weft_knowledge::ask::{Ask, Step};
@@ -336,6 +337,7 @@ impl Index for Library {
                 dataset: chunk.document.dataset.id.clone(),
                 document: chunk.document.id.clone(),
                 chunk: chunk.id.clone(),
+                parent: chunk.parent.clone(),
                 text: score(chunk),
                 cosine: cosine(chunk),
                 text_rank: None,
@@ -363,7 +365,9 @@ impl Index for Library {
                 && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
         };
         let fitting = shelves.documents.iter().filter(fits).count();
-        Ok(IndexAnswer { hits, bm25_scale, text_total, fitting, ..IndexAnswer::default() })
+        let names = shelves.documents.iter().map(|document| (document.key.id.clone(), document.name.clone()));
+        let names = names.collect();
+        Ok(IndexAnswer { hits, names, bm25_scale, text_total, fitting, ..IndexAnswer::default() })
     }
 
     async fn size(&self, _: &DatasetKey) -> Result<IndexSize> {
@@ -561,7 +565,11 @@ impl DatasetStore for Library {
         not_here()
     }
 
-    async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<()> {
+    async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<IndexNote> {
+        not_here()
+    }
+
+    async fn next_ordinal(&self, _: &DocumentKey) -> Result<u64> {
         not_here()
     }
 

@@ -332,6 +332,45 @@ async fn what_the_store_does_not_have_takes_no_place() {
     assert_eq!(library.0.reranked.lock().unwrap().len(), 31);
 }
 
+/// Whether the store is asked for the passages of a page or for all of them, the pages are the same.
+#[tokio::test]
+async fn pages_are_cut_from_one_list() {
+    let texts: Vec<String> = (0..120)
+        .map(|n| format!("{} {}", ["tiger", "feline", "tiger cat"][n % 3], "x ".repeat(n % 7)))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let library =
+        Library::default().with("d", "m@test", &[("d", json!({}), &texts), ("e", json!({}), &["tiger"])]);
+    // Some are parts of larger ones, a few of which are gone.
+    for n in 0..120 {
+        let parent = (n % 2 == 0).then(|| format!("d-{}", 1 + n / 10 * 2).as_str().into());
+        library.change(&format!("d-{n}"), |chunk| chunk.parent = parent);
+    }
+    for gone in [None, Some("d-3"), Some("d-41"), Some("d-7")] {
+        if let Some(gone) = gone {
+            library.forget(gone);
+        }
+        let asked = |offset: usize, limit: usize| Retrieval {
+            similarity_min: 0.1,
+            offset,
+            limit,
+            ..question("tiger kitty", &["d"])
+        };
+        let whole = library.ask(&asked(0, 5_000)).await;
+        assert!(whole.passages.len() > 40, "{}", whole.passages.len());
+        let shown = |found: &[weft_core::seam::knowledge::Passage]| -> Vec<(String, Option<f64>)> {
+            found.iter().map(|one| (one.chunk.id.clone(), one.chunk.similarity)).collect()
+        };
+        for size in [1, 7, 30] {
+            let mut paged = Vec::new();
+            for offset in (0..whole.passages.len()).step_by(size) {
+                paged.extend(shown(&library.ask(&asked(offset, size)).await.passages));
+            }
+            assert_eq!(paged, shown(&whole.passages), "{gone:?} {size}");
+        }
+    }
+}
+
 /// As many as pages lead to, however many words and vectors find together.
 #[tokio::test]
 async fn the_total_counts_no_more_than_pages_lead_to() {

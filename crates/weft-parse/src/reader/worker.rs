@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weft_child::{Bounds, Confinement, REFUSED, confined};
-use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
-use weft_core::seam::document_writer::{Sheet, WriteRequest};
+use weft_core::seam::document_reader::{ChunkMethod, ReadDocument, ReadRequest};
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::{Limits, guarded, harmless};
@@ -123,9 +123,39 @@ fn done(job: &Job, bytes: &[u8]) -> (Answer, Vec<u8>) {
     (answer.unwrap_or_else(Answer::from), Vec::new())
 }
 
-/// Does what standard input asks for and writes to standard output what came of it. This is all that a worker
-/// does; it must be called before anything else has started a thread or opened a file.
+/// Does what standard input asks for and writes to standard output what came of it; when it is started as a fork server, in
+/// a fork for each file. This is all that a worker does; it must be called before anything else has started a
+/// thread or opened a file.
 pub fn work() -> ExitCode {
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    if weft_child::is_fork_server() {
+        return weft_child::serve(warm, one);
+    }
+    one()
+}
+
+/// Reads some files of its own, so that no fork has to load the tables that readers use.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn warm() {
+    const TEXT: &str = "# One\n\nSome *words* of a text. 一些文字。\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+    let read = |name: &str, bytes: &[u8]| {
+        let (name, settings) = (name.to_owned(), serde_json::Map::new());
+        // Whether it can be read is seen with the files that people give.
+        drop(guarded(&ReadRequest { name, method: ChunkMethod::Naive, settings }, bytes));
+    };
+    for name in ["a.txt", "a.md", "a.html", "a.csv", "a.json", "a.eml"] {
+        read(name, TEXT.as_bytes());
+    }
+    for (format, name) in [(DocumentFormat::Pdf, "a.pdf"), (DocumentFormat::Docx, "a.docx")] {
+        let content = DocumentContent::Markdown(TEXT.to_owned());
+        let request = WriteRequest { format, content, page: PageSettings::default() };
+        if let Ok(made) = harmless(name, || crate::make(&request, &[])) {
+            read(name, &made);
+        }
+    }
+}
+
+fn one() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
     let Order { job, time, memory_bytes, confinement, .. } = order;
     let bounds = Bounds { time, memory_bytes, stack_bytes: STACK_BYTES, confinement };

@@ -140,8 +140,11 @@ async fn who_drops_a_reading_ends_its_worker() {
     let mut reading = reader.read(&request, long_text());
     tokio::select! {
         read = &mut reading => panic!("{:?}", read.map(|read| read.pieces.len())),
-        () = until_there_are(1) => {}
+        // The one that reads, and the one that it was forked from.
+        () = until_there_are(2) => {}
     }
     drop(reading);
+    until_there_are(1).await;
+    drop(reader);
     until_there_are(0).await;
 }

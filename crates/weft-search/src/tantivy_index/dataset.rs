@@ -2,28 +2,29 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use tantivy::{IndexReader, ReloadPolicy, Term};
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
 use weft_core::id::{DatasetKey, DocumentId};
-use weft_core::seam::index::IndexChange;
+use weft_core::seam::index::{IndexChange, Kept};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::home::{Home, Stamp};
 use super::pending::Pending;
 use super::schema::{self, Fields};
 use super::snapshot::{Snapshot, hash};
+use super::waiting::{Urgency, Waiting, Waitlist, stopped, told};
 use super::writer::{IDLE_MAX, Writer, unwritable};
 use crate::vectors::row;
 
-/// A write that waits for its turn.
-struct Waiting {
-    changes: Vec<IndexChange>,
-    done: oneshot::Sender<Result<()>>,
-}
+/// How long what was accepted may gather before it is written, when nobody asks.
+const BEHIND_MAX: Duration = Duration::from_millis(500);
+/// Bytes that gather at most before that.
+const BEHIND_BYTES_MAX: usize = 16 << 20;
 
 /// What a commit will be about.
 struct Gathered {
@@ -54,13 +55,17 @@ pub struct Dataset {
     snapshot: RwLock<Arc<Snapshot>>,
     /// What the index looked like before the snapshot was read. Held while the next one is read.
     seen: Mutex<Stamp>,
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Waitlist,
+    /// Writes that were accepted and are not kept yet, of those that wait and those that are being made.
+    behind: AtomicUsize,
+    /// Whether somebody is going to make them.
+    will_flush: AtomicBool,
     writer: Arc<AsyncMutex<Writer>>,
     /// Whether the index was removed by this process.
     retired: AtomicBool,
     /// Whether somebody is going to close the writer, and who.
     will_rest: AtomicBool,
-    resting: Mutex<JoinSet<()>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Dataset {
@@ -87,11 +92,13 @@ impl Dataset {
             fields,
             snapshot: RwLock::new(Arc::new(snapshot)),
             seen: Mutex::new(seen),
-            waiting: Mutex::default(),
+            waiting: Waitlist::default(),
+            behind: AtomicUsize::new(0),
+            will_flush: AtomicBool::new(false),
             writer: Arc::default(),
             retired: AtomicBool::new(false),
             will_rest: AtomicBool::new(false),
-            resting: Mutex::default(),
+            tasks: Mutex::default(),
         })
     }
 
@@ -148,14 +155,13 @@ impl Dataset {
             return;
         }
         let dataset = Arc::downgrade(self);
-        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        while resting.try_join_next().is_some() {}
-        resting.spawn(async move {
+        self.spawn(async move {
             loop {
                 tokio::time::sleep(IDLE_MAX).await;
                 let Some(dataset) = dataset.upgrade() else { return };
                 let Ok(mut writer) = Arc::clone(&dataset.writer).try_lock_owned() else { continue };
-                if writer.is_idle() {
+                // What has been accepted will need it soon.
+                if writer.is_idle() && !dataset.is_behind() {
                     // Under the lock: whoever writes next asks for this again.
                     dataset.will_rest.store(false, Ordering::Relaxed);
                     let closed = tokio::task::spawn_blocking(move || writer.close()).await;
@@ -171,10 +177,51 @@ impl Dataset {
     /// Makes changes together with those that others ask for at the same time: what arrives while one
     /// commit is under way is written by the next, all of it at once.
     pub async fn write(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<()> {
-        let (done, told) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(Waiting { changes, done });
+        let (told, _) = self.waiting.add(changes, Urgency::Now);
+        self.flush().await?;
+        told.await.map_err(stopped)?
+    }
+
+    /// Accepts changes that are made together with those that follow soon, and at the latest for the next question. When
+    /// much waits it is written first.
+    pub async fn write_behind(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<Kept> {
+        // What may be refused is refused while somebody listens.
+        if !self.is_plain(&changes) {
+            self.write(changes).await?;
+            return Ok(Box::pin(std::future::ready(Ok(()))));
+        }
+        self.behind.fetch_add(1, Ordering::AcqRel);
+        let (told, waiting) = self.waiting.add(changes, Urgency::Behind);
+        self.flush_later();
+        if waiting >= BEHIND_BYTES_MAX {
+            self.flush().await?;
+        }
+        Ok(Box::pin(async move { told.await.map_err(stopped)? }))
+    }
+
+    /// Whether something was accepted that is not kept yet.
+    pub fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether the vectors of added chunks are like those that there are.
+    fn is_plain(&self, changes: &[IndexChange]) -> bool {
+        let size = self.snapshot().size;
+        let fits = |vector: &Vec<f32>| {
+            (size.vectors == 0 || vector.len() == size.dimension) && row(vector).is_some()
+        };
+        changes.iter().all(|change| match change {
+            IndexChange::Chunks(_, chunks) => {
+                chunks.iter().all(|(_, chunk)| chunk.vector.as_ref().is_none_or(fits))
+            }
+            _ => true,
+        })
+    }
+
+    /// Makes all changes that wait, after those that are being made.
+    async fn flush(self: &Arc<Self>) -> Result<()> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
-        let all = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = self.waiting.take();
         if !all.is_empty() {
             let dataset = Arc::clone(self);
             // The work goes on when nobody waits for it any more, so that nothing is left half done.
@@ -182,61 +229,92 @@ impl Dataset {
                 dataset.write_all(&mut writer, all);
                 dataset.rest_later();
             });
-            work.await.map_err(|cause| {
-                Error::internal("writing to the index stopped unexpectedly").because(cause)
-            })?;
+            work.await.map_err(stopped)?;
         }
-        told.await
-            .map_err(|cause| Error::internal("writing to the index stopped unexpectedly").because(cause))?
+        Ok(())
+    }
+
+    /// The same for a thread that may wait.
+    pub fn flush_blocking(self: &Arc<Self>) {
+        let mut writer = self.writer.blocking_lock();
+        let all = self.waiting.take();
+        if !all.is_empty() {
+            self.write_all(&mut writer, all);
+            self.rest_later();
+        }
+    }
+
+    /// Makes them as soon as some have had time to gather.
+    fn flush_later(self: &Arc<Self>) {
+        if self.will_flush.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // Holds the dataset, so that what was accepted is written although nobody needs it any more.
+        let dataset = Arc::clone(self);
+        self.spawn(async move {
+            tokio::time::sleep(BEHIND_MAX).await;
+            dataset.will_flush.store(false, Ordering::Release);
+            if let Err(error) = dataset.flush().await {
+                tracing::warn!(dataset = %dataset.key.id, error = %error.detail(), "an index was not written");
+            }
+        });
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
     }
 
     fn write_all(&self, writer: &mut Writer, all: Vec<Waiting>) {
-        let before = match self.begin_turn(writer) {
-            Ok(()) => self.snapshot(),
-            Err(error) => {
-                return all.into_iter().for_each(|Waiting { done, .. }| drop(done.send(Err(copy(&error)))));
-            }
-        };
-        let mut gathered =
-            Gathered { before: Arc::clone(&before), documents: HashSet::new(), added: HashSet::new() };
+        let behind = all.iter().filter(|waiting| waiting.urgency == Urgency::Behind).count();
+        match self.begin_turn(writer) {
+            Ok(()) => self.write_accepted(writer, self.accepted(all)),
+            Err(error) => told(all.into_iter().map(|waiting| waiting.done), Err(error)),
+        }
+        self.behind.fetch_sub(behind, Ordering::AcqRel);
+    }
+
+    /// Those of some writes that may be made; the others are told why not.
+    fn accepted(&self, all: Vec<Waiting>) -> Vec<Waiting> {
+        let before = self.snapshot();
         let mut pending = Pending::new(&self.key.id, &before);
-        let mut accepted = Vec::new();
-        let mut failure = None;
-        for Waiting { changes, done } in all {
+        let mut accepted: Vec<Waiting> = Vec::new();
+        for waiting in all {
             // Who has gone away before anything was done gets nothing done.
-            if done.is_closed() {
+            if waiting.urgency == Urgency::Now && waiting.done.is_closed() {
                 continue;
             }
-            match pending.checked(&changes) {
-                Err(refused) => drop(done.send(Err(refused))),
-                Ok(next) => {
-                    pending = next;
-                    accepted.push(done);
-                    let mut changes = changes.into_iter();
-                    failure = changes.try_for_each(|change| self.change(writer, &mut gathered, change)).err();
-                }
-            }
-            if failure.is_some() {
-                break;
+            let earlier = accepted.iter().map(|waiting| waiting.changes.as_slice());
+            match pending.accept(&waiting.changes, earlier) {
+                Err(refused) => drop(waiting.done.send(Err(refused))),
+                Ok(()) => accepted.push(waiting),
             }
         }
-        let outcome = match failure {
-            None if accepted.is_empty() => return,
-            None => self.commit(writer),
-            Some(failure) => Err(failure),
-        };
+        accepted
+    }
+
+    fn write_accepted(&self, writer: &mut Writer, accepted: Vec<Waiting>) {
+        if accepted.is_empty() {
+            return;
+        }
+        let before = self.snapshot();
+        let mut gathered = Gathered { before, documents: HashSet::new(), added: HashSet::new() };
+        let mut done = Vec::with_capacity(accepted.len());
+        let mut made = Ok(());
+        for waiting in accepted {
+            done.push(waiting.done);
+            if made.is_ok() {
+                let mut changes = waiting.changes.into_iter();
+                made = changes.try_for_each(|change| self.change(writer, &mut gathered, change));
+            }
+        }
+        let outcome = made.and_then(|()| self.commit(writer));
         if outcome.is_err() {
             // What the writer has gathered must not come along with the next commit.
             writer.abandon();
         }
-        let failure = outcome.err();
-        for done in accepted {
-            let outcome = match &failure {
-                None => Ok(()),
-                Some(error) => Err(copy(error)),
-            };
-            drop(done.send(outcome));
-        }
+        told(done, outcome);
     }
 
     fn change(&self, writer: &mut Writer, gathered: &mut Gathered, change: IndexChange) -> Result<()> {
@@ -308,12 +386,9 @@ fn gone(key: &DatasetKey) -> Error {
     Error::new(ErrorKind::Unavailable, message).help("try again")
 }
 
-fn copy(error: &Error) -> Error {
-    Error::new(error.kind, error.full())
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot;
     use weft_core::id::{ChunkId, TenantId};
     use weft_core::seam::index::{IndexedChunk, IndexedDocument};
 
@@ -321,7 +396,12 @@ mod tests {
 
     fn write_of(text: &str) -> Vec<IndexChange> {
         let id = DocumentId::new("d");
-        let document = IndexedDocument { id: id.clone(), metadata: Default::default(), available: true };
+        let document = IndexedDocument {
+            id: id.clone(),
+            name: String::new(),
+            metadata: Default::default(),
+            available: true,
+        };
         let chunk = IndexedChunk { content: text.to_owned(), ..IndexedChunk::default() };
         vec![IndexChange::Document(document), IndexChange::Chunks(id, vec![(ChunkId::new("c"), chunk)])]
     }

@@ -74,7 +74,9 @@ impl Home {
                 make_folder(folder).map_err(|cause| unwritable(cause.into()))?;
                 let directory = MmapDirectory::open(folder).map_err(|cause| unwritable(cause.into()))?;
                 let _turn = when_free(|| Ok(directory.acquire_lock(&INDEX_WRITER_LOCK)?))?;
-                builder.open_or_create(directory).map_err(unwritable)?
+                let index = builder.open_or_create(directory).map_err(unwritable)?;
+                remove_older(folder);
+                index
             }
         };
         Ok(())
@@ -97,6 +99,25 @@ impl Home {
             Self::Folder(folder) => {
                 let meta = folder.join(META).metadata().ok()?;
                 Some(Stamp::of(&folder.metadata().ok()?, &meta))
+            }
+        }
+    }
+}
+
+/// Removes indexes of the same dataset that were written down in another way. What is in them is made again from
+/// the store: they hold another number of chunks than the new one.
+fn remove_older(folder: &Path) {
+    let name = |path: &Path| path.file_stem().map(std::ffi::OsStr::to_owned);
+    let beside = folder.parent().and_then(|above| std::fs::read_dir(above).ok());
+    let versions = beside.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let version = |path: &Path| path.extension()?.to_str()?.strip_prefix('v')?.parse::<u32>().ok();
+    let is_older = |path: &Path| version(path).is_some_and(|older| Some(older) < version(folder));
+    for older in versions.filter(|path| is_older(path) && name(path) == name(folder)) {
+        let folder = older.display().to_string();
+        match remove(&older) {
+            Ok(()) => tracing::info!(folder, "an index of an older version was removed and is made again"),
+            Err(error) => {
+                tracing::warn!(folder, error = %error.detail(), "an index of an older version is left");
             }
         }
     }

@@ -11,7 +11,6 @@ use crate::vectors::row;
 use crate::{no_direction, no_document, wrong_dimension};
 
 /// Changes on top of a state.
-#[derive(Clone)]
 pub struct Pending<'a> {
     dataset: &'a DatasetId,
     before: &'a Snapshot,
@@ -44,13 +43,24 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// What is pending with these changes too, unless one of them may not be made.
-    pub fn checked(&self, changes: &[IndexChange]) -> Result<Self> {
-        let mut next = self.clone();
-        for change in changes {
-            next.add(change)?;
+    /// Takes changes in, all or none. `accepted` are those that were taken in before, in their order.
+    ///
+    /// # Errors
+    /// When one of them may not be made.
+    pub fn accept<'b>(
+        &mut self,
+        changes: &[IndexChange],
+        accepted: impl Iterator<Item = &'b [IndexChange]>,
+    ) -> Result<()> {
+        let refused = changes.iter().try_for_each(|change| self.add(change));
+        if refused.is_err() {
+            // Hardly ever, so that nothing is copied in case it is.
+            *self = Self::new(self.dataset, self.before);
+            for changes in accepted {
+                changes.iter().try_for_each(|change| self.add(change))?;
+            }
         }
-        Ok(next)
+        refused
     }
 
     fn add(&mut self, change: &IndexChange) -> Result<()> {

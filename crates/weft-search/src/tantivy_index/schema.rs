@@ -23,7 +23,7 @@ use crate::vectors::Row;
 
 /// Goes up when entries are written down in another way or words are cut in another way: an index of
 /// another version is made again.
-pub const VERSION: &str = "1";
+pub const VERSION: &str = "2";
 /// The name by which the rules for words are kept.
 pub const WORDS: &str = "weft";
 
@@ -67,6 +67,8 @@ pub enum Record<'a> {
         id: &'a str,
         /// Its document.
         document: &'a str,
+        /// The larger chunk that is shown in its place.
+        parent: Option<&'a str>,
         /// Its vector: the factor and the numbers.
         vector: Option<(f32, &'a [u8])>,
     },
@@ -76,11 +78,16 @@ pub enum Record<'a> {
 
 const CHUNK: u8 = b'c';
 const DOCUMENT: u8 = b'd';
+/// In the record of a chunk: nothing larger is shown in its place.
+const WHOLE: u8 = 0;
+/// In the record of a chunk: the id of what is shown in its place follows.
+const PART: u8 = 1;
 
 /// A document in its own entry.
 #[derive(Serialize, Deserialize)]
 struct StoredDocument {
     id: DocumentId,
+    name: String,
     metadata: Metadata,
     available: bool,
 }
@@ -96,6 +103,13 @@ pub fn chunk_entry(
     let mut record = vec![CHUNK];
     put(&mut record, id.as_str().as_bytes());
     put(&mut record, document.as_str().as_bytes());
+    match &chunk.parent {
+        None => record.push(WHOLE),
+        Some(parent) => {
+            record.push(PART);
+            put(&mut record, parent.as_str().as_bytes());
+        }
+    }
     if let Some(row) = vector {
         record.extend(row.factor.to_le_bytes());
         record.extend(row.values.iter().map(|value| value.to_le_bytes()[0]));
@@ -110,9 +124,9 @@ pub fn chunk_entry(
 
 /// The entry of a document.
 pub fn document_entry(fields: Fields, document: &IndexedDocument) -> Result<TantivyDocument> {
-    let IndexedDocument { id, metadata, available } = document.clone();
+    let IndexedDocument { id, name, metadata, available } = document.clone();
     let mut record = vec![DOCUMENT];
-    serde_json::to_writer(&mut record, &StoredDocument { id, metadata, available })
+    serde_json::to_writer(&mut record, &StoredDocument { id, name, metadata, available })
         .map_err(|cause| Error::internal("cannot write down a document's metadata").because(cause))?;
     let mut entry = TantivyDocument::default();
     entry.add_text(fields.entry, document.id.as_str());
@@ -142,9 +156,9 @@ pub fn read(record: &[u8]) -> Result<Record<'_>> {
     match record.split_first() {
         Some((&CHUNK, rest)) => chunk(rest).ok_or_else(damaged),
         Some((&DOCUMENT, rest)) => {
-            let StoredDocument { id, metadata, available } =
+            let StoredDocument { id, name, metadata, available } =
                 serde_json::from_slice(rest).map_err(|cause| damaged().because(cause))?;
-            Ok(Record::Document(IndexedDocument { id, metadata, available }))
+            Ok(Record::Document(IndexedDocument { id, name, metadata, available }))
         }
         _ => Err(damaged()),
     }
@@ -153,9 +167,16 @@ pub fn read(record: &[u8]) -> Result<Record<'_>> {
 fn chunk(mut rest: &[u8]) -> Option<Record<'_>> {
     let id = std::str::from_utf8(take(&mut rest)?).ok()?;
     let document = std::str::from_utf8(take(&mut rest)?).ok()?;
+    let (kind, more) = rest.split_first()?;
+    rest = more;
+    let parent = match *kind {
+        WHOLE => None,
+        PART => Some(std::str::from_utf8(take(&mut rest)?).ok()?),
+        _ => return None,
+    };
     let vector = rest.split_first_chunk::<4>();
     let vector = vector.map(|(factor, values)| (f32::from_le_bytes(*factor), values));
-    Some(Record::Chunk { id, document, vector })
+    Some(Record::Chunk { id, document, parent, vector })
 }
 
 fn damaged() -> Error {
@@ -225,20 +246,24 @@ mod tests {
     #[test]
     fn entries_come_back_whole() {
         let (_, fields) = schema();
-        let chunk = IndexedChunk { content: "x".to_owned(), ..IndexedChunk::default() };
+        let parent = Some(ChunkId::new("p"));
+        let chunk = IndexedChunk { content: "x".to_owned(), parent, ..IndexedChunk::default() };
         let (id, document) = (ChunkId::new("c é"), DocumentId::new(""));
         let vector = row(&[1.0, -0.5]).unwrap();
         let entry = chunk_entry(fields, &document, &id, &chunk, Some(&vector));
         let bytes = record_of(fields, &entry).unwrap();
-        let Record::Chunk { id, document, vector: Some((factor, values)) } = read(bytes).unwrap() else {
+        let Record::Chunk { id, document, parent, vector: Some((factor, values)) } = read(bytes).unwrap()
+        else {
             panic!()
         };
-        assert_eq!((id, document, factor, values), ("c é", "", vector.factor, &[127_u8, 192][..]));
-        for end in 0..12 {
+        assert_eq!((id, document, parent), ("c é", "", Some("p")));
+        assert_eq!((factor, values), (vector.factor, &[127_u8, 192][..]));
+        for end in 0..18 {
             assert!(read(&bytes[..end]).is_err(), "{end}");
         }
         let metadata = serde_json::json!({ "year": [1, "2"] }).as_object().unwrap().clone();
-        let document = IndexedDocument { id: DocumentId::new("d"), metadata, available: false };
+        let name = "d.pdf".to_owned();
+        let document = IndexedDocument { id: DocumentId::new("d"), name, metadata, available: false };
         let entry = document_entry(fields, &document).unwrap();
         let Record::Document(found) = read(record_of(fields, &entry).unwrap()).unwrap() else { panic!() };
         assert_eq!(found, document);

@@ -4,7 +4,7 @@
 //! each chunk. That is what makes the count of finds and the score of every chunk exact, and it costs
 //! less than skipping does as long as a part's numbers fit into the processor's cache.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use tantivy::fieldnorm::FieldNormReader;
@@ -15,7 +15,7 @@ use weft_core::id::{DatasetId, DocumentId};
 use weft_core::seam::index::{Hit, IndexAnswer, IndexQuery};
 use weft_core::{Error, Result};
 
-use super::snapshot::{Part, Snapshot, is_set};
+use super::snapshot::{COMPARED_MAX, Part, Snapshot, is_set};
 use crate::best::Best;
 use crate::bm25;
 use crate::question::{self, Word};
@@ -24,6 +24,12 @@ use crate::wrong_dimension;
 
 /// Frequencies up to this are looked up instead of computed.
 const FREQUENCIES: usize = 8;
+
+/// How many vectors are compared exactly for each one that is wanted, of those that may be near; how many at least; and at
+/// least what share of all.
+const COMPARED_FOR_EACH: usize = 16;
+const COMPARED_MIN: usize = 1 << 14;
+const COMPARED_SHARE: usize = 48;
 
 /// A chunk: the place of its part among those that are searched, and its number there.
 type Place = (u32, u32);
@@ -40,6 +46,12 @@ struct Searched<'a> {
 impl Searched<'_> {
     fn allowed(&self) -> &[u64] {
         self.allowed.as_deref().unwrap_or(&self.part.alive)
+    }
+
+    /// How many vectors it has that pass the conditions, at most.
+    fn vectors(&self) -> usize {
+        let passing = self.allowed().iter().map(|word| word.count_ones() as usize).sum();
+        self.part.contents.rows.chunks().len().min(passing)
     }
 }
 
@@ -75,9 +87,14 @@ pub fn search(
         (Some(_), Some(vector)) => usual_cosine(datasets, &vector.vector),
         _ => (0.0, 0),
     };
-    let (bm25_scale, text_total) = (text.once, text.total);
-    let mut answer =
-        IndexAnswer { hits: Vec::new(), bm25_scale, cosine_mean, cosine_count, text_total, fitting };
+    let mut answer = IndexAnswer {
+        bm25_scale: text.once,
+        cosine_mean,
+        cosine_count,
+        text_total: text.total,
+        fitting,
+        ..IndexAnswer::default()
+    };
     let mut hits: HashMap<Place, usize> = HashMap::new();
     for (rank, (cosine, place)) in by_vector.into_iter().enumerate() {
         hits.insert(place, answer.hits.len());
@@ -93,7 +110,21 @@ pub fn search(
         let cosine = wanted.as_ref().and_then(|wanted| rows.cosine(place.1, wanted));
         answer.hits.push(Hit { cosine, text_rank: Some(rank), ..hit(&parts, place, score) });
     }
+    answer.names = names(datasets, &answer.hits);
     Ok(answer)
+}
+
+/// The names of the documents of hits.
+fn names(datasets: &[(DatasetId, Arc<Snapshot>)], hits: &[Hit]) -> BTreeMap<DocumentId, String> {
+    let found: HashSet<(&DatasetId, &DocumentId)> =
+        hits.iter().map(|hit| (&hit.dataset, &hit.document)).collect();
+    let name = |(dataset, document): (&DatasetId, &DocumentId)| {
+        let (_, snapshot) = datasets.iter().find(|(id, _)| id == dataset)?;
+        let documents = &snapshot.documents;
+        let known = documents.get(documents.number(document.as_str())?)?;
+        Some((document.clone(), known.name.clone()))
+    };
+    found.into_iter().filter_map(name).collect()
 }
 
 /// The mean cosine of all chunks, and how many that is of. Follows from the sums of vectors: no chunk is looked at.
@@ -115,6 +146,7 @@ fn hit(parts: &[Searched<'_>], (part, chunk): Place, text: f32) -> Hit {
         dataset: searched.dataset.clone(),
         document: document.map_or_else(|| DocumentId::new(""), |document| document.id.clone()),
         chunk: contents.id(chunk),
+        parent: contents.parent(chunk).cloned(),
         text,
         cosine: None,
         text_rank: None,
@@ -127,6 +159,17 @@ fn parts<'a>(datasets: &'a [(DatasetId, Arc<Snapshot>)], query: &IndexQuery) -> 
     let chosen: Option<HashSet<&DocumentId>> = query.documents.as_ref().map(|list| list.iter().collect());
     let (mut parts, mut fitting) = (Vec::new(), 0);
     for (dataset, snapshot) in datasets {
+        let unasked = chosen.is_none() && query.filter.is_none();
+        if unasked && snapshot.documents.are_available() {
+            fitting += snapshot.documents.count();
+            parts.extend(snapshot.parts.iter().map(|part| Searched {
+                dataset,
+                snapshot,
+                part,
+                allowed: None,
+            }));
+            continue;
+        }
         let mut passing = vec![false; snapshot.documents.numbers()];
         let mut all_pass = true;
         for (number, document) in snapshot.documents.iter() {
@@ -161,12 +204,42 @@ fn allowed(part: &Part, passing: &[bool]) -> Vec<u64> {
     allowed
 }
 
-/// The chunks that are nearest to a vector, best first.
+/// The chunks that are nearest to a vector, best first. Of very many those are compared that may be near.
 fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: usize) -> Vec<(f32, Place)> {
     let mut best = Best::new(count_max);
-    for (number, searched) in (0_u32..).zip(parts) {
+    let mut compared = |number, searched: &Searched<'_>| {
         let allowed = searched.allowed();
         searched.part.contents.rows.each(wanted, |chunk| is_set(allowed, chunk), &mut |cosine, chunk| {
+            if cosine >= cosine_min {
+                best.push(cosine, (number, chunk));
+            }
+        });
+    };
+    let candidates: usize = parts.iter().map(Searched::vectors).sum();
+    if candidates <= COMPARED_MAX {
+        (0_u32..).zip(parts).for_each(|(number, searched)| compared(number, searched));
+        return best.into_sorted();
+    }
+    let for_all = count_max.saturating_mul(COMPARED_FOR_EACH);
+    let mut near = Best::new(for_all.max(COMPARED_MIN).max(candidates / COMPARED_SHARE));
+    for (number, searched) in (0_u32..).zip(parts) {
+        let (allowed, chunks) = (searched.allowed(), searched.part.contents.rows.chunks());
+        match searched.part.contents.sketches() {
+            None => compared(number, searched),
+            Some(sketches) => {
+                sketches.each(wanted, |row| is_set(allowed, chunks[row as usize]), &mut |estimate, row| {
+                    near.push(estimate, (number, row))
+                })
+            }
+        }
+    }
+    let mut near: Vec<Place> = near.into_sorted().into_iter().map(|(_, place)| place).collect();
+    // In the order in which they lie in memory.
+    near.sort_unstable();
+    for some in near.chunk_by(|one, other| one.0 == other.0) {
+        let number = some[0].0;
+        let rows = &parts[number as usize].part.contents.rows;
+        rows.each_of(wanted, some.iter().map(|(_, row)| *row), &mut |cosine, chunk| {
             if cosine >= cosine_min {
                 best.push(cosine, (number, chunk));
             }

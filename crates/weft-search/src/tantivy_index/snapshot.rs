@@ -3,17 +3,23 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::index::{InvertedIndexReader, SegmentId};
-use tantivy::{Searcher, SegmentReader, TantivyDocument};
+use tantivy::{Opstamp, Searcher, SegmentReader, TantivyDocument};
 use weft_core::id::{ChunkId, DocumentId};
 use weft_core::seam::index::{IndexSize, IndexedDocument};
 use weft_core::{Error, Result};
 
 use super::schema::{Fields, Record, read, record_of};
+use crate::sketch::Sketches;
 use crate::vectors::Rows;
+
+/// Vectors that are all compared for a question, at most; of more of them those that may be near.
+pub const COMPARED_MAX: usize = 1 << 17;
+/// Vectors of a part that have no sketches, at most: they are compared as fast.
+const UNSKETCHED_MAX: usize = 1 << 12;
 
 /// The documents of a dataset, each with a number that it keeps while the dataset is open.
 #[derive(Clone, Debug, Default)]
@@ -21,12 +27,24 @@ pub struct Documents {
     entries: Vec<Option<Arc<IndexedDocument>>>,
     numbers: HashMap<DocumentId, u32>,
     count: usize,
+    /// Of those how many are not available.
+    hidden: usize,
 }
 
 impl Documents {
     /// Those that there are, with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &IndexedDocument)> {
         self.entries.iter().enumerate().filter_map(|(number, entry)| Some((number, &**entry.as_ref()?)))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether the chunks of all of them are found.
+    pub fn are_available(&self) -> bool {
+        self.hidden == 0
     }
 
     /// How many numbers there are.
@@ -46,13 +64,22 @@ impl Documents {
 
     /// The same numbers, without documents so far.
     fn numbers_of(before: &Self) -> Self {
-        Self { entries: vec![None; before.entries.len()], numbers: before.numbers.clone(), count: 0 }
+        Self {
+            entries: vec![None; before.entries.len()],
+            numbers: before.numbers.clone(),
+            count: 0,
+            hidden: 0,
+        }
     }
 
     fn put(&mut self, document: &Arc<IndexedDocument>) {
         let number = self.number_for(&document.id);
         let entry = &mut self.entries[number as usize];
-        self.count += usize::from(entry.is_none());
+        match entry {
+            None => self.count += 1,
+            Some(known) => self.hidden -= usize::from(!known.available),
+        }
+        self.hidden += usize::from(!document.available);
         *entry = Some(Arc::clone(document));
     }
 
@@ -89,8 +116,13 @@ pub struct Contents {
     /// Documents whose entries are in this part, by the numbers of the entries.
     entries: Vec<(u32, Arc<IndexedDocument>)>,
     lengths: Vec<u8>,
+    /// What is shown in the place of chunks of this part.
+    wholes: Vec<ChunkId>,
+    /// The place of a chunk's whole among them, from 1 on, or 0 without one; empty when none has one.
+    parents: Vec<u32>,
     /// The vectors.
     pub rows: Rows,
+    sketches: OnceLock<Sketches>,
 }
 
 impl Contents {
@@ -110,6 +142,23 @@ impl Contents {
         self.documents[chunk as usize]
     }
 
+    /// What is shown in the place of a chunk.
+    pub fn parent(&self, chunk: u32) -> Option<&ChunkId> {
+        let place = self.parents.get(chunk as usize)?.checked_sub(1)?;
+        self.wholes.get(place as usize)
+    }
+
+    /// The sketches of its vectors, when there are any.
+    pub fn sketches(&self) -> Option<&Sketches> {
+        self.sketches.get()
+    }
+
+    fn sketch(&self) {
+        if self.rows.chunks().len() > UNSKETCHED_MAX {
+            self.sketches.get_or_init(|| Sketches::new(&self.rows));
+        }
+    }
+
     /// The length of each chunk, in tantivy's code.
     pub fn lengths(&self) -> &[u8] {
         &self.lengths
@@ -121,13 +170,17 @@ impl Contents {
             + self.documents.capacity() * 4
             + self.hashes.capacity() * 8
             + self.lengths.capacity()
+            + self.parents.capacity() * 4
             + self.rows.bytes()
+            + self.sketches().map_or(0, Sketches::bytes)
     }
 }
 
 /// A part of the index with what is alive in it.
 pub struct Part {
     id: SegmentId,
+    /// Goes up with every deletion in it.
+    deletions: Option<Opstamp>,
     /// The words.
     pub words: Arc<InvertedIndexReader>,
     /// What is in memory.
@@ -136,13 +189,20 @@ pub struct Part {
     pub alive: Vec<u64>,
     /// Whether some are not.
     pub has_dead: bool,
+    /// How many are, and how many of them have a vector.
+    chunks: usize,
+    vectors: usize,
+    /// How many words they have together.
+    length: u64,
+    /// The sum of their vectors.
+    vector_sum: Vec<f64>,
 }
 
 /// One state of a dataset.
 #[derive(Default)]
 pub struct Snapshot {
     /// Its parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Arc<Part>>,
     /// Its documents.
     pub documents: Arc<Documents>,
     /// How much it holds.
@@ -179,40 +239,40 @@ impl Snapshot {
         let mut parts = Vec::new();
         for reader in searcher.segment_readers() {
             let before = self.parts.iter().find(|part| part.id == reader.segment_id());
-            let contents = match before {
-                Some(part) => Arc::clone(&part.contents),
-                None => Arc::new(load(reader, fields, &mut documents)?),
+            let next = match before {
+                Some(part) if part.deletions == reader.delete_opstamp() => Arc::clone(part),
+                Some(part) => Arc::new(Part::new(reader, fields, Arc::clone(&part.contents))?),
+                None => {
+                    let contents = Arc::new(load(reader, fields, &mut documents)?);
+                    Arc::new(Part::new(reader, fields, contents)?)
+                }
             };
-            let alive = contents.entries.iter().filter(|(number, _)| !reader.is_deleted(*number));
+            let alive = next.contents.entries.iter().filter(|(number, _)| !reader.is_deleted(*number));
             alive.for_each(|(_, document)| documents.put(document));
-            parts.push(part(reader, fields, contents)?);
+            parts.push(next);
         }
         documents.forget_absent();
         Ok(Self::of(parts, Arc::new(documents)))
     }
 
-    fn of(parts: Vec<Part>, documents: Arc<Documents>) -> Self {
+    fn of(parts: Vec<Arc<Part>>, documents: Arc<Documents>) -> Self {
         let mut size = IndexSize { documents: documents.count, ..IndexSize::default() };
-        let (mut length, mut bytes, mut vector_sum) = (0, 0, Vec::new());
-        let lengths: Vec<u64> =
-            (0..=255).map(|code| u64::from(FieldNormReader::id_to_fieldnorm(code))).collect();
+        let (mut length, mut vector_sum) = (0, Vec::new());
         for part in &parts {
-            let contents = &part.contents;
-            let codes = (0_u32..).zip(&contents.lengths).filter(|(chunk, _)| is_set(&part.alive, *chunk));
-            for (_, code) in codes {
-                size.chunks += 1;
-                length += lengths[usize::from(*code)];
+            size.chunks += part.chunks;
+            size.vectors += part.vectors;
+            length += part.length;
+            if part.vectors > 0 {
+                size.dimension = part.contents.rows.dimension();
+                vector_sum.resize(part.vector_sum.len(), 0.0);
+                vector_sum.iter_mut().zip(&part.vector_sum).for_each(|(all, own)| *all += own);
             }
-            let vectors = contents.rows.chunks().iter().filter(|chunk| is_set(&part.alive, **chunk)).count();
-            if vectors > 0 {
-                size.dimension = contents.rows.dimension();
-                let sum = contents.rows.sum(|chunk| is_set(&part.alive, chunk));
-                vector_sum.resize(sum.len(), 0.0);
-                vector_sum.iter_mut().zip(sum).for_each(|(all, own)| *all += own);
-            }
-            size.vectors += vectors;
-            bytes += contents.bytes() + part.alive.len() * 8;
         }
+        // Here, where somebody writes or opens it, and not where somebody asks.
+        if size.vectors > COMPARED_MAX {
+            parts.iter().for_each(|part| part.contents.sketch());
+        }
+        let bytes = parts.iter().map(|part| part.contents.bytes() + part.alive.len() * 8).sum();
         Self { parts, documents, size, length, vector_sum, bytes }
     }
 
@@ -243,20 +303,33 @@ fn load(reader: &SegmentReader, fields: Fields, documents: &mut Documents) -> Re
         documents: vec![NONE; count],
         entries: Vec::new(),
         lengths: Vec::with_capacity(count),
+        wholes: Vec::new(),
+        parents: Vec::new(),
         rows: Rows::default(),
+        sketches: OnceLock::new(),
     };
+    let mut places: HashMap<ChunkId, u32> = HashMap::new();
     let store = reader.get_store_reader(1).map_err(unreadable)?;
     let entries = store.iter::<TantivyDocument>(reader.alive_bitset());
     for (number, entry) in reader.doc_ids_alive().zip(entries) {
         let entry = entry.map_err(unreadable)?;
         match read(record_of(fields, &entry)?)? {
-            Record::Chunk { id, document, vector } => {
+            Record::Chunk { id, document, parent, vector } => {
                 let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
                 contents.id_ends.resize(number as usize, end);
                 contents.ids.push_str(id);
                 contents.hashes.push(hash(id));
                 contents.id_ends.push(u32::try_from(contents.ids.len()).map_err(unreadable)?);
                 contents.documents[number as usize] = documents.number_for(&DocumentId::new(document));
+                if let Some(parent) = parent {
+                    contents.parents.resize(count, 0);
+                    let wholes = &mut contents.wholes;
+                    let place = places.entry(ChunkId::new(parent)).or_insert_with_key(|parent| {
+                        wholes.push(parent.clone());
+                        u32::try_from(wholes.len()).unwrap_or(0)
+                    });
+                    contents.parents[number as usize] = *place;
+                }
                 if let Some((factor, values)) = vector {
                     contents.rows.push(number, factor, values.iter().map(|byte| i8::from_le_bytes([*byte])));
                 }
@@ -267,26 +340,36 @@ fn load(reader: &SegmentReader, fields: Fields, documents: &mut Documents) -> Re
     let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
     contents.id_ends.resize(count, end);
     contents.ids.shrink_to_fit();
+    contents.rows.shrink();
     contents.hashes.sort_unstable();
     let norms = reader.get_fieldnorms_reader(fields.words).map_err(unreadable)?;
     contents.lengths.extend((0..reader.max_doc()).map(|number| norms.fieldnorm_id(number)));
     Ok(contents)
 }
 
-fn part(reader: &SegmentReader, fields: Fields, contents: Arc<Contents>) -> Result<Part> {
-    let mut alive = vec![0_u64; contents.documents.len().div_ceil(64)];
-    let mut has_dead = false;
-    for (number, document) in (0_u32..).zip(&contents.documents) {
-        if *document == NONE {
-            continue;
+impl Part {
+    fn new(reader: &SegmentReader, fields: Fields, contents: Arc<Contents>) -> Result<Self> {
+        let mut alive = vec![0_u64; contents.documents.len().div_ceil(64)];
+        // A chunk that was dead when the part was read is in no list here, and in lists of words still.
+        let mut has_dead = reader.has_deletes();
+        let (mut chunks, mut length) = (0, 0);
+        for ((number, document), code) in (0_u32..).zip(&contents.documents).zip(&contents.lengths) {
+            if *document == NONE {
+                continue;
+            }
+            if reader.is_deleted(number) {
+                has_dead = true;
+                continue;
+            }
+            alive[number as usize / 64] |= 1 << (number % 64);
+            chunks += 1;
+            length += u64::from(FieldNormReader::id_to_fieldnorm(*code));
         }
-        match reader.is_deleted(number) {
-            true => has_dead = true,
-            false => alive[number as usize / 64] |= 1 << (number % 64),
-        }
+        let there = |chunk| is_set(&alive, chunk);
+        let vectors = contents.rows.chunks().iter().filter(|chunk| there(**chunk)).count();
+        let vector_sum = contents.rows.sum(there);
+        let words = reader.inverted_index(fields.words).map_err(unreadable)?;
+        let (id, deletions) = (reader.segment_id(), reader.delete_opstamp());
+        Ok(Self { id, deletions, words, contents, alive, has_dead, chunks, vectors, length, vector_sum })
     }
-    // A chunk that was dead when the part was read is in no list here, and in lists of words still.
-    has_dead |= reader.has_deletes();
-    let words = reader.inverted_index(fields.words).map_err(unreadable)?;
-    Ok(Part { id: reader.segment_id(), words, contents, alive, has_dead })
 }

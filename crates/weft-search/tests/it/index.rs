@@ -59,6 +59,7 @@ fn key() -> DatasetKey {
 fn document(id: &str) -> IndexChange {
     IndexChange::Document(IndexedDocument {
         id: DocumentId::new(id),
+        name: String::new(),
         metadata: Default::default(),
         available: true,
     })
@@ -146,6 +147,46 @@ async fn a_damaged_index_is_an_error_that_names_the_remedy() {
     index.remove(&key()).await.unwrap();
     put(&index, "b", "apple").await;
     assert_eq!(found(&index, "apple").await, ["b"]);
+}
+
+/// What was accepted is there after the process has waited for it, and an index of a version before takes no room.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_accepted_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = TantivyIndex::in_folder(folder.path());
+    let other = TantivyIndex::in_folder(folder.path());
+    let chunks = IndexChange::Chunks(DocumentId::new("d"), vec![chunk("c", "apple", vec![1.0, 0.5])]);
+    let kept = index.write_behind(&key(), vec![document("d"), chunks]).await.unwrap();
+    assert_eq!(found(&index, "apple").await, ["c"]);
+    kept.await.unwrap();
+    assert_eq!(found(&other, "apple").await, ["c"]);
+    let chunks = IndexChange::Chunks(DocumentId::new("d"), vec![chunk("e", "apple", vec![1.0, 0.5])]);
+    // Nobody asks and nobody waits: it is kept all the same.
+    drop(index.write_behind(&key(), vec![chunks]).await.unwrap());
+    drop(index);
+    let kept = async {
+        while found(&other, "apple").await != ["c", "e"] {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), kept).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_index_of_an_older_version_gives_way() {
+    let folder = tempfile::tempdir().unwrap();
+    put(&TantivyIndex::in_folder(folder.path()), "a", "apple").await;
+    let now = inner(folder.path());
+    let version = |name: &str| now.with_extension(name);
+    let other = now.with_file_name("of another dataset.v0");
+    fs::rename(&now, version("v0")).unwrap();
+    fs::create_dir(&other).unwrap();
+    let index = TantivyIndex::in_folder(folder.path());
+    assert!(found(&index, "apple").await.is_empty(), "and nothing was touched");
+    assert!(version("v0").exists());
+    put(&index, "b", "apple").await;
+    assert_eq!(found(&index, "apple").await, ["b"]);
+    assert!(now.exists() && other.exists() && !version("v0").exists());
 }
 
 #[tokio::test]
@@ -236,6 +277,7 @@ fn change(dice: &mut Dice, words: &[&str]) -> IndexChange {
         2 => IndexChange::RemoveChunks(vec![ChunkId::new(format!("c{}", dice.below(9)))]),
         3 | 4 => IndexChange::Document(IndexedDocument {
             id,
+            name: String::new(),
             metadata: Default::default(),
             available: dice.below(4) > 0,
         }),

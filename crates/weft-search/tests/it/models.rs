@@ -58,7 +58,12 @@ async fn fill(index: &dyn Index, dataset: &DatasetKey, model: Model, numbers: im
 
 fn document(id: &str) -> IndexChange {
     let id = DocumentId::new(id);
-    IndexChange::Document(IndexedDocument { id, metadata: Default::default(), available: true })
+    IndexChange::Document(IndexedDocument {
+        id,
+        name: String::new(),
+        metadata: Default::default(),
+        available: true,
+    })
 }
 
 /// The question is put in words that no chunk has, so that vectors alone find.

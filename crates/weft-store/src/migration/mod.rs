@@ -27,6 +27,7 @@ mod m0023_account;
 mod m0024_token_role;
 mod m0025_share;
 mod m0026_audit;
+mod m0027_waiting_documents;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -74,6 +75,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0024_token_role::Migration),
             Box::new(m0025_share::Migration),
             Box::new(m0026_audit::Migration),
+            Box::new(m0027_waiting_documents::Migration),
         ]
     }
 }

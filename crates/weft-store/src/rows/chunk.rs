@@ -10,6 +10,7 @@ use sea_orm::{
 };
 use weft_core::id::{ChunkId, DatasetKey, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{ChunkFilter, StoredChunk};
+use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -362,15 +363,15 @@ impl Store {
         rows.map(|row| row.into_chunk(None)).collect()
     }
 
-    /// Whether there is such a document.
+    /// Nothing without the document.
     async fn write_chunks(
         &self,
         key: &DocumentKey,
         chunks: &[StoredChunk],
         rows: &[Model],
-    ) -> Result<bool, DbErr> {
+    ) -> Result<Option<IndexNote>, DbErr> {
         let transaction = self.begin().await?;
-        let Some(before) = document::locked(&transaction, key).await? else { return Ok(false) };
+        let Some(before) = document::locked(&transaction, key).await? else { return Ok(None) };
         let mut rows = rows.to_vec();
         let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
         let gone = take_out(&transaction, key, &ids).await?;
@@ -388,15 +389,15 @@ impl Store {
         let counts = (before.chunk_count + added.0 - removed.0, before.token_count + added.1 - removed.1);
         count(&transaction, key, counts).await?;
         transaction.commit().await?;
-        Ok(true)
+        Ok(Some(index_note::after(&before)))
     }
 
-    pub(crate) async fn keep_chunks(&self, key: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
+    pub(crate) async fn keep_chunks(&self, key: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote> {
         let rows: Vec<Model> =
             chunks.iter().map(|chunk| Model::new(chunk, Age::WorkOutcome)).collect::<Result<_>>()?;
         match repeated(|| self.write_chunks(key, chunks, &rows)).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(document::missing(key)),
+            Ok(Some(note)) => Ok(note),
+            Ok(None) => Err(document::missing(key)),
             Err(error) if is_duplicate(&error) => {
                 let message = "a chunk with this id exists already, in another document or twice";
                 Err(Error::new(ErrorKind::Conflict, message))
@@ -437,6 +438,9 @@ async fn take_out(
     for some in ids.chunks(ROWS_AT_ONCE_MAX) {
         let these = || of_age(key, Age::WorkOutcome).add(Column::Id.is_in(some.iter().map(String::as_str)));
         let rows = Entity::find().filter(these()).all(transaction).await?;
+        if rows.is_empty() {
+            continue;
+        }
         gone.extend(rows.into_iter().map(|row| (row.id.clone(), row)));
         Entity::delete_many().filter(these()).exec(transaction).await?;
     }

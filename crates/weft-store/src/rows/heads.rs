@@ -48,6 +48,26 @@ impl Store {
         Ok(wanted.iter().filter_map(|id| found.remove(id.as_str())).collect())
     }
 
+    pub(crate) async fn find_next_ordinal(&self, key: &DocumentKey) -> Result<u64> {
+        let fail = |error| self.fail("look for the last chunk", error);
+        let db = &self.inner.read;
+        let last = chunk::Entity::find()
+            .select_only()
+            .column(chunk::Column::Ordinal)
+            .filter(chunk::of_age(key, chunk::Age::WorkOutcome))
+            .order_by_desc(chunk::Column::Ordinal)
+            .limit(1)
+            .into_tuple::<i64>()
+            .one(db)
+            .await
+            .map_err(fail)?;
+        match last {
+            Some(last) => Ok(ids::count(last) + 1),
+            None if self.has_document(db, key).await.map_err(fail)? => Ok(0),
+            None => Err(document::missing(key)),
+        }
+    }
+
     pub(crate) async fn list_document_heads(
         &self,
         dataset: &DatasetKey,

@@ -25,6 +25,11 @@ pub(crate) fn next() -> Expr {
     Expr::expr(Func::abs(Expr::col(Column::Unindexed))).add(1)
 }
 
+/// What is noted of a document by a change of what is found of it.
+pub(crate) fn after(before: &Model) -> IndexNote {
+    IndexNote { number: before.unindexed.abs() + 1, first: before.unindexed <= 0, busy: is_busy(before) }
+}
+
 fn is_busy(row: &Model) -> bool {
     row.state == RUNNING && row.taken != 0 && row.stage == INDEXING
 }
@@ -39,10 +44,10 @@ impl Store {
         let note = async || {
             let transaction = self.begin().await?;
             let Some(row) = document::locked(&transaction, document).await? else { return Ok(None) };
-            let number = row.unindexed.abs() + 1;
-            change(&transaction, document::of(document), vec![to(Column::Unindexed, number)]).await?;
+            let note = after(&row);
+            change(&transaction, document::of(document), vec![to(Column::Unindexed, note.number)]).await?;
             transaction.commit().await?;
-            Ok(Some(IndexNote { number, first: row.unindexed <= 0, busy: is_busy(&row) }))
+            Ok(Some(note))
         };
         let noted = repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))?;
         noted.ok_or_else(|| document::missing(document))

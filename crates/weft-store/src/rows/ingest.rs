@@ -1,7 +1,5 @@
 //! The part of documents that is a queue: who reads which one, and how far that has come.
 
-use std::collections::HashMap;
-
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
@@ -10,10 +8,10 @@ use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
-    TakenDocument, ToBeFound, Waiting, Wanted, in_turns,
+    TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::value::Json;
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::ids::{self, bounded, text};
@@ -21,9 +19,6 @@ use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
 use crate::rows::{document_extra, fresh, index_note};
-
-/// Tenants whose documents are looked at when some are taken: those of which the fewest are being read.
-const TENANTS_AT_ONCE_MAX: usize = 64;
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -160,42 +155,6 @@ impl Store {
         }
         transaction.commit().await?;
         Ok(Ok(()))
-    }
-
-    /// What is to be taken next, in turns of the tenants.
-    async fn ready(&self, now_ms: i64, count_max: u64) -> Result<Vec<Model>, DbErr> {
-        let db = &self.inner.read;
-        let counted = |which: Condition| {
-            Entity::find()
-                .select_only()
-                .column(Column::TenantId)
-                .column_as(Column::Id.count(), "documents")
-                .filter(which.add(Column::State.eq(RUNNING)))
-                .group_by(Column::TenantId)
-                .into_tuple::<(String, i64)>()
-        };
-        let due = || Condition::all().add(Column::AtMs.lte(now_ms));
-        let mut tenants = counted(due()).all(db).await?;
-        let under_way = Condition::all().add(Column::AtMs.gt(now_ms)).add(Column::Taken.eq(1));
-        // Of one tenant alone it does not matter how many are being read.
-        let reading = if tenants.len() > 1 { counted(under_way).all(db).await? } else { Vec::new() };
-        let reading: HashMap<String, u64> =
-            reading.into_iter().map(|(tenant, count)| (tenant, ids::count(count))).collect();
-        tenants.sort_by_key(|(tenant, _)| reading.get(tenant).copied().unwrap_or_default());
-        let mut waiting = Vec::new();
-        for (tenant, _) in tenants.into_iter().take(TENANTS_AT_ONCE_MAX) {
-            let rows = Entity::find()
-                .filter(due().add(Column::State.eq(RUNNING)).add(Column::TenantId.eq(tenant.as_str())))
-                .order_by_asc(Column::AtMs)
-                .order_by_asc(Column::Id)
-                .limit(bounded(count_max))
-                .all(db)
-                .await?;
-            let line = rows.into_iter().map(|row| (row.at_ms, row)).collect();
-            waiting.push(Waiting { tenant: TenantId::from(tenant), line });
-        }
-        let reading = reading.into_iter().map(|(tenant, count)| (TenantId::from(tenant), count)).collect();
-        Ok(in_turns(waiting, reading, usize::try_from(count_max).unwrap_or(usize::MAX)))
     }
 
     /// Takes what was read just now, unless somebody else was faster.

@@ -39,6 +39,7 @@ pub(crate) mod token;
 pub(crate) mod tool_pin;
 pub(crate) mod user;
 pub(crate) mod version_facts;
+pub(crate) mod waiting;
 pub(crate) mod work;
 
 /// Rows in one statement: databases limit how many values it may carry.

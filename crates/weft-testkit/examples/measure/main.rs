@@ -1,4 +1,4 @@
-//! What the workloads W1 to W6 cost, each beside a floor that does only what must be done: as ratios of
+//! What the workloads W1 to W9 cost, each beside a floor that does only what must be done: as ratios of
 //! CPU in one call, because times on a shared machine say little.
 //!
 //! `cargo xtask measure` builds the program and starts this. Both the model and the floors' servers are
@@ -11,6 +11,7 @@
     reason = "a measurement prints, and stops when it cannot be made"
 )]
 
+mod datasets;
 mod floors;
 mod model;
 mod process;
@@ -30,7 +31,7 @@ use crate::wire::{Load, Streams};
 const W4_WORDS: usize = 200;
 
 /// What is measured.
-const WORKLOADS: [&str; 6] = ["w1", "w2", "w3", "w4", "w5", "w6"];
+const WORKLOADS: [&str; 9] = ["w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9"];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -74,7 +75,10 @@ async fn measure(program: &Path, wanted: &[&str]) {
             "w3" => w3(&bench),
             "w4" => w4(&bench).await,
             "w5" => w5(&bench).await,
-            _ => w6(&bench).await,
+            "w6" => w6(&bench).await,
+            "w7" => datasets::questions(&bench).await,
+            "w8" => datasets::small_files(&bench).await,
+            _ => datasets::chunks(&bench).await,
         }
     }
 }
@@ -104,6 +108,11 @@ impl Bench {
 
     /// The program as a server of one agent that asks `model`.
     async fn serve(&self, model: &str) -> Process {
+        self.serve_with(model, &[]).await
+    }
+
+    /// The same with further settings.
+    async fn serve_with(&self, model: &str, settings: &[(&str, &str)]) -> Process {
         let (file, data) = (self.folder.join("chat.json"), self.folder.join("data"));
         std::fs::write(&file, workload::chat(model).to_string()).unwrap();
         drop(std::fs::remove_dir_all(&data));
@@ -112,6 +121,7 @@ impl Bench {
         command.args(["serve", "--listen", &address, "--no-auth", "--data"]).arg(data);
         command.arg("--agent").arg(format!("bench={}", file.display()));
         command.env("WEFT_OPENAI_BASE_URL", format!("http://{}/v1", self.model.address));
+        command.envs(settings.iter().copied());
         let server = Process::server(command, address);
         server.answers().await;
         server

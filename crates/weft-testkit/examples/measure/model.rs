@@ -15,7 +15,11 @@ use tokio::time::{Instant, sleep_until};
 
 /// Serves at an address that it prints.
 pub async fn serve() {
-    listen(Router::new().route("/v1/chat/completions", post(chat))).await;
+    let routes = Router::new()
+        .route("/v1/chat/completions", post(chat))
+        .route("/v1/embeddings", post(embed))
+        .layer(axum::extract::DefaultBodyLimit::disable());
+    listen(routes).await;
 }
 
 /// Serves at an address that it prints.
@@ -26,6 +30,40 @@ pub async fn listen(routes: Router) {
     // A word must not wait for the acknowledgement of the one before.
     let listener = listener.tap_io(|stream| stream.set_nodelay(true).unwrap());
     axum::serve(listener, routes).await.unwrap();
+}
+
+/// Numbers of a vector.
+const DIMENSION: usize = 384;
+
+/// A vector for each text: the sum of vectors of its words that look random, so that texts which share words are near.
+async fn embed(Json(request): Json<Value>) -> Json<Value> {
+    let vector = |text: &str| {
+        let mut sum = vec![0.0_f32; DIMENSION];
+        for word in text.split_ascii_whitespace() {
+            let mut state = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            for number in &mut sum {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                *number += (state >> 40) as f32 / (1_u64 << 23) as f32 - 1.0;
+            }
+        }
+        let length = sum.iter().map(|number| number * number).sum::<f32>().sqrt().max(1e-6);
+        sum.iter().map(|number| number / length).collect::<Vec<f32>>()
+    };
+    let texts = request["input"].as_array().cloned().unwrap_or_else(|| vec![request["input"].clone()]);
+    let data: Vec<Value> = texts
+        .iter()
+        .enumerate()
+        .map(|(index, text)| {
+            json!({"object": "embedding", "index": index, "embedding": vector(text.as_str().unwrap_or_default())})
+        })
+        .collect();
+    Json(
+        json!({"object": "list", "data": data, "usage": {"prompt_tokens": texts.len(), "total_tokens": texts.len()}}),
+    )
 }
 
 async fn chat(Json(request): Json<Value>) -> Response {

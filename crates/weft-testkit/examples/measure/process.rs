@@ -22,6 +22,27 @@ impl Drop for Process {
     }
 }
 
+/// What the system says of a process.
+struct Stat {
+    id: u32,
+    parent: u32,
+    /// User and system time.
+    own: Duration,
+    /// The same of its children that have ended.
+    ended: Duration,
+}
+
+impl Stat {
+    fn read(stat: &str) -> Self {
+        // The name in brackets may hold anything.
+        let (before, after) = (stat.find(' ').unwrap(), stat.rfind(')').unwrap() + 2);
+        let fields: Vec<&str> = stat[after..].split(' ').collect();
+        let field = |at: usize| fields[at].parse::<u32>().unwrap();
+        let ticks = |at: usize| TICK * (field(at) + field(at + 1));
+        Self { id: stat[..before].parse().unwrap(), parent: field(1), own: ticks(11), ended: ticks(13) }
+    }
+}
+
 /// An address that nobody listens at.
 pub fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
@@ -60,10 +81,23 @@ impl Process {
 
     /// User and system time so far.
     pub fn cpu(&self) -> Duration {
-        let stat = self.file("stat");
-        // The name in brackets may hold anything; user and system time are the 14th and 15th field.
-        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-        TICK * (fields[11].parse::<u32>().unwrap() + fields[12].parse::<u32>().unwrap())
+        Stat::read(&self.file("stat")).own
+    }
+
+    /// The same with that of the processes that it has started, and of those that these have.
+    pub fn cpu_of_all(&self) -> Duration {
+        let all: Vec<Stat> = std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+            .map(|stat| Stat::read(&stat))
+            .collect();
+        let (mut sum, mut found) = (Duration::ZERO, vec![self.child.id()]);
+        while let Some(id) = found.pop() {
+            sum +=
+                all.iter().filter(|stat| stat.id == id).map(|stat| stat.own + stat.ended).sum::<Duration>();
+            found.extend(all.iter().filter(|stat| stat.parent == id).map(|stat| stat.id));
+        }
+        sum
     }
 
     fn kib(&self, name: &str) -> f64 {

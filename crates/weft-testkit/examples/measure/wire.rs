@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -57,6 +57,35 @@ pub async fn data(reader: &mut BufReader<TcpStream>, line: &mut Vec<u8>) -> Opti
             return Some(data);
         }
     }
+}
+
+/// Sends a body and gives what is answered, which must say that all is well.
+pub async fn call(address: &str, (method, path): (&str, &str), (kind, body): (&str, &str)) -> Json {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: {kind}\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut told = Vec::new();
+    stream.read_to_end(&mut told).await.unwrap();
+    let told = String::from_utf8(told).unwrap();
+    let (_, body) = told.split_once("\r\n\r\n").unwrap();
+    let answer: Json = serde_json::from_str(body).unwrap_or_else(|_| panic!("{method} {path}: {told}"));
+    assert_eq!(answer["code"], 0, "{method} {path}: {answer}");
+    answer["data"].clone()
+}
+
+/// The same with JSON.
+pub async fn post(address: &str, path: &str, body: &Json) -> Json {
+    call(address, ("POST", path), ("application/json", &body.to_string())).await
+}
+
+/// The same without a body.
+pub async fn get(address: &str, path: &str) -> Json {
+    call(address, ("GET", path), ("text/plain", "")).await
 }
 
 /// Asks once, reads the whole answer, and gives the time to its first word.

@@ -20,6 +20,8 @@ use super::{fine, refused, tenant};
 /// At the first broken promise.
 pub async fn index_keeps_its_contract(index: &dyn Index) {
     writes::what_is_written_is_found(index).await;
+    writes::what_is_accepted_is_found(index).await;
+    writes::names_and_larger_chunks_come_along(index).await;
     writes::chunks_are_replaced_and_taken_out(index).await;
     writes::a_refused_write_changes_nothing(index).await;
     writes::a_dataset_can_begin_anew(index).await;
@@ -131,7 +133,8 @@ fn document(id: &str) -> IndexChange {
 }
 
 fn document_with(id: &str, metadata: Metadata) -> IndexChange {
-    IndexChange::Document(IndexedDocument { id: DocumentId::new(id), metadata, available: true })
+    let name = format!("{id}.txt");
+    IndexChange::Document(IndexedDocument { id: DocumentId::new(id), name, metadata, available: true })
 }
 
 fn chunks(document: &str, chunks: &[Sketch<'_>]) -> IndexChange {

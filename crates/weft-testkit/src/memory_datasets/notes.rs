@@ -14,15 +14,19 @@ impl Kept {
             && self.taken_ms.is_some()
             && self.stage == Stage::Indexing
     }
+
+    /// Notes that the index may differ.
+    pub(super) fn noted(&mut self) -> IndexNote {
+        let first = self.unindexed <= 0;
+        self.note();
+        IndexNote { number: self.unindexed, first, busy: self.is_busy() }
+    }
 }
 
 impl MemoryDatasets {
     pub(super) fn note_unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
         let mut tables = self.tables();
-        let kept = tables.kept(document)?;
-        let first = kept.unindexed <= 0;
-        kept.note();
-        Ok(IndexNote { number: kept.unindexed, first, busy: kept.is_busy() })
+        Ok(tables.kept(document)?.noted())
     }
 
     pub(super) fn note_all_unindexed(&self, dataset: &DatasetKey) {

@@ -110,7 +110,7 @@ async fn a_change_that_is_cut_off_is_mended() {
             () = changes => true,
         };
         if whole {
-            assert!(step >= 12, "{step}");
+            assert!(step >= 10, "{step}");
             return;
         }
         drop(crashing);

@@ -292,7 +292,13 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     first.vector = Some(vec![0.25, -0.5, f32::MIN_POSITIVE]);
     let second = StoredChunk { searched: None, available: false, tokens: 9, ..chunk(&made.key, 1, "x") };
     refused(store.put_chunks(&DocumentKey::new(&made.key.dataset, "x"), &[]).await, NotFound);
-    store.put_chunks(&made.key, &[second.clone(), first.clone()]).await.unwrap();
+    refused(store.next_ordinal(&DocumentKey::new(&made.key.dataset, "x")).await, NotFound);
+    assert_eq!(store.next_ordinal(&made.key).await.unwrap(), 0);
+    let note = store.put_chunks(&made.key, &[second.clone(), first.clone()]).await.unwrap();
+    assert!(note.first && !note.busy, "{note:?}");
+    let next = store.put_chunks(&made.key, std::slice::from_ref(&second)).await.unwrap();
+    assert_eq!((next.number, next.first), (note.number + 1, false));
+    assert_eq!(store.next_ordinal(&made.key).await.unwrap(), 2);
     let filter = ChunkFilter { vectors: true, limit: 99, ..ChunkFilter::default() };
     let (found, total) = store.chunks(&made.key, &filter).await.unwrap();
     assert!(total == 2 && found == [first.clone(), second.clone()]);

@@ -68,6 +68,7 @@ pub async fn documents_and_availability_count_together(index: &dyn Index) {
     assert!(ask(index, &dataset, &none).await.hits.is_empty());
     let hidden = IndexedDocument {
         id: DocumentId::new("b"),
+        name: String::new(),
         metadata: metadata(&json!({ "year": 2 })),
         available: false,
     };

@@ -155,6 +155,7 @@ pub async fn words_of_all_parts_and_languages_are_found(index: &dyn Index) {
         keywords: vec!["warranty".to_owned()],
         questions: vec!["How long can I wait?".to_owned()],
         vector: None,
+        parent: None,
     };
     let chunks = IndexChange::Chunks(DocumentId::new("d"), vec![(ChunkId::new("a"), rich)]);
     fine(index.write(&dataset, vec![document("d"), chunks]).await);

@@ -3,7 +3,7 @@
 use weft_core::ErrorKind;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId};
 use weft_core::seam::Index;
-use weft_core::seam::index::{IndexChange, IndexSize};
+use weft_core::seam::index::{IndexChange, IndexSize, IndexedChunk, IndexedDocument};
 
 use super::{ask, chunks, dataset, document, fine, ids, put, query, refused, tenant, text};
 
@@ -24,6 +24,72 @@ pub async fn what_is_written_is_found(index: &dyn Index) {
     assert_eq!(fine(index.size(&dataset).await), size);
     put(index, &dataset, "", &[("", "Ids may be anything.", &[])]).await;
     assert_eq!(ids(&text(index, &dataset, "anything").await), [""]);
+}
+
+/// Each question finds what was accepted before it, in the order in which it came, and all of it is kept at last.
+pub async fn what_is_accepted_is_found(index: &dyn Index) {
+    let dataset = dataset();
+    let mut kept = Vec::new();
+    for at in 0..20 {
+        let id = format!("a{at}");
+        let changes = vec![document("d"), chunks("d", &[(id.as_str(), "apple", &[1.0, 0.0])])];
+        kept.push(fine(index.write_behind(&dataset, changes).await));
+        if at % 7 == 0 {
+            assert_eq!(text(index, &dataset, "apple").await.text_total, at + 1);
+        }
+    }
+    assert_eq!(fine(index.size(&dataset).await).chunks, 20);
+    // What is written comes after what was accepted.
+    let first = vec![chunks("d", &[("b", "pear", &[1.0, 0.0])])];
+    // Nobody waits for this one.
+    drop(fine(index.write_behind(&dataset, first).await));
+    fine(index.write(&dataset, vec![IndexChange::RemoveChunks(vec![ChunkId::new("b")])]).await);
+    assert!(text(index, &dataset, "pear").await.hits.is_empty());
+    let last = vec![IndexChange::Clear(DocumentId::new("d")), chunks("d", &[("c", "plum", &[])])];
+    kept.push(fine(index.write_behind(&dataset, last).await));
+    for kept in kept {
+        fine(kept.await);
+    }
+    assert_eq!(ids(&text(index, &dataset, "apple pear plum").await), ["c"]);
+    let refused_one = vec![chunks("nowhere", &[("x", "apple", &[])])];
+    let refused_one = match index.write_behind(&dataset, refused_one).await {
+        Ok(kept) => kept.await,
+        Err(error) => Err(error),
+    };
+    refused(refused_one, ErrorKind::NotFound);
+    assert_eq!(fine(index.size(&dataset).await).chunks, 1);
+}
+
+pub async fn names_and_larger_chunks_come_along(index: &dyn Index) {
+    let dataset = dataset();
+    let part = |parent: Option<&str>| {
+        let parent = parent.map(ChunkId::new);
+        IndexedChunk { content: "apple".to_owned(), parent, ..IndexedChunk::default() }
+    };
+    let all = [("a", Some("x")), ("b", None), ("c", Some("y")), ("d", Some("x"))];
+    let all = all.map(|(id, parent)| (ChunkId::new(id), part(parent))).to_vec();
+    put(index, &dataset, "other", &[("z", "apple", &[])]).await;
+    fine(index.write(&dataset, vec![document("d"), IndexChange::Chunks(DocumentId::new("d"), all)]).await);
+    let check = async |name: &str| {
+        let found = text(index, &dataset, "apple").await;
+        let parent = |id: &str| found.hits.iter().find(|hit| hit.chunk.as_str() == id)?.parent.clone();
+        let parents = ["a", "b", "c", "d", "z"].map(|id| parent(id).map(|parent| parent.to_string()));
+        let expected = [Some("x"), None, Some("y"), Some("x"), None];
+        assert_eq!(parents.each_ref().map(|parent| parent.as_deref()), expected);
+        let names: Vec<(&str, &str)> =
+            found.names.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect();
+        assert_eq!(names, [("d", name), ("other", "other.txt")]);
+    };
+    check("d.txt").await;
+    let renamed = IndexedDocument {
+        id: DocumentId::new("d"),
+        name: "new.txt".to_owned(),
+        metadata: serde_json::Map::new(),
+        available: true,
+    };
+    fine(index.write(&dataset, vec![IndexChange::Document(renamed)]).await);
+    check("new.txt").await;
+    assert!(text(index, &dataset, "pear").await.names.is_empty());
 }
 
 pub async fn chunks_are_replaced_and_taken_out(index: &dyn Index) {

@@ -1,0 +1,235 @@
+//! The inner side of a worker that is there before its work is: it gives up files and rights, makes ready what every
+//! piece of work needs, and forks for each one. It never sees what is worked on: that is read from a
+//! connection that only the fork has.
+//!
+//! ```text
+//! standard input    a socket. First a line of JSON, a Hello, which is answered by READY; then a byte with a
+//!                   descriptor for each piece of work. At its end the process and all its forks end
+//! a descriptor      a connection that is standard input and output of the fork. When the fork has ended, an
+//!                   ENDED follows what it wrote, which says how
+//! ```
+//!
+//! The process has one thread, so that a fork is whole. It waits for nothing but the next piece of work, the ends of its
+//! forks, and the ends of those who want them.
+
+#![expect(unsafe_code, reason = "there is no safe way to fork")]
+
+use std::io::{IoSliceMut, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketType, recvmsg, send, sockopt,
+};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, set_parent_process_death_signal,
+    waitpid,
+};
+use rustix::stdio::{dup2_stdin, dup2_stdout, stdin};
+use serde::{Deserialize, Serialize};
+
+use crate::inner::{Confinement, REFUSED, UNCONFINED, give_up};
+
+/// What a fork server says when it can be asked.
+pub const READY: &[u8] = b"ready\n";
+/// What stands before the two bytes that say how a fork ended: whether by a signal, and the code or the signal.
+pub const ENDED: &[u8] = b"\0ended\0";
+/// Bytes of a hello, at most.
+const HELLO_MAX: usize = 1 << 10;
+/// Pieces of work at the same time. Whoever asks has limits of his own, which are lower.
+const FORKS_MAX: usize = 256;
+
+/// What a fork server is told first.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    /// What becomes of the work where it cannot be confined.
+    pub confinement: Confinement,
+    /// After so many seconds without work it ends.
+    pub idle_seconds: u32,
+}
+
+/// Whether this process was started as a fork server: its standard input is a socket then, and no pipe.
+pub fn is_fork_server() -> bool {
+    sockopt::socket_type(stdin()).is_ok_and(|kind| kind == SocketType::STREAM)
+}
+
+/// Serves until nobody wants that any more. Calls `prepare` once; then `work` in every fork, in which this returns
+/// what that returns. Nothing else may have started a thread by then.
+pub fn serve(prepare: impl FnOnce(), work: impl FnOnce() -> ExitCode) -> ExitCode {
+    let Some(hello) = hello() else { return ExitCode::from(REFUSED) };
+    prepare();
+    // A fork has only the thread that forked: what others hold would be held for ever.
+    if std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count) != 1 {
+        return ExitCode::from(REFUSED);
+    }
+    if let Err(reason) = give_up(hello.confinement) {
+        drop(std::io::stdout().lock().write_all(reason.to_string().as_bytes()));
+        return ExitCode::from(UNCONFINED);
+    }
+    if send(stdin(), READY, SendFlags::NOSIGNAL).is_err() {
+        return ExitCode::SUCCESS;
+    }
+    let idle = Duration::from_secs(hello.idle_seconds.into());
+    match (Server { forks: Vec::new(), idle }).run() {
+        Role::Fork => work(),
+        Role::Server => ExitCode::SUCCESS,
+    }
+}
+
+/// Read byte by byte, so that nothing is taken that comes with a descriptor.
+fn hello() -> Option<Hello> {
+    let (mut line, mut byte) = (Vec::new(), [0_u8]);
+    while line.len() < HELLO_MAX {
+        if rustix::io::read(stdin(), &mut byte).ok()? == 0 || byte == [b'\n'] {
+            break;
+        }
+        line.extend(byte);
+    }
+    serde_json::from_slice(&line).ok()
+}
+
+/// Which of the two a process is after a fork.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Server,
+    Fork,
+}
+
+/// A piece of work that is being done.
+struct Fork {
+    pid: Pid,
+    process: OwnedFd,
+    connection: OwnedFd,
+}
+
+struct Server {
+    forks: Vec<Fork>,
+    idle: Duration,
+}
+
+impl Server {
+    /// Ends in every fork, and in the server when nobody wants it any more.
+    fn run(mut self) -> Role {
+        loop {
+            let Some(happened) = self.wait() else { return Role::Server };
+            for (at, wanted) in happened.forks.into_iter().enumerate().rev() {
+                match wanted {
+                    Happened::Nothing => {}
+                    Happened::Unwanted => drop(pidfd_send_signal(&self.forks[at].process, Signal::KILL)),
+                    Happened::Ended => end(self.forks.swap_remove(at)),
+                }
+            }
+            if happened.asked {
+                let Some(connection) = received() else { return Role::Server };
+                if self.fork(connection) == Role::Fork {
+                    return Role::Fork;
+                }
+            }
+        }
+    }
+
+    /// Waits until something happens; nothing when there was no work for long.
+    fn wait(&self) -> Option<Look> {
+        let own = stdin();
+        let mut all = Vec::with_capacity(1 + 2 * self.forks.len());
+        let asked = if self.forks.len() < FORKS_MAX { PollFlags::IN } else { PollFlags::empty() };
+        all.push(PollFd::new(&own, asked));
+        for fork in &self.forks {
+            all.push(PollFd::new(&fork.process, PollFlags::IN));
+            all.push(PollFd::new(&fork.connection, PollFlags::RDHUP));
+        }
+        let idle = Timespec { tv_sec: i64::try_from(self.idle.as_secs()).unwrap_or(i64::MAX), tv_nsec: 0 };
+        match poll(&mut all, Some(&idle)) {
+            Ok(0) if self.forks.is_empty() => return None,
+            Err(cause) if cause != rustix::io::Errno::INTR => return None,
+            _ => {}
+        }
+        let forks = all[1..].chunks(2).map(|pair| match pair {
+            [process, _] if !process.revents().is_empty() => Happened::Ended,
+            [_, connection] if !connection.revents().is_empty() => Happened::Unwanted,
+            _ => Happened::Nothing,
+        });
+        Some(Look { forks: forks.collect(), asked: !all[0].revents().is_empty() })
+    }
+
+    /// Forks for a piece of work. When there is no room for a process the connection closes without a word.
+    fn fork(&mut self, connection: OwnedFd) -> Role {
+        // SAFETY: This process has one thread, and the fork goes on as any program does.
+        match unsafe { libc::fork() } {
+            0 => {
+                self.forks.clear();
+                let own = set_parent_process_death_signal(Some(Signal::KILL))
+                    .and_then(|()| dup2_stdin(&connection))
+                    .and_then(|()| dup2_stdout(&connection));
+                if own.is_err() {
+                    std::process::exit(i32::from(REFUSED));
+                }
+                Role::Fork
+            }
+            pid => {
+                if let Some(pid) = Pid::from_raw(pid) {
+                    match pidfd_open(pid, PidfdFlags::empty()) {
+                        Ok(process) => self.forks.push(Fork { pid, process, connection }),
+                        Err(_) => {
+                            let _ = rustix::process::kill_process(pid, Signal::KILL);
+                            let _ = waitpid(Some(pid), WaitOptions::empty());
+                        }
+                    }
+                }
+                Role::Server
+            }
+        }
+    }
+}
+
+/// What was seen at one look.
+struct Look {
+    /// Of each fork.
+    forks: Vec<Happened>,
+    /// Whether there is work, or there will be none any more.
+    asked: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Happened {
+    Nothing,
+    /// Nobody wants what it does any more.
+    Unwanted,
+    Ended,
+}
+
+/// The connection of the next piece of work; nothing at the end.
+fn received() -> Option<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0_u8];
+    let told =
+        recvmsg(stdin(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let mut given = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    given.next().filter(|_| told.bytes > 0)
+}
+
+/// Says how a fork ended, behind all that it wrote.
+fn end(fork: Fork) {
+    let Ok(Some((_, status))) = waitpid(Some(fork.pid), WaitOptions::empty()) else { return };
+    let by_signal = status.terminating_signal();
+    let number = by_signal.or(status.exit_status()).and_then(|number| u8::try_from(number).ok());
+    let mut told = ENDED.to_vec();
+    told.extend([u8::from(by_signal.is_some()), number.unwrap_or(u8::MAX)]);
+    // Whoever asked reads all the time, or is gone. It is so short that it goes at once or, when much is
+    // not read yet, as soon as there is room.
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    while send(fork.connection.as_fd(), &told, flags) == Err(rustix::io::Errno::AGAIN) {
+        let mut room = [PollFd::new(&fork.connection, PollFlags::OUT)];
+        let patience = Timespec { tv_sec: 1, tv_nsec: 0 };
+        if !matches!(poll(&mut room, Some(&patience)), Ok(1..)) {
+            return;
+        }
+    }
+}

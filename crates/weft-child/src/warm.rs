@@ -1,0 +1,182 @@
+//! The outer side of a worker that is there before its work is.
+
+use std::io::{self, IoSlice, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream as Socket;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::process::Command;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use weft_core::Result;
+
+use crate::Confinement;
+use crate::fork_server::{ENDED, Hello, READY};
+use crate::outer::{Duty, Ended, PATIENCE, Worker};
+
+/// How long it may take to be ready.
+const STARTING: Duration = Duration::from_secs(30);
+/// After a start that failed, work begins with a start of its own for so long.
+const COLD: Duration = Duration::from_secs(60);
+/// After so long without work it ends.
+const IDLE_SECONDS: u32 = 60;
+
+/// The process that the workers of one program are forked from. Begins with the first piece of work, ends when there
+/// was none for a minute, and with this value.
+#[derive(Debug, Default)]
+pub struct ForkServer(Mutex<State>);
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    None,
+    Runs(Arc<Server>),
+    /// The worker is no such one, or could not be started.
+    Failed(Instant),
+}
+
+#[derive(Debug)]
+struct Server {
+    socket: Socket,
+    /// Waits for the process; ends it when it is dropped.
+    _process: JoinSet<()>,
+}
+
+impl ForkServer {
+    /// What [`Worker::ask`] does, by a fork. Nothing where there is no fork server: then the worker has to
+    /// be started for this.
+    ///
+    /// # Errors
+    /// As [`Worker::ask`].
+    pub async fn ask(
+        &self,
+        (worker, confinement): (&Worker, Confinement),
+        duty: &Duty,
+        asked: &[&[u8]],
+        (time, answer_max): (Duration, u64),
+    ) -> Result<Option<Ended>> {
+        // One that something has ended, or that has just gone because it had nothing to do, is followed by another one.
+        for _ in 0..2 {
+            let Some(server) = self.server(worker, confinement).await else { return Ok(None) };
+            let exchanged = server.exchange(duty, asked, answer_max);
+            match tokio::time::timeout(time + PATIENCE, exchanged).await {
+                Err(_) => return Ok(Some(Ended::Late)),
+                Ok(Ok(Some((answer, status)))) => return duty.ended(answer, status).map(Some),
+                Ok(Ok(None)) => self.forget(&server).await,
+                Ok(Err(error)) => {
+                    self.forget(&server).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn server(&self, worker: &Worker, confinement: Confinement) -> Option<Arc<Server>> {
+        let mut state = self.0.lock().await;
+        match &*state {
+            State::Runs(server) => return Some(Arc::clone(server)),
+            State::Failed(at) if at.elapsed() < COLD => return None,
+            State::Failed(_) | State::None => {}
+        }
+        let started = tokio::time::timeout(STARTING, Server::start(worker, confinement)).await;
+        let server = started.ok().and_then(io::Result::ok).map(Arc::new);
+        *state = server.clone().map_or_else(|| State::Failed(Instant::now()), State::Runs);
+        server
+    }
+
+    async fn forget(&self, gone: &Arc<Server>) {
+        let mut state = self.0.lock().await;
+        if matches!(&*state, State::Runs(server) if Arc::ptr_eq(server, gone)) {
+            *state = State::None;
+        }
+    }
+}
+
+impl Server {
+    async fn start(worker: &Worker, confinement: Confinement) -> io::Result<Self> {
+        let (socket, theirs) = Socket::pair()?;
+        let mut command = Command::new(&worker.program);
+        command.args(&worker.arguments).env_clear().kill_on_drop(true);
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        // Their side of the socket is the process's alone: when that is gone, this side ends.
+        drop(command);
+        let mut process = JoinSet::new();
+        process.spawn(async move { drop(child.wait().await) });
+        let mut hello = serde_json::to_vec(&Hello { confinement, idle_seconds: IDLE_SECONDS })?;
+        hello.push(b'\n');
+        (&socket).write_all(&hello)?;
+        socket.set_nonblocking(true)?;
+        let mut ours = UnixStream::from_std(socket.try_clone()?)?;
+        let mut ready = [0; READY.len()];
+        ours.read_exact(&mut ready).await?;
+        match ready == READY {
+            true => Ok(Self { socket, _process: process }),
+            false => Err(io::Error::other("this is no fork server")),
+        }
+    }
+
+    /// Hands work over; what comes back, and how the fork ended. Nothing when the server is gone.
+    async fn exchange(
+        &self,
+        duty: &Duty,
+        asked: &[&[u8]],
+        answer_max: u64,
+    ) -> Result<Option<(Vec<u8>, ExitStatus)>> {
+        let broken = |cause| duty.lost(cause);
+        let (ours, theirs) = Socket::pair().map_err(broken)?;
+        if self.send(&theirs).is_err() {
+            return Ok(None);
+        }
+        drop(theirs);
+        ours.set_nonblocking(true).map_err(broken)?;
+        let mut ours = UnixStream::from_std(ours).map_err(broken)?;
+        for part in asked {
+            // A fork that has ended is told of at the end.
+            if ours.write_all(part).await.is_err() {
+                break;
+            }
+        }
+        let mut told = Vec::new();
+        let most = answer_max.saturating_add(ENDED.len() as u64 + 2);
+        // Who drops this closes the connection, and that ends the fork.
+        match (&mut ours).take(most).read_to_end(&mut told).await {
+            // More than it may say is cut off, and its end is not waited for.
+            Ok(count) if count as u64 == most => Ok(Some((told, ExitStatus::default()))),
+            Ok(_) => Ok(ended(told)),
+            // A fork that ended before it had read everything.
+            Err(cause) if cause.kind() == io::ErrorKind::ConnectionReset => Ok(ended(told)),
+            Err(cause) => Err(broken(cause)),
+        }
+    }
+
+    fn send(&self, connection: &Socket) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [connection.as_fd()];
+        if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(io::Error::other("no room for a descriptor"));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(b"w")], &mut ancillary, flags)?;
+        Ok(())
+    }
+}
+
+/// What a fork wrote, and how the server says that it ended.
+fn ended(mut told: Vec<u8>) -> Option<(Vec<u8>, ExitStatus)> {
+    let (rest, how) = told.split_last_chunk::<2>()?;
+    let [by_signal, number] = *how;
+    let length = rest.strip_suffix(ENDED)?.len();
+    told.truncate(length);
+    let raw = if by_signal == 0 { i32::from(number) << 8 } else { i32::from(number) };
+    Some((told, ExitStatus::from_raw(raw)))
+}

@@ -1,0 +1,165 @@
+//! How the index follows what is kept of a document.
+//!
+//! Each change of what is kept is noted, in the same step and with the next number, until the index holds it. Small
+//! changes are handed to the index to be written together with others, which it does within a second and before it
+//! answers a question. Until then the note stays, so that a crash in between is mended; and this process knows up to
+//! which number the index will hold the document, so that the next change need not begin with putting all of it
+//! there anew.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt as _;
+use tracing::Instrument as _;
+use weft_core::id::DocumentKey;
+use weft_core::seam::index::{IndexChange, Kept};
+use weft_core::seam::ingest_queue::IndexNote;
+use weft_core::{ErrorKind, Result};
+
+use super::library::Library;
+
+/// Up to which number the index will hold documents, as soon as what it has accepted is written.
+#[derive(Debug, Default)]
+pub(super) struct Behind(Mutex<HashMap<DocumentKey, i64>>);
+
+impl Behind {
+    fn lock(&self) -> MutexGuard<'_, HashMap<DocumentKey, i64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether something of a document was accepted and is not written yet.
+    pub(super) fn holds(&self, key: &DocumentKey) -> bool {
+        self.lock().contains_key(key)
+    }
+
+    fn is_at(&self, key: &DocumentKey, number: i64) -> bool {
+        self.lock().get(key) == Some(&number)
+    }
+
+    fn set(&self, key: &DocumentKey, number: i64) {
+        self.lock().insert(key.clone(), number);
+    }
+
+    pub(super) fn forget(&self, key: &DocumentKey) {
+        self.lock().remove(key);
+    }
+}
+
+/// A change of what is kept of a document, as it was noted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noted {
+    /// The number with the change.
+    pub number: i64,
+    /// Whether the index held the document as it was before, or will as soon as what it has accepted is written.
+    pub level: bool,
+    /// Whether a worker is putting the document into the index.
+    pub busy: bool,
+}
+
+impl Library {
+    /// What a change means that noted itself.
+    pub(super) fn of_change(&self, key: &DocumentKey, note: IndexNote) -> Noted {
+        let level = note.first || self.behind.is_at(key, note.number - 1);
+        Noted { number: note.number, level, busy: note.busy }
+    }
+
+    /// What one change means that follows a note.
+    pub(super) fn of_next_change(&self, key: &DocumentKey, note: IndexNote) -> Noted {
+        Noted { number: note.number + 1, ..self.of_change(key, note) }
+    }
+
+    /// Makes one change of what is kept of a document, which is noted before. Under its lock.
+    ///
+    /// # Errors
+    /// What the change fails with: then it is as if it had not been tried.
+    pub(super) async fn noted<T>(
+        &self,
+        key: &DocumentKey,
+        change: impl Future<Output = Result<T>>,
+    ) -> Result<(T, Noted)> {
+        let note = self.parts.queue.unindexed(key).await?;
+        match change.await {
+            Ok(done) => Ok((done, self.of_next_change(key, note))),
+            Err(error) => {
+                // Should it have been made all the same, the number says so.
+                if note.first {
+                    self.parts.queue.indexed(key, note.number).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings the index to a document after one change of what is kept of it: by what is to be changed there
+    /// when the two were the same before, and otherwise by all of it. Under its lock.
+    pub(super) async fn follow(
+        &self,
+        key: &DocumentKey,
+        noted: Noted,
+        changes: Vec<IndexChange>,
+    ) -> Result<()> {
+        if !noted.level && !noted.busy {
+            return self.sync(key).await;
+        }
+        self.parts.index.write(&key.dataset, changes).await?;
+        self.followed(key, noted).await
+    }
+
+    /// The same, where the index need not have written it when this returns: every question from here on finds it.
+    pub(super) async fn follow_behind(
+        &self,
+        key: &DocumentKey,
+        noted: Noted,
+        changes: Vec<IndexChange>,
+    ) -> Result<()> {
+        if !noted.level || noted.busy {
+            return self.follow(key, noted, changes).await;
+        }
+        let kept = self.parts.index.write_behind(&key.dataset, changes).await?;
+        self.will_follow(key, noted, vec![kept]).await
+    }
+
+    /// The same, when the index has accepted everything. Under the lock of the document.
+    pub(super) async fn will_follow(&self, key: &DocumentKey, noted: Noted, kept: Vec<Kept>) -> Result<()> {
+        let mut kept = futures::future::try_join_all(kept);
+        if let Some(kept) = (&mut kept).now_or_never() {
+            kept?;
+            return self.followed(key, noted).await;
+        }
+        self.behind.set(key, noted.number);
+        let (library, key) = (self.clone(), key.clone());
+        let follow = async move { library.when_kept(&key, noted, kept.await.map(drop)).await };
+        self.changes.spawn(follow.in_current_span());
+        Ok(())
+    }
+
+    async fn when_kept(&self, key: &DocumentKey, noted: Noted, kept: Result<()>) {
+        let _lock = self.lock(key).await;
+        let done = match kept {
+            // What has come after it says so when it is kept, too.
+            Ok(()) if !self.behind.is_at(key, noted.number) => Ok(()),
+            Ok(()) => self.followed(key, noted).await,
+            Err(error) => {
+                tracing::warn!(document.id = %key.id, error = error.detail(), "an index did not take a change");
+                self.sync(key).await
+            }
+        };
+        match done {
+            Err(error) if error.kind != ErrorKind::NotFound => {
+                // It stays noted, and is mended.
+                tracing::warn!(document.id = %key.id, error = error.detail(), "an index is left as it is");
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the note away that the index may differ, when it was brought to a document. Under its lock.
+    pub(super) async fn followed(&self, key: &DocumentKey, noted: Noted) -> Result<()> {
+        self.behind.forget(key);
+        // Whoever is putting all of it there sees that it has changed.
+        if noted.busy || self.parts.queue.indexed(key, noted.number).await? {
+            return Ok(());
+        }
+        self.sync(key).await
+    }
+}

@@ -1,0 +1,330 @@
+//! Vectors in one bit for each number, by which those that may be near are found without reading the others.
+//!
+//! A bit says on which side of the mean of all vectors a number lies. With two numbers more for each vector this gives an
+//! estimate of its cosine with a question that is off by some hundredths, whatever the question and the
+//! conditions are (RaBitQ, Gao and Long 2024, around one centre). Vectors are turned before, since bits would say little
+//! of those in which few numbers are large. The best by this estimate are compared exactly; see docs/quality.md for
+//! what is missed.
+
+use pulp::NullaryFnOnce;
+
+use crate::vectors::{Rows, Wanted};
+
+/// Bits that a number of the question has: an error of a sixteenth of the largest one, which is small beside
+/// that of the vectors.
+const PLANES: usize = 4;
+/// The largest level of a number of the question. Levels are odd numbers from minus this to this.
+const LEVEL_MAX: u16 = (1 << PLANES) - 1;
+
+/// How often blocks of numbers are mixed with each other: after two rounds each has a share of all.
+const ROUNDS: u64 = 4;
+
+/// The sketches of rows.
+#[derive(Debug)]
+pub struct Sketches {
+    turn: Turn,
+    /// Words of 64 bits for each row.
+    words: usize,
+    bits: Vec<u64>,
+    /// What the product of a row's signs is multiplied by.
+    scales: Vec<f32>,
+    /// What is added to it: the row's product with the centre.
+    offsets: Vec<f32>,
+    center: Vec<f32>,
+}
+
+impl Sketches {
+    /// Of all rows.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a mean")]
+    pub fn new(rows: &Rows) -> Self {
+        let (words, count) = (rows.dimension().div_ceil(64), rows.chunks().len());
+        let center: Vec<f32> = rows.total().iter().map(|sum| (sum / count.max(1) as f64) as f32).collect();
+        let mut sketches = Self {
+            turn: Turn::new(rows.dimension()),
+            words,
+            bits: Vec::with_capacity(words * count),
+            scales: Vec::with_capacity(count),
+            offsets: Vec::with_capacity(count),
+            center,
+        };
+        // Chooses the widest instructions of this processor once.
+        pulp::Arch::new().dispatch(Sketch { sketches: &mut sketches, rows });
+        sketches
+    }
+
+    #[inline(always)]
+    fn push(&mut self, values: &[i8], factor: f32, rest: &mut [f32]) {
+        let (mut sum, mut square, mut along) = (0.0_f32, 0.0_f32, 0.0_f32);
+        for ((rest, value), center) in rest.iter_mut().zip(values).zip(&self.center) {
+            *rest = f32::from(*value) * factor - center;
+            square += *rest * *rest;
+            along += *rest * center;
+        }
+        self.turn.apply(rest);
+        for rest in rest.chunks(64) {
+            let mut word = 0_u64;
+            for (at, rest) in rest.iter().enumerate() {
+                word |= u64::from(*rest > 0.0) << at;
+                sum += rest.abs();
+            }
+            self.bits.push(word);
+        }
+        self.scales.push(if sum > 0.0 { square / sum } else { 0.0 });
+        self.offsets.push(along);
+    }
+
+    /// What they take in memory.
+    pub fn bytes(&self) -> usize {
+        self.bits.capacity() * 8 + (self.scales.capacity() + self.offsets.capacity()) * 4
+    }
+
+    /// Estimates the cosine of each row that is allowed, and hands it over with the row.
+    pub fn each(&self, wanted: &Wanted, allowed: impl Fn(u32) -> bool, found: &mut impl FnMut(f32, u32)) {
+        if let Some(probe) = Probe::new(wanted.values(), &self.center, &self.turn) {
+            pulp::Arch::new().dispatch(Scan { sketches: self, probe: &probe, allowed, found });
+        }
+    }
+}
+
+/// The sketching of all rows; a type of its own for the same reason as in [`crate::vectors`].
+struct Sketch<'a> {
+    sketches: &'a mut Sketches,
+    rows: &'a Rows,
+}
+
+impl NullaryFnOnce for Sketch<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let mut rest = vec![0.0; self.rows.dimension()];
+        for (values, factor) in self.rows.iter() {
+            self.sketches.push(values, factor, &mut rest);
+        }
+    }
+}
+
+/// A way of turning vectors that keeps their products and gives each number a share of all others: signs that look
+/// random, and sums and differences of blocks (Hadamard), in turns of those at the beginning and those at the end.
+#[derive(Debug)]
+struct Turn {
+    /// Numbers of a block.
+    block: usize,
+    signs: Vec<f32>,
+}
+
+impl Turn {
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand numbers")]
+    fn new(dimension: usize) -> Self {
+        let block = if dimension == 0 { 0 } else { 1 << dimension.ilog2() };
+        let size = 1.0 / (block.max(1) as f32).sqrt();
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut sign = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            if state >> 40 & 1 == 1 { size } else { -size }
+        };
+        let signs = (0..ROUNDS).flat_map(|_| 0..block).map(|_| sign()).collect();
+        Self { block, signs }
+    }
+
+    #[inline(always)]
+    fn apply(&self, values: &mut [f32]) {
+        let end = values.len() - self.block;
+        for (round, signs) in self.signs.chunks(self.block.max(1)).enumerate() {
+            let from = if round % 2 == 0 { 0 } else { end };
+            let block = &mut values[from..from + self.block];
+            block.iter_mut().zip(signs).for_each(|(value, sign)| *value *= sign);
+            let mut half = 1;
+            while half < block.len() {
+                for pair in block.chunks_exact_mut(half * 2) {
+                    let (one, other) = pair.split_at_mut(half);
+                    for (one, other) in one.iter_mut().zip(other) {
+                        (*one, *other) = (*one + *other, *one - *other);
+                    }
+                }
+                half *= 2;
+            }
+        }
+    }
+}
+
+/// A question as rows are compared with it: its numbers as levels, one bit of all of them after the other.
+struct Probe {
+    planes: Vec<[u64; PLANES]>,
+    /// What a level is multiplied by.
+    step: f32,
+    /// The sum of the products when all signs agree with the highest level.
+    most: f32,
+    /// The question's product with the centre.
+    base: f32,
+}
+
+impl Probe {
+    /// Absent for a question of another length.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "levels up to 15, and a few thousand numbers"
+    )]
+    fn new(question: &[f32], center: &[f32], turn: &Turn) -> Option<Self> {
+        if question.len() != center.len() {
+            return None;
+        }
+        let mut rest: Vec<f32> = question.iter().zip(center).map(|(one, other)| one - other).collect();
+        turn.apply(&mut rest);
+        let largest = rest.iter().fold(f32::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
+        let step = largest / f32::from(LEVEL_MAX);
+        let planes = rest.chunks(64).map(|values| {
+            let mut planes = [0_u64; PLANES];
+            for (at, value) in values.iter().enumerate() {
+                let level = ((value / step + f32::from(LEVEL_MAX)) / 2.0).round() as u64;
+                for (bit, plane) in planes.iter_mut().enumerate() {
+                    *plane |= (level >> bit & 1) << at;
+                }
+            }
+            planes
+        });
+        Some(Self {
+            planes: planes.collect(),
+            step,
+            most: f32::from(LEVEL_MAX) * rest.len() as f32,
+            base: question.iter().zip(center).map(|(one, other)| one * other).sum(),
+        })
+    }
+}
+
+/// A comparison of all rows; a type of its own for the same reason as in [`crate::vectors`].
+struct Scan<'a, A, F> {
+    sketches: &'a Sketches,
+    probe: &'a Probe,
+    allowed: A,
+    found: &'a mut F,
+}
+
+impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
+    type Output = ();
+
+    #[inline(always)]
+    #[expect(clippy::cast_precision_loss, reason = "counts of bits")]
+    fn call(self) {
+        let Sketches { words, bits, scales, offsets, .. } = self.sketches;
+        let Probe { planes, step, most, base } = self.probe;
+        let rows = bits.chunks_exact((*words).max(1)).zip(scales.iter().zip(offsets));
+        for (row, (bits, (scale, offset))) in (0_u32..).zip(rows) {
+            if !(self.allowed)(row) {
+                continue;
+            }
+            // Each differing bit takes twice its level away.
+            let mut differing = 0;
+            for (word, planes) in bits.iter().zip(planes) {
+                differing += (word ^ planes[0]).count_ones()
+                    + 2 * (word ^ planes[1]).count_ones()
+                    + 4 * (word ^ planes[2]).count_ones()
+                    + 8 * (word ^ planes[3]).count_ones();
+            }
+            let product = step * (most - 2.0 * differing as f32);
+            (self.found)(base + offset + scale * product, row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vectors::{Row, row};
+
+    /// Numbers between −1 and 1 that look random, shifted by a part that all vectors have.
+    fn vector(seed: u32, dimension: usize, common: f32) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(747_796_405).wrapping_add(1);
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            f32::from(u16::try_from(state >> 16).unwrap()) / 32_768.0 - 1.0 + common
+        };
+        (0..dimension).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn estimates_are_near_the_cosines() {
+        for (dimension, common, error) in
+            [(384, 0.0, 0.15), (384, 1.5, 0.1), (100, 0.0, 0.3), (1_536, 0.0, 0.08)]
+        {
+            let mut rows = Rows::default();
+            for seed in 0..400 {
+                let Row { factor, values } = row(&vector(seed, dimension, common)).unwrap();
+                rows.push(seed, factor, values.into_iter());
+            }
+            let sketches = Sketches::new(&rows);
+            // A question near one of them, and one that has nothing to do with any.
+            let near: Vec<f32> = vector(7, dimension, common)
+                .iter()
+                .zip(vector(9_999, dimension, common))
+                .map(|(one, other)| one + other * 0.5)
+                .collect();
+            for question in [near, vector(5_000, dimension, -common)] {
+                let wanted = Wanted::new(&question).unwrap();
+                let (mut seen, mut off) = (0, 0.0_f32);
+                sketches.each(&wanted, |row| row % 2 == 1, &mut |estimate, row| {
+                    let cosine = rows.cosine_at(row as usize, &wanted).unwrap();
+                    off = off.max((estimate - cosine).abs());
+                    seen += 1;
+                });
+                assert!(off < error, "{dimension} {common}: {off}");
+                assert_eq!(seen, 200);
+            }
+        }
+    }
+
+    #[test]
+    fn turning_keeps_products() {
+        for dimension in [1, 2, 3, 16, 100, 384] {
+            let turn = Turn::new(dimension);
+            let turned = |seed: u32| {
+                let mut vector = vector(seed, dimension, 0.3);
+                turn.apply(&mut vector);
+                vector
+            };
+            let product = |one: &[f32], other: &[f32]| one.iter().zip(other).map(|(a, b)| a * b).sum::<f32>();
+            let before = product(&vector(1, dimension, 0.3), &vector(2, dimension, 0.3));
+            let after = product(&turned(1), &turned(2));
+            assert!((before - after).abs() < 0.001 * before.abs().max(1.0), "{dimension}: {before} {after}");
+        }
+    }
+
+    /// In some models' vectors few numbers are large.
+    #[test]
+    fn neighbours_are_found_among_uneven_vectors() {
+        let uneven = |seed: u32| -> Vec<f32> {
+            let of = |(at, value): (u16, f32)| value / (1.0 + f32::from(at) / 10.0);
+            (0_u16..).zip(vector(seed, 128, 0.0)).map(of).collect()
+        };
+        let mut rows = Rows::default();
+        for seed in 0..4_000 {
+            let Row { factor, values } = row(&uneven(seed)).unwrap();
+            rows.push(seed, factor, values.into_iter());
+        }
+        let sketches = Sketches::new(&rows);
+        let (mut held, questions) = (0, 20);
+        for question in 0..questions {
+            let wanted = Wanted::new(&uneven(10_000 + question)).unwrap();
+            let (mut exact, mut near) = (crate::best::Best::new(10), crate::best::Best::new(200));
+            rows.each(&wanted, |_| true, &mut |cosine, row| exact.push(cosine, row));
+            sketches.each(&wanted, |_| true, &mut |estimate, row| near.push(estimate, row));
+            let near: Vec<u32> = near.into_sorted().into_iter().map(|(_, row)| row).collect();
+            held += exact.into_sorted().iter().filter(|(_, row)| near.contains(row)).count();
+        }
+        assert!(held >= 194, "{held} of 200");
+    }
+
+    #[test]
+    fn questions_of_another_length_are_near_nothing() {
+        let mut rows = Rows::default();
+        let Row { factor, values } = row(&[1.0, 2.0]).unwrap();
+        rows.push(0, factor, values.into_iter());
+        let wanted = Wanted::new(&[1.0, 2.0, 3.0]).unwrap();
+        Sketches::new(&rows).each(&wanted, |_| true, &mut |_, _| panic!("nothing can be compared"));
+        Sketches::new(&Rows::default()).each(&wanted, |_| true, &mut |_, _| panic!("there is nothing"));
+    }
+}
