@@ -270,7 +270,7 @@ impl Dataset {
         let behind = all.iter().filter(|waiting| waiting.urgency == Urgency::Behind).count();
         match self.begin_turn(writer) {
             Ok(()) => self.write_accepted(writer, self.accepted(all)),
-            Err(error) => told(all.into_iter().map(|waiting| waiting.done), Err(error)),
+            Err(error) => told(all.into_iter().map(|waiting| waiting.done), &Err(error)),
         }
         self.behind.fetch_sub(behind, Ordering::AcqRel);
     }
@@ -314,7 +314,7 @@ impl Dataset {
             // What the writer has gathered must not come along with the next commit.
             writer.abandon();
         }
-        told(done, outcome);
+        told(done, &outcome);
     }
 
     fn change(&self, writer: &mut Writer, gathered: &mut Gathered, change: IndexChange) -> Result<()> {

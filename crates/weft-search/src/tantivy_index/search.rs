@@ -228,8 +228,8 @@ fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: 
             None => compared(number, searched),
             Some(sketches) => {
                 sketches.each(wanted, |row| is_set(allowed, chunks[row as usize]), &mut |estimate, row| {
-                    near.push(estimate, (number, row))
-                })
+                    near.push(estimate, (number, row));
+                });
             }
         }
     }

@@ -79,9 +79,9 @@ pub fn copy(error: &Error) -> Error {
 }
 
 /// Tells all of them the same.
-pub fn told(all: impl IntoIterator<Item = oneshot::Sender<Result<()>>>, outcome: Result<()>) {
+pub fn told(all: impl IntoIterator<Item = oneshot::Sender<Result<()>>>, outcome: &Result<()>) {
     for done in all {
-        let outcome = match &outcome {
+        let outcome = match outcome {
             Ok(()) => Ok(()),
             Err(error) => Err(copy(error)),
         };

@@ -122,6 +122,34 @@ async fn chunks_that_make_no_sense_are_refused_in_words() {
     assert_eq!(bench.get(&chunks).await.data()["total"], 3);
 }
 
+/// Searches of datasets have other names for the same.
+#[tokio::test]
+async fn datasets_are_searched_with_other_names() {
+    let bench = bench(Script::new()).await;
+    let (dataset, document) = with_document(&bench).await;
+    let (id, document_id) = (dataset.rsplit('/').next().unwrap(), document.rsplit('/').next().unwrap());
+    let path = format!("{dataset}/documents/{document_id}");
+    bench.ask("PATCH", &path, json!({"meta_fields": {"kind": "animals"}})).await.data();
+    let body = json!({"question": "quick brown fox", "dataset_ids": [id], "similarity_threshold": 0.0});
+    let total = bench.post("/api/v1/retrieval", body).await.data()["total"].clone();
+    assert!(total.as_u64().is_some_and(|total| total > 0), "{total}");
+    let filter =
+        |value: &str| json!({"method": "manual", "manual": [{"key": "kind", "op": "=", "value": value}]});
+    for path in ["/api/v1/datasets/search".to_owned(), format!("{dataset}/search")] {
+        let asked = |filter: Json| {
+            json!({"question": "quick brown fox", "dataset_ids": [id], "doc_ids": [document_id],
+            "size": 1, "meta_data_filter": filter})
+        };
+        let found = bench.post(&path, asked(filter("animals"))).await.data();
+        let hit = &found["chunks"][0];
+        assert_eq!((&hit["content_with_weight"], &hit["doc_id"]), (&hit["content"], &json!(document_id)));
+        assert_eq!((&found["total"], found["chunks"].as_array().unwrap().len()), (&total, 1));
+        assert_eq!(bench.post(&path, asked(filter("plants"))).await.data()["total"], 0);
+        let refusal = bench.post(&path, json!({"dataset_ids": [id]})).await.refusal();
+        assert!(refusal.0 == 101 && refusal.1.contains("<question>"), "{refusal:?}");
+    }
+}
+
 #[tokio::test]
 async fn questions_find_passages() {
     let bench = bench(Script::new()).await;
@@ -186,22 +214,6 @@ async fn questions_find_passages() {
     assert_eq!(ask(with("metadata_condition", condition("plants"))).await.data()["total"], 0);
     let shown = ask(with("reference_metadata", json!({"include": true}))).await.data();
     assert_eq!(shown["chunks"][0]["document_metadata"], json!({"kind": "animals"}));
-    // The same with the names that searches of datasets have.
-    let filter =
-        |value: &str| json!({"method": "manual", "manual": [{"key": "kind", "op": "=", "value": value}]});
-    for path in ["/api/v1/datasets/search".to_owned(), format!("{dataset}/search")] {
-        let asked = |filter: Json| {
-            json!({"question": "quick brown fox", "dataset_ids": [id], "doc_ids": [document_id],
-            "size": 1, "meta_data_filter": filter})
-        };
-        let found = bench.post(&path, asked(filter("animals"))).await.data();
-        let hit = &found["chunks"][0];
-        assert_eq!((&hit["content_with_weight"], &hit["doc_id"]), (&hit["content"], &json!(document_id)));
-        assert_eq!((&found["total"], found["chunks"].as_array().unwrap().len()), (&json!(total), 1));
-        assert_eq!(bench.post(&path, asked(filter("plants"))).await.data()["total"], 0);
-        let refusal = bench.post(&path, json!({"dataset_ids": [id]})).await.refusal();
-        assert!(refusal.0 == 101 && refusal.1.contains("<question>"), "{refusal:?}");
-    }
     // A chunk that is switched off is not found, and neither is a document.
     let first = found["chunks"][0]["id"].as_str().unwrap();
     bench.ask("PATCH", &format!("{document}/chunks/{first}"), json!({"available": 0})).await.data();

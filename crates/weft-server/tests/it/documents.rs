@@ -179,7 +179,6 @@ async fn a_file_comes_back_as_it_was_and_is_never_shown() {
 async fn a_download_that_fails_has_a_code_and_a_message_and_nothing_else() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
-    let id = dataset.rsplit('/').next().unwrap().to_owned();
     let document = bench.document(&dataset, "a.txt", "secret").await;
     let other_dataset = bench.dataset("Other").await;
     let path = format!("{dataset}/documents/{document}");
