@@ -119,7 +119,7 @@ impl Server {
                 match wanted {
                     Happened::Nothing => {}
                     Happened::Unwanted => drop(pidfd_send_signal(&self.forks[at].process, Signal::KILL)),
-                    Happened::Ended => end(self.forks.swap_remove(at)),
+                    Happened::Ended => end(&self.forks.swap_remove(at)),
                 }
             }
             if happened.asked {
@@ -216,7 +216,7 @@ fn received() -> Option<OwnedFd> {
 }
 
 /// Says how a fork ended, behind all that it wrote.
-fn end(fork: Fork) {
+fn end(fork: &Fork) {
     let Ok(Some((_, status))) = waitpid(Some(fork.pid), WaitOptions::empty()) else { return };
     let by_signal = status.terminating_signal();
     let number = by_signal.or(status.exit_status()).and_then(|number| u8::try_from(number).ok());
