@@ -39,7 +39,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-search", may_use: &["weft-core"] },
     Layer { name: "weft-store", may_use: &["weft-core"] },
     Layer {
-        name: "weft-server",
+        name: "weft-app",
         may_use: &[
             "weft-core",
             "weft-browser",
@@ -60,6 +60,10 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer {
+        name: "weft-server",
+        may_use: &["weft-core", "weft-dsl", "weft-engine", "weft-knowledge", "weft-mcp", "weft-app"],
+    },
+    Layer {
         name: "weft-cli",
         may_use: &[
             "weft-core",
@@ -68,6 +72,7 @@ const LAYERS: &[Layer] = &[
             "weft-eval",
             "weft-components",
             "weft-knowledge",
+            "weft-app",
             "weft-server",
         ],
     },
@@ -96,6 +101,10 @@ const TESTS_MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("weft-knowledge", &["weft-models", "weft-parse", "weft-search", "weft-store"]),
     ("weft-search", &["weft-knowledge", "weft-models"]),
+    (
+        "weft-server",
+        &["weft-components", "weft-models", "weft-net", "weft-parse", "weft-plugins", "weft-search"],
+    ),
 ];
 
 /// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.
@@ -186,8 +195,8 @@ const ABSENT: &[Absent] = &[
         reason: "of hyper the server's side is used; connections are opened by weft-net",
     },
     Absent {
-        within: &["crates/weft-server/src"],
-        except: &["crates/weft-server/src/assemble.rs", "crates/weft-server/src/assemble/"],
+        within: &["crates/weft-app/src", "crates/weft-server/src"],
+        except: &["crates/weft-app/src/assemble.rs", "crates/weft-app/src/assemble/"],
         words: &[
             "weft_store::",
             "weft_search::",
@@ -198,13 +207,19 @@ const ABSENT: &[Absent] = &[
         reason: "only assemble.rs names a backend",
     },
     Absent {
+        within: &["crates/weft-app/src"],
+        except: &[],
+        words: &["axum::", "hyper::", "weft_server"],
+        reason: "what can be done does not know how it is asked: HTTP is weft-server's",
+    },
+    Absent {
         within: &["crates/weft-cli/src"],
         except: &["crates/weft-cli/src/screen.rs", "crates/weft-cli/src/screen/"],
         words: &["io::stdout()", "io::stderr()", "io::stderr", "indicatif::", "println!", "print!("],
         reason: "what reaches a terminal goes through screen.rs, which takes out what could steer it",
     },
     Absent {
-        within: &["crates/weft-server/src", "crates/weft-cli/src"],
+        within: &["crates/weft-app/src", "crates/weft-server/src", "crates/weft-cli/src"],
         except: &[],
         words: &["InProcess"],
         reason: "programs of canvases run in processes of their own, or not at all",
@@ -389,6 +404,7 @@ mod tests {
             0,
         );
         check(file("crates/weft-server/src/routes/x.rs", "use weft_store::Store;\n"), 1);
-        check(file("crates/weft-server/src/assemble.rs", "use weft_store::Store;\n"), 0);
+        check(file("crates/weft-app/src/turns.rs", "use axum::Router;\n"), 1);
+        check(file("crates/weft-app/src/assemble.rs", "use weft_store::Store;\n"), 0);
     }
 }

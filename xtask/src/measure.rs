@@ -23,7 +23,7 @@ pub fn run(root: &Path, workloads: &[String]) -> Result<ExitCode> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    let status = Command::new("cargo").args(arguments).status().context("cannot start cargo")?;
+    let status = metadata::cargo().args(arguments).status().context("cannot start cargo")?;
     ensure!(status.success(), "cargo {} failed", arguments.join(" "));
     Ok(())
 }

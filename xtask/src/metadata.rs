@@ -46,6 +46,19 @@ pub fn target_directory(root: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
+/// Cargo, as it is at a terminal: of what cargo has told this program by its environment nothing is handed on, or build
+/// scripts that look at it would run again, and half of the packages with them.
+pub fn cargo() -> Command {
+    let mut cargo = Command::new("cargo");
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PRIMARY_"].iter().any(|told| name.starts_with(told)) {
+            cargo.env_remove(&*name);
+        }
+    }
+    cargo
+}
+
 fn run(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)

@@ -1,9 +1,11 @@
 //! Random histories of runs in trouble, as many as are asked for. The histories themselves are a test of
 //! weft-engine, which knows no command line.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+
+use crate::metadata;
 
 /// Runs when nobody says how many.
 const RUNS: &str = "100000";
@@ -21,7 +23,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
             other => bail!("there is no {other}: --runs N and --seed S"),
         }
     }
-    let mut test = Command::new("cargo");
+    let mut test = metadata::cargo();
     test.args(["test", "-q", "-p", "weft-engine", "--test", "it", "--"]);
     test.args(["--ignored", "--exact", "--nocapture", "simulation::many"]);
     if let Some(runs) = runs.or(seed.is_none().then_some(RUNS)) {

@@ -21,17 +21,17 @@ use std::time::{Duration, Instant};
 
 use divan::Bencher;
 use tokio::runtime::Runtime;
+use weft_app::{App, Config, DEFAULT_TENANT};
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::{CanvasId, CanvasKey, SessionId, SessionKey, TenantId, TurnInput};
 use weft_dsl::{CompileOptions, Plan};
 use weft_engine::{EntryReader, SessionState, StartRun};
 use weft_server::answer::Answer;
 use weft_server::dialect::ragflow::{Additions, RunView, write_frame};
-use weft_server::{App, Config, DEFAULT_TENANT};
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static IN_MEMORY: LazyLock<App> =
-    LazyLock::new(|| RUNTIME.block_on(weft_server::assemble_in_memory(&Config::default())).unwrap());
+    LazyLock::new(|| RUNTIME.block_on(weft_app::assemble_in_memory(&Config::default())).unwrap());
 
 /// How often the proportion is measured; the fastest counts.
 const ROUNDS: usize = 15;
@@ -51,7 +51,7 @@ fn w1_line(bencher: Bencher, count: usize) {
 fn w1_line_with_journal(bencher: Bencher, count: usize) {
     let folder = tempfile::tempdir().unwrap();
     let config = Config { data: folder.path().to_owned(), ..Config::default() };
-    let app = RUNTIME.block_on(weft_server::assemble(&config)).unwrap();
+    let app = RUNTIME.block_on(weft_app::assemble(&config)).unwrap();
     let canvas = CanvasId::new("line");
     let (tenant, text) = (tenant(), workload::line(count).to_string());
     RUNTIME.block_on(app.put_canvas(&tenant, Some(canvas.clone()), CanvasHead::default(), &text)).unwrap();

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use weft_app::App;
 use weft_core::Json;
 use weft_dsl::{CompileOptions, Compiled, Problem};
-use weft_server::App;
 
 use crate::args::CheckArgs;
 use crate::document::Document;
@@ -20,9 +20,8 @@ use crate::setup::Setup;
 /// # Errors
 /// When a file cannot be read; what could be read is reported all the same.
 pub async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble_in_memory(&setup.config)
-        .await
-        .map_err(|error| Failure::before_running(&error))?;
+    let app =
+        weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let stored = Stored { datasets: stored_datasets(setup).await, secrets: stored_secrets(setup).await };
     let mut reports = Vec::with_capacity(args.files.len());
     let mut worst = Exit::Done;
@@ -65,7 +64,7 @@ struct Stored {
 
 /// The names of the secrets; `None` when the store cannot say.
 async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
-    match weft_server::secret_names(&setup.config, &local::tenant()).await {
+    match weft_app::secret_names(&setup.config, &local::tenant()).await {
         Ok(names) => Some(names),
         Err(error) => {
             Notes::line(format!("note: secrets are not checked: {}", error.full()));
@@ -76,7 +75,7 @@ async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
 
 /// The datasets that a run here would find; `None` when the store cannot say.
 async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
-    match weft_server::dataset_names(&setup.config, &local::tenant()).await {
+    match weft_app::dataset_names(&setup.config, &local::tenant()).await {
         Ok(names) => Some(names),
         Err(error) => {
             Notes::line(format!("note: datasets are not checked: {}", error.full()));

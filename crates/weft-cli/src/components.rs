@@ -1,11 +1,11 @@
 //! `weft components`: what canvases can be made of.
 
 use serde_json::Value as Json;
+use weft_app::{components, example};
 use weft_core::ComponentSpec;
 use weft_core::component_reference::{common_in_markdown, described, in_markdown};
 use weft_server::openapi::{document, page};
 use weft_server::router::documented;
-use weft_server::{components, example};
 
 use crate::args::{ComponentsArgs, SchemaArgs, SchemaOf};
 use crate::failure::{Exit, Failure, Outcome};

@@ -7,6 +7,7 @@ mod search;
 
 use std::time::Duration;
 
+use weft_app::App;
 use weft_core::filter::Metadata;
 use weft_core::id::{DatasetId, DatasetKey, DocumentKey};
 use weft_core::seam::canvas_store::PIPELINE_TYPE;
@@ -18,7 +19,6 @@ use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind};
 use weft_knowledge::ingest::{Naming, PIPELINE};
-use weft_server::App;
 
 use crate::args::{
     DatasetAddArgs, DatasetCommand, DatasetDocumentsArgs, DatasetMethodArgs, DatasetRemoveArgs,
@@ -43,7 +43,7 @@ pub fn asks_models(command: &DatasetCommand) -> bool {
 /// # Errors
 /// When there is no such dataset, a setting is wrong, or the data folder cannot be used.
 pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         DatasetCommand::Add(args) => add(args, &app, setup).await,
         DatasetCommand::List(args) => look::list(args, &app).await,

@@ -4,8 +4,8 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weft_app::templates::template;
 use weft_core::TurnInput;
-use weft_server::templates::template;
 
 use crate::args::DemoArgs;
 use crate::document::Document;
@@ -36,9 +36,8 @@ const QUESTIONS: [&str; 3] = [
 /// # Errors
 /// When it cannot start, or nobody reads the answers.
 pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble_in_memory(&setup.config)
-        .await
-        .map_err(|error| Failure::before_running(&error))?;
+    let app =
+        weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = template(TEMPLATE).ok_or_else(|| Failure::failed("the template of the demo is missing"))?;
     let shipped =
         shown.documents.iter().map(|(name, bytes)| ((*name).to_owned(), ready(Ok((*bytes).into()))));

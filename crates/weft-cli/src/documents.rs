@@ -7,11 +7,11 @@ use std::path::Path;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use weft_app::App;
 use weft_core::id::DatasetKey;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result};
-use weft_server::App;
 
 use crate::dataset::files::{Below, Found, below};
 use crate::failure::Outcome;

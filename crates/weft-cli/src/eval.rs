@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use weft_app::App;
 use weft_eval::file::Case;
 use weft_eval::report::{self, Strictness};
 use weft_eval::{CaseReport, FileReport, Mode, Subject};
-use weft_server::App;
 
 use self::loaded::Loaded;
 use crate::args::{EvalArgs, EvalCommand};
@@ -53,9 +53,8 @@ pub async fn run(args: &EvalArgs, environment: &Environment, mut flags: Flags) -
 
 async fn evaluate(args: &EvalArgs, setup: &Setup) -> Outcome {
     let files = find::files(&args.files)?;
-    let app = weft_server::assemble_in_memory(&setup.config)
-        .await
-        .map_err(|error| Failure::before_running(&error))?;
+    let app =
+        weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let mode = if args.live { Mode::Live } else { Mode::Recorded };
     let evaluated = evaluated(args, setup, (&app, mode), &files).await;
     app.shut_down(Duration::ZERO).await?;

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use weft_app::{App, DEFAULT_TENANT};
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, SessionId, SessionKey, TenantId, TurnInput};
 use weft_core::{Entry, RunKey, journal::WaitingForm};
 use weft_dsl::Plan;
 use weft_engine::{RunHandle, SessionState};
-use weft_server::{App, DEFAULT_TENANT};
 
 use crate::check;
 use crate::document::Document;
@@ -48,7 +48,7 @@ pub struct Opened {
 /// be used.
 pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
     let document = Document::read(file)?;
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let opened = match documents::add_beside(&app, file).await {
         Ok(()) => store(app.clone(), setup, &document).await,
         Err(failure) => Err(failure),

@@ -58,8 +58,8 @@ use crate::setup::Setup;
 fn main() -> ExitCode {
     // Nothing may have been started or opened by then.
     match std::env::args_os().nth(1) {
-        Some(word) if word == settings::SANDBOX_WORKER => return weft_server::sandbox_work(),
-        Some(word) if word == settings::DOCUMENT_WORKER => return weft_server::document_work(),
+        Some(word) if word == settings::SANDBOX_WORKER => return weft_app::sandbox_work(),
+        Some(word) if word == settings::DOCUMENT_WORKER => return weft_app::document_work(),
         _ => {}
     }
     let cli = match Cli::try_parse() {

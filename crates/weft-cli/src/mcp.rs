@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use weft_app::{App, Surveyed, ToolServers, Verdict};
 use weft_core::CanvasKey;
-use weft_server::{App, Surveyed, ToolServers, Verdict};
 
 use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
 use crate::failure::{Exit, Failure, Outcome};
@@ -29,7 +29,7 @@ const TEXT_CHARS: usize = 100;
 /// When the data folder cannot be used, a canvas has errors, or the client cannot be spoken to.
 async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
     let files = agents(&args.agents)?;
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let stopping = CancellationToken::new();
     let served = async {
         store_all(&app, &files, setup).await?;

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tokio::task::JoinSet;
+use weft_app::App;
 use weft_core::journal::Ending;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::{CanvasId, CanvasKey, Record, RunId, SessionId, SessionKey, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::{EntryReader, SessionState, StartRun};
-use weft_server::App;
 use weft_server::answer::Answer;
 use weft_server::dialect::ragflow::{Additions, RunView, write_frame};
 
@@ -59,9 +59,9 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
         Some(folder) => {
             config.data.clone_from(&folder.0);
             config.store.url = String::new();
-            weft_server::assemble(&config).await
+            weft_app::assemble(&config).await
         }
-        None => weft_server::assemble_in_memory(&config).await,
+        None => weft_app::assemble_in_memory(&config).await,
     };
     let app = app.map_err(|error| Failure::before_running(&error))?;
     let (subject, load) = load(args, setup, app).await?;

@@ -1,8 +1,8 @@
 //! Which model is used when nobody configured one, and the sentence that says so.
 
+use weft_app::assemble::discover_models;
+use weft_app::{Config, ModelEntry, ModelsConfig};
 use weft_core::seam::chat_model::ModelKind;
-use weft_server::assemble::discover_models;
-use weft_server::{Config, ModelEntry, ModelsConfig};
 
 use crate::failure::{Failure, Outcome};
 use crate::settings::Environment;
@@ -44,8 +44,8 @@ fn configured(models: &ModelsConfig, only: Option<&str>) -> String {
 }
 
 async fn discover(config: &mut Config, environment: &Environment) -> Outcome<String> {
-    let key = |name: &str| environment.text(name).map(|key| weft_server::Secret::new(key.trim()));
-    let found = weft_server::FoundKeys {
+    let key = |name: &str| environment.text(name).map(|key| weft_app::Secret::new(key.trim()));
+    let found = weft_app::FoundKeys {
         openai: key("OPENAI_API_KEY"),
         anthropic: key("ANTHROPIC_API_KEY"),
         gemini: key("GEMINI_API_KEY"),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use weft_app::App;
 use weft_core::component::Route;
 use weft_core::context::Pin;
 use weft_core::journal::NextEdges;
 use weft_core::{ComponentId, Json, Outputs, Record, RunId, RunKey};
-use weft_server::App;
 
 use crate::failure::{Failure, Outcome};
 use crate::form::quoted;

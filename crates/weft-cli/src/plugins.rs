@@ -1,7 +1,7 @@
 //! `weft plugins`: tools that were added without a new build.
 
 use serde_json::json;
-use weft_server::Plugin;
+use weft_app::Plugin;
 
 use crate::args::PluginsArgs;
 use crate::failure::{Exit, Failure, Outcome};
@@ -18,8 +18,7 @@ const TEXT_CHARS: usize = 100;
 /// When a file in the folder is not valid, or nobody reads any more.
 pub async fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
     let folder = setup.config.plugins_folder();
-    let plugins =
-        weft_server::plugins(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let plugins = weft_app::plugins(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     if plugins.names().next().is_none() {
         let folder = quoted(&folder.to_string_lossy());
         Notes::line(format!(

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use serde_json::json;
+use weft_app::{App, DEFAULT_TENANT};
 use weft_core::journal::Ending;
 use weft_core::seam::session_store::Session;
 use weft_core::{Json, SessionId, TenantId, TurnInput};
 use weft_server::answer::Answer;
-use weft_server::{App, DEFAULT_TENANT};
 
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure, Outcome};

@@ -6,11 +6,11 @@ mod past_runs;
 use std::time::Duration;
 
 use serde_json::json;
+use weft_app::App;
 use weft_core::seam::run_store::{Retention, RunFilter, StoredRun};
 use weft_core::{Ending, RunId, RunKey, SessionId};
 use weft_engine::engine::PickedUp;
 use weft_engine::session::date;
-use weft_server::App;
 
 use self::fact::entry_line;
 use crate::args::{RunsCommand, RunsListArgs, RunsPruneArgs, RunsResumeArgs, RunsShowArgs};
@@ -44,7 +44,7 @@ pub fn asks_models(command: &RunsCommand) -> bool {
 /// # Errors
 /// When there is no such run, or the store cannot be read.
 pub async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use weft_app::App;
+use weft_app::schedule::times::interval;
+use weft_app::schedule::{Fire, Terms, timing_text, upcoming};
 use weft_core::seam::schedule_store::{Misfire, Schedule, ScheduleFilter, SessionPolicy, Timing};
 use weft_core::{CanvasKey, ErrorKind, ScheduleId, ScheduleKey, SessionId, TurnInput};
 use weft_engine::session::date;
-use weft_server::App;
-use weft_server::schedule::times::interval;
-use weft_server::schedule::{Fire, Terms, timing_text, upcoming};
 use weft_server::wire::schedule::{MADE_UP, ScheduleItem, ZONE, fire_status};
 
 use crate::args::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
@@ -32,7 +32,7 @@ const FIRES_SHOWN: u64 = 10;
 /// # Errors
 /// When there is no such schedule or canvas, or the store cannot be used.
 pub async fn run(command: &ScheduleCommand, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         ScheduleCommand::Add(args) => add(args, &app, setup).await,
         ScheduleCommand::List(args) => list(args, &app).await,

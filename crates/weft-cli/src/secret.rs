@@ -4,10 +4,10 @@ use std::io::{IsTerminal as _, Read as _};
 use std::time::Duration;
 
 use serde_json::json;
+use weft_app::App;
 use weft_core::Secret;
 use weft_core::seam::secrets::{SecretInfo, VALUE_BYTES_MAX, is_name};
 use weft_engine::session::date;
-use weft_server::App;
 
 use crate::args::{SecretArgs, SecretCommand, SecretListArgs};
 use crate::failure::{Exit, Failure, Outcome};
@@ -25,7 +25,7 @@ pub async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
         SecretCommand::Set(args) => Some(typed(&args.name)?),
         SecretCommand::List(_) | SecretCommand::Delete(_) => None,
     };
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         SecretCommand::Set(args) => set(args, &value.unwrap_or_default(), &app).await,
         SecretCommand::List(args) => list(args, &app).await,

@@ -4,9 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weft_app::{App, Auth};
 use weft_core::CanvasId;
 use weft_core::seam::canvas_store::CanvasHead;
-use weft_server::{App, Auth, ServeOptions};
+use weft_server::ServeOptions;
 
 use crate::args::ServeArgs;
 use crate::check;
@@ -26,7 +27,7 @@ pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
     let agents = agents(&args.agents)?;
     let before = |error| Failure::before_running(&error);
     let listener = weft_server::bind(setup.config.listen).await.map_err(before)?;
-    let app = weft_server::assemble(&setup.config).await.map_err(before)?;
+    let app = weft_app::assemble(&setup.config).await.map_err(before)?;
     // Without tokens the server is for trying and measuring, so what serves measuring is there too.
     let app = if setup.config.server.auth == Auth::Off { app.for_measuring() } else { app };
     if let Err(failure) = prepare(&app, &agents, setup).await {

@@ -9,10 +9,10 @@ use figment::Figment;
 use figment::error::{Actual, Kind};
 use figment::providers::Serialized;
 use figment::value::Value;
+use weft_app::config::trust::{self, Untrusted};
+use weft_app::config::{DEFAULTS, sections};
+use weft_app::{Auth, Config, Secret};
 use weft_core::Json;
-use weft_server::config::trust::{self, Untrusted};
-use weft_server::config::{DEFAULTS, sections};
-use weft_server::{Auth, Config, Secret};
 
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
@@ -64,7 +64,7 @@ const NO_KEY: &str = "x";
 pub fn set_fault_point(environment: &Environment) -> Outcome<()> {
     let Some(point) = environment.text(FAULT_POINT) else { return Ok(()) };
     #[cfg(feature = "fault-points")]
-    let set = weft_server::fault_points::FaultPoint::parse(point).map(|point| point.set());
+    let set = weft_app::fault_points::FaultPoint::parse(point).map(|point| point.set());
     #[cfg(not(feature = "fault-points"))]
     let set = Err(weft_core::Error::invalid(format!(
         "{FAULT_POINT} is {point}, and this build has no fault points"

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weft_server::config::DEFAULTS;
+use weft_app::config::DEFAULTS;
 
 use crate::args::SettingsArgs;
 use crate::failure::{Exit, Outcome};

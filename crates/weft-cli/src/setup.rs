@@ -1,6 +1,6 @@
 //! What every command is given.
 
-use weft_server::Config;
+use weft_app::Config;
 
 use crate::failure::Outcome;
 use crate::form::quoted;

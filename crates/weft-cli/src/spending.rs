@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
+use weft_app::App;
+use weft_app::spending::day;
 use weft_core::seam::spending_store::DaySpent;
-use weft_server::App;
-use weft_server::spending::day;
 
 use crate::args::SpendingArgs;
 use crate::failure::{Exit, Failure, Outcome};
@@ -19,7 +19,7 @@ use crate::setup::Setup;
 /// # Errors
 /// When the store cannot be read.
 pub async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = show(args, &app).await;
     app.shut_down(Duration::ZERO).await?;
     shown

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use weft_app::App;
+use weft_app::tasks::TaskAnswer;
+use weft_app::turns::Waiting;
 use weft_core::journal::WaitingForm;
 use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
 use weft_core::{Json, TaskKey};
 use weft_engine::session::date;
-use weft_server::App;
-use weft_server::tasks::TaskAnswer;
-use weft_server::turns::Waiting;
 use weft_server::wire::task::{TaskView, edited};
 
 use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
@@ -27,7 +27,7 @@ use crate::{documents, sources};
 /// # Errors
 /// When there is no such task, it cannot be answered so, or the store cannot be read.
 pub async fn run(args: &TasksArgs, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match &args.command {
         None => list(&args.list, &app).await,
         Some(TasksCommand::List(args)) => list(args, &app).await,

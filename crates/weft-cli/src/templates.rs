@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use weft_server::templates::{TEMPLATES, Template, template};
+use weft_app::templates::{TEMPLATES, Template, template};
 
 use crate::args::{NewArgs, TemplatesArgs};
 use crate::failure::{Exit, Failure, Outcome};

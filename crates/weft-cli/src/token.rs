@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
+use weft_app::{App, tokens};
 use weft_core::TenantId;
 use weft_core::seam::token_store::StoredToken;
 use weft_engine::session::date;
-use weft_server::{App, tokens};
 
 use crate::args::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 use crate::failure::{Exit, Failure, Outcome};
@@ -20,7 +20,7 @@ use crate::setup::Setup;
 /// # Errors
 /// When there is no such token, or the store cannot be used.
 pub async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
         TokenCommand::Create(args) => create(args, &app).await,
         TokenCommand::List(args) => list(args, &app).await,

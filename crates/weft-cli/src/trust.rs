@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
-use weft_server::config::trust::Untrusted;
+use weft_app::config::trust::Untrusted;
 
 use crate::args::TrustArgs;
 use crate::failure::{Exit, Failure, Outcome};

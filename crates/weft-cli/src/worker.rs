@@ -15,7 +15,7 @@ use crate::setup::Setup;
 pub async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
     let agents = serve::agents(&args.agents)?;
     let config = &setup.config;
-    let app = weft_server::assemble(config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(config).await.map_err(|error| Failure::before_running(&error))?;
     if let Err(failure) = serve::store_all(&app, &agents, setup).await {
         app.shut_down(Duration::ZERO).await?;
         return Err(failure);
@@ -26,7 +26,7 @@ pub async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
         config.worker.concurrency
     ));
     let grace = Duration::from_secs(config.limits.shutdown_seconds);
-    Box::pin(weft_server::work(app, config.worker, grace, stopped())).await?;
+    Box::pin(weft_app::worker::work(app, config.worker, grace, stopped())).await?;
     Notes::line("Stopped.");
     Ok(Exit::Done)
 }

@@ -308,7 +308,10 @@ impl Stage {
 }
 
 pub fn ended(reason: StopReason) -> ChatDelta {
-    ChatDelta::End { reason, usage: Usage { prompt_tokens: 1, completion_tokens: 2, calls: 1 } }
+    ChatDelta::End {
+        reason,
+        usage: Usage { prompt_tokens: 1, completion_tokens: 2, calls: 1, ..Usage::default() },
+    }
 }
 
 /// Builds a node and runs it once.

@@ -361,7 +361,7 @@ impl Budget {
 
     /// Notes what a call of a model used, here and in every budget around.
     pub fn used(&self, usage: Usage, prices: Option<Prices>) {
-        let tokens = usage.prompt_tokens.saturating_add(usage.completion_tokens);
+        let tokens = usage.total_tokens();
         let micros = prices.map_or(0, |prices| micros(usage, prices));
         let mut budget = Some(self);
         while let Some(here) = budget {
@@ -404,8 +404,12 @@ fn numbers(spent: Spent) -> [u64; 6] {
 
 /// What a call cost, in millionths, rounded up.
 fn micros(usage: Usage, prices: Prices) -> u64 {
-    let micros =
-        usage.prompt_tokens as f64 * prices.prompt + usage.completion_tokens as f64 * prices.completion;
+    let Usage { prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, .. } = usage;
+    let read = prompt_tokens.saturating_sub(cache_read_tokens).saturating_sub(cache_write_tokens);
+    let micros = read as f64 * prices.prompt
+        + cache_read_tokens as f64 * prices.cache_read.unwrap_or(prices.prompt)
+        + cache_write_tokens as f64 * prices.cache_write.unwrap_or(prices.prompt)
+        + completion_tokens as f64 * prices.completion;
     if micros.is_finite() && micros > 0.0 { micros.ceil() as u64 } else { 0 }
 }
 
@@ -437,8 +441,8 @@ mod tests {
 
     #[test]
     fn tokens_and_money_are_counted_after_the_call() {
-        let usage = Usage { prompt_tokens: 600, completion_tokens: 400, calls: 1 };
-        let prices = Some(Prices { prompt: 2.0, completion: 10.0 });
+        let usage = Usage { prompt_tokens: 600, completion_tokens: 400, calls: 1, ..Usage::default() };
+        let prices = Some(Prices::new(2.0, 10.0));
         let check = |limits: BudgetLimits, calls: usize, expected: Option<Limit>| {
             let budget = Budget::new(Holder::Run, limits, Spent::default(), None);
             for _ in 0..calls {
@@ -453,6 +457,26 @@ mod tests {
         check(limits(|l| l.money = Some(0.0053)), 1, None);
         check(limits(|l| l.model_calls = Some(2)), 2, Some(Limit::ModelCalls));
         check(BudgetLimits::default(), 5, None);
+    }
+
+    #[test]
+    fn what_a_cache_has_costs_what_the_provider_takes_for_it() {
+        let usage = Usage {
+            prompt_tokens: 1_000,
+            completion_tokens: 10,
+            calls: 1,
+            cache_read_tokens: 700,
+            cache_write_tokens: 200,
+            reasoning_tokens: 4,
+        };
+        let prices =
+            |cache_read, cache_write| Prices { prompt: 2.0, completion: 10.0, cache_read, cache_write };
+        assert_eq!(micros(usage, prices(None, None)), 2_100);
+        assert_eq!(micros(usage, prices(Some(0.2), None)), 200 + 140 + 400 + 100);
+        assert_eq!(micros(usage, prices(Some(0.2), Some(2.5))), 200 + 140 + 500 + 100);
+        // A provider that counts them beside the others is not paid less than nothing.
+        let beside = Usage { prompt_tokens: 100, ..usage };
+        assert_eq!(micros(beside, prices(Some(0.2), Some(2.5))), 140 + 500 + 100);
     }
 
     #[tokio::test(start_paused = true)]

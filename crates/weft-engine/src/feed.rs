@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use weft_core::masking::shown;
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::GiveWayWord;
@@ -22,6 +23,9 @@ const LOOK_MIN: Duration = Duration::from_millis(100);
 
 /// and how late: each time that nothing new is there it is waited for twice as long.
 const LOOK_MAX: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether a question asks who listens: as often as its process asks.
+const ANSWER_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct State {
@@ -216,8 +220,8 @@ pub struct EntryReader {
     next_seq: u64,
     after_event: u64,
     pause: Duration,
-    /// How often a question had asked the run to give way when it was last answered that somebody listens.
-    answered: i64,
+    /// Says that somebody listens, while the run is not shown here. Few readers have one.
+    listening: Option<Box<JoinSet<()>>>,
     /// Where the run is shown, should this process go on with it.
     find: Option<Find>,
     hears: Hears,
@@ -241,9 +245,9 @@ impl EntryReader {
     ) -> Self {
         let (page, next_seq, pause) = (VecDeque::new(), 1, LOOK_MIN);
         let hears = Hears::Everything { whole: false };
-        let (find, answered) = (None, 0);
+        let (find, listening) = (None, None);
         let mut reader =
-            Self { feed: None, store, page, next_seq, after_event, pause, answered, find, hears };
+            Self { feed: None, store, page, next_seq, after_event, pause, listening, find, hears };
         reader.enter(feed);
         reader
     }
@@ -265,6 +269,9 @@ impl EntryReader {
     /// Reads in this feed from now on, and counts among its readers.
     fn enter(&mut self, feed: Option<Arc<Feed>>) {
         self.leave();
+        if feed.is_some() {
+            self.listening = None;
+        }
         self.feed = feed.map(|feed| {
             let id = feed.enter(self.next_seq);
             (feed, id)
@@ -376,14 +383,11 @@ impl EntryReader {
             // Its last entries may have come between the two looks.
             return self.read_page().await;
         }
-        if run.give_way.asked > self.answered {
-            match store.say_of_giving_way(key, GiveWayWord::Listened).await {
-                Ok(_) => self.answered = run.give_way.asked,
-                Err(error) => {
-                    tracing::debug!(error = error.detail(), "cannot say that a run is listened to");
-                }
-            }
-        }
+        self.listening.get_or_insert_with(|| {
+            let mut listening = JoinSet::new();
+            listening.spawn(say_that_somebody_listens(Arc::clone(store), key.clone()));
+            Box::new(listening)
+        });
         tokio::time::sleep(self.pause).await;
         self.pause = LOOK_MAX.min(self.pause * 2);
         let found = self.find.as_ref().and_then(|find| find(key));
@@ -405,6 +409,34 @@ impl EntryReader {
         }
         Ok(!self.page.is_empty())
     }
+}
+
+/// Answers, for as long as a run goes on, each question that asks whether somebody listens to it. A reader cannot do
+/// that itself: while its client takes nothing it does not look.
+async fn say_that_somebody_listens(store: Arc<dyn RunStore>, key: RunKey) {
+    let mut answered = 0;
+    loop {
+        match answer_who_asks(store.as_ref(), &key, answered).await {
+            Ok(Some(asked)) => answered = asked,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::debug!(error = error.detail(), "cannot say that a run is listened to");
+            }
+        }
+        tokio::time::sleep(ANSWER_EVERY).await;
+    }
+}
+
+/// How often it had been asked by now; nothing when the run has ended.
+async fn answer_who_asks(store: &dyn RunStore, key: &RunKey, answered: i64) -> Result<Option<i64>> {
+    let run = store.get(key).await?;
+    if run.ending.is_some() {
+        return Ok(None);
+    }
+    if run.give_way.asked > answered {
+        store.say_of_giving_way(key, GiveWayWord::Listened).await?;
+    }
+    Ok(Some(run.give_way.asked))
 }
 
 #[cfg(test)]

@@ -267,7 +267,10 @@ mod tests {
             Some(ChatDelta::End { usage, .. }) => *usage,
             other => panic!("{other:?}"),
         };
-        assert_eq!(usage(&first), Usage { prompt_tokens: 5, completion_tokens: 6, calls: 1 });
+        assert_eq!(
+            usage(&first),
+            Usage { prompt_tokens: 5, completion_tokens: 6, calls: 1, ..Usage::default() }
+        );
         assert_eq!(usage(&second), Usage::default());
         assert_eq!(first[..3], second[..3]);
     }

@@ -34,26 +34,47 @@ pub fn usage(request: &ChatRequest, answer: &str) -> Usage {
     let messages: u64 = request.messages.iter().map(message).sum();
     let tools: u64 = request.tools.iter().map(tool).sum();
     let schema = request.schema.as_ref().map_or(0, |schema| tokens(&schema.to_string()));
-    Usage { prompt_tokens: messages + tools + schema, completion_tokens: tokens(answer), calls: 1 }
+    let (prompt_tokens, completion_tokens) = (messages + tools + schema, tokens(answer));
+    Usage { prompt_tokens, completion_tokens, calls: 1, ..Usage::default() }
 }
 
-/// The usage that a provider sent, prompt and completion, with an estimate where it said nothing or
-/// nought: budgets are counted with it.
-pub(crate) fn completed(sent: (Option<u64>, Option<u64>), request: &ChatRequest, answer: &str) -> Usage {
-    let prompt = sent.0.filter(|tokens| *tokens > 0);
-    let completion = sent.1.filter(|tokens| *tokens > 0 || answer.is_empty());
-    match (prompt, completion) {
-        (Some(prompt_tokens), Some(completion_tokens)) => {
-            Usage { prompt_tokens, completion_tokens, calls: 1 }
-        }
+/// Tokens of one call, at most: sums of what providers say stay numbers.
+const TOKENS_MAX: u64 = 1 << 40;
+
+/// Tokens as a provider told them, as far as it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SentUsage {
+    /// Of the question, with those of its cache.
+    pub(crate) prompt: Option<u64>,
+    /// Of the answer, with those of its reasoning.
+    pub(crate) completion: Option<u64>,
+    pub(crate) cache_read: Option<u64>,
+    pub(crate) cache_write: Option<u64>,
+    pub(crate) reasoning: Option<u64>,
+}
+
+/// The usage that a provider sent, with an estimate where it said nothing or nought of the question or the answer:
+/// budgets are counted with it.
+pub(crate) fn completed(sent: SentUsage, request: &ChatRequest, answer: &str) -> Usage {
+    let prompt = sent.prompt.filter(|tokens| *tokens > 0);
+    let completion = sent.completion.filter(|tokens| *tokens > 0 || answer.is_empty());
+    let (prompt, completion) = match (prompt, completion) {
+        (Some(prompt), Some(completion)) => (prompt, completion),
         _ => {
             let guessed = usage(request, answer);
-            Usage {
-                prompt_tokens: prompt.unwrap_or(guessed.prompt_tokens),
-                completion_tokens: completion.unwrap_or(guessed.completion_tokens),
-                calls: 1,
-            }
+            (prompt.unwrap_or(guessed.prompt_tokens), completion.unwrap_or(guessed.completion_tokens))
         }
+    };
+    let (prompt, completion) = (prompt.min(TOKENS_MAX), completion.min(TOKENS_MAX));
+    // A part is never more than what it is a part of.
+    let cache_read = sent.cache_read.unwrap_or(0).min(prompt);
+    Usage {
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        calls: 1,
+        cache_read_tokens: cache_read,
+        cache_write_tokens: sent.cache_write.unwrap_or(0).min(prompt - cache_read),
+        reasoning_tokens: sent.reasoning.unwrap_or(0).min(completion),
     }
 }
 
@@ -133,6 +154,7 @@ mod tests {
             ..ChatRequest::default()
         };
         let check = |sent: (Option<u64>, Option<u64>), expected: (u64, u64)| {
+            let sent = SentUsage { prompt: sent.0, completion: sent.1, ..SentUsage::default() };
             let usage = completed(sent, &request, "three");
             assert_eq!(
                 (usage.prompt_tokens, usage.completion_tokens, usage.calls),
@@ -143,6 +165,18 @@ mod tests {
         check((Some(9), None), (9, 2));
         check((None, Some(8)), (6, 8));
         check((Some(0), Some(0)), (6, 2));
-        assert_eq!(completed((Some(9), Some(0)), &request, "").completion_tokens, 0);
+        let nothing = SentUsage { prompt: Some(9), completion: Some(0), ..SentUsage::default() };
+        assert_eq!(completed(nothing, &request, "").completion_tokens, 0);
+        let most = Some(u64::MAX);
+        let absurd = SentUsage {
+            prompt: most,
+            completion: Some(5),
+            cache_read: most,
+            cache_write: most,
+            reasoning: most,
+        };
+        let usage = completed(absurd, &request, "");
+        assert_eq!((usage.prompt_tokens, usage.cache_read_tokens), (TOKENS_MAX, TOKENS_MAX));
+        assert_eq!((usage.cache_write_tokens, usage.reasoning_tokens), (0, 5));
     }
 }

@@ -216,7 +216,7 @@ mod tests {
             name: Some("t".into()),
             arguments: r#"{"x":1}"#.into(),
         };
-        let usage = Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1 };
+        let usage = Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1, ..Usage::default() };
         let end = ChatDelta::End { reason: StopReason::ToolCalls, usage };
         assert_eq!(deltas, [ChatDelta::Thinking("hm".into()), ChatDelta::Text("a".into()), call, end]);
         assert_eq!(begun.elapsed(), Duration::from_millis(530));

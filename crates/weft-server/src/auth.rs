@@ -5,11 +5,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use weft_core::{ErrorKind, TenantId};
 
-use crate::app::DEFAULT_TENANT;
-use crate::config::Auth;
 use crate::error::{ApiError, code};
 use crate::state::ServerState;
-use crate::tokens;
+use weft_app::app::DEFAULT_TENANT;
+use weft_app::config::Auth;
+use weft_app::tokens;
 
 /// Tokens that are longer are not looked up.
 const TOKEN_BYTES_MAX: usize = 1_024;

@@ -34,8 +34,7 @@ use crate::webhook::Peer;
 use body::Held;
 use places::{Places, Seat};
 use watched::Watched;
-
-pub use places::ConnectionLimits;
+use weft_app::config::ConnectionLimits;
 
 /// A connection without a request is closed after so long. Proxies keep theirs for a minute, and must not
 /// find one closed that they are about to use.

@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 use weft_core::{Result, TenantId};
 use weft_mcp::serving::{About, Call, Feature, Listing, Outcome, RpcError, Service, TaskView};
 
-use crate::app::App;
 use crate::auth::Caller;
-use crate::config::Auth;
 use crate::state::ServerState;
+use weft_app::app::App;
+use weft_app::config::Auth;
 
 /// Definitions in one answer.
 const PAGE: usize = 200;

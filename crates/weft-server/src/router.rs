@@ -12,7 +12,6 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
 
-use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::agents as of_agent;
 use crate::openapi::chats as of_chat;
@@ -31,6 +30,7 @@ use crate::routes::{
     speech, spending, tasks, templates, tokens, traces, uploads, versions, webhook_logs, webhooks,
 };
 use crate::state::ServerState;
+use weft_app::config::Auth;
 
 const GET: MethodFilter = MethodFilter::GET;
 const POST: MethodFilter = MethodFilter::POST;

@@ -7,16 +7,15 @@ use std::time::Duration;
 use futures::future::maybe_done;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use weft_core::{Error, Result};
 
-use crate::app::App;
-use crate::config::{Config, RetentionConfig, ServerConfig, WorkerConfig, check_auth};
 use crate::connection;
 use crate::open_files;
 use crate::router::router;
 use crate::state::ServerState;
-use crate::worker::{Worker, read_documents, remember};
+use weft_app::app::App;
+use weft_app::config::{Config, RetentionConfig, ServerConfig, WorkerConfig, check_auth};
+use weft_app::worker::{Worker, read_documents, remember};
 
 /// After the runs have ended, streams have this long to reach their readers.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
@@ -113,33 +112,4 @@ pub async fn serve(
         tracing::warn!("some connections did not end in time and are cut");
     }
     app.shut_down(Duration::ZERO).await
-}
-
-/// Does the work of the queue and goes on with interrupted runs, until `shutdown` comes; then lets
-/// runs finish for a while, leaves the rest to other workers, and closes the store.
-///
-/// # Errors
-/// When the store cannot be closed.
-pub async fn work(
-    app: App,
-    config: WorkerConfig,
-    grace: Duration,
-    shutdown: impl Future<Output = ()> + Send,
-) -> Result<()> {
-    let stop = CancellationToken::new();
-    let worker = Worker::new(app.clone(), config);
-    let mut working = Box::pin(maybe_done(async {
-        let reading = Box::pin(read_documents(&app, config, &stop, grace));
-        futures::join!(worker.run(&stop, grace), reading, remember(&app, &stop, grace));
-    }));
-    tokio::select! {
-        () = app.keep_runs_going() => {}
-        () = Box::pin(app.keep_tasks_timely()) => {}
-        () = &mut working => {}
-        () = shutdown => tracing::info!("stopping"),
-    }
-    stop.cancel();
-    let from = Instant::now();
-    working.await;
-    app.shut_down(grace.saturating_sub(from.elapsed())).await
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
-use crate::config::Auth;
 use crate::routes::health::Readiness;
-use crate::turns::{MultitaskStrategy, Waiting};
 use crate::webhook::Rates;
+use weft_app::app::App;
+use weft_app::config::Auth;
+use weft_app::turns::{MultitaskStrategy, Waiting};
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone, Debug)]

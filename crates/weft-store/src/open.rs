@@ -9,6 +9,7 @@ use sea_orm::{
     ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, DbBackend, DbErr,
     SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
+use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, ProcessStore, RunStore,
@@ -96,9 +97,24 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
-        let (place, connections) = connect(url).await?;
+        let (place, connections) = connect(url, Opened::ToWrite).await?;
+        migration::run(&connections.write, &place).await?;
+        Self::over(place, connections, clock)
+    }
+
+    /// Opens a store that is there, to read it: its tables are neither made nor brought up to date. Of a SQLite file
+    /// nothing can be changed through it.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; `Unsupported` for a store of an older version, too.
+    pub async fn open_to_read(url: &str) -> Result<Self> {
+        let (place, connections) = connect(url, Opened::ToRead).await?;
+        migration::look(&connections.write, &place).await?;
+        Self::over(place, connections, Arc::new(WallClock))
+    }
+
+    fn over(place: Place, connections: Connections, clock: Arc<dyn Clock>) -> Result<Self> {
         let Connections { write, read, lane, gate } = connections;
-        migration::run(&write, &place).await?;
         let journal = Journal::start(lane, place.clone())?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -222,6 +238,12 @@ impl Store {
         failure(&self.inner.place, doing, error)
     }
 
+    /// Another process has taken a run over: this one keeps nothing of it any more.
+    pub(crate) fn overtaken(&self, lease: &RunLease, doing: &str) -> Error {
+        self.inner.journal.ended(&lease.run);
+        overtaken(lease, doing)
+    }
+
     /// An empty batch for this database.
     pub(crate) fn batch(&self) -> Batch {
         Batch::new(self.inner.write.get_database_backend())
@@ -280,13 +302,24 @@ pub(crate) fn write_options(db: &DatabaseConnection) -> TransactionOptions {
     }
 }
 
-async fn connect(url: &str) -> Result<(Place, Connections)> {
+/// What a store is opened for.
+#[derive(Clone, Copy)]
+enum Opened {
+    ToRead,
+    ToWrite,
+}
+
+async fn connect(url: &str, opened: Opened) -> Result<(Place, Connections)> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     match scheme {
         "sqlite" if rest == ":memory:" => Ok((Place::Memory, sqlite::open_memory().await?)),
         "sqlite" => {
             let path = sqlite_path(rest)?;
-            Ok((Place::File(path.clone()), sqlite::open_file(&path).await?))
+            let connections = match opened {
+                Opened::ToRead => sqlite::open_file_to_read(&path).await?,
+                Opened::ToWrite => sqlite::open_file(&path).await?,
+            };
+            Ok((Place::File(path), connections))
         }
         "postgres" | "postgresql" if cfg!(feature = "postgres") => {
             connect_server("PostgreSQL", format!("postgres:{rest}")).await

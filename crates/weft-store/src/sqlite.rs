@@ -117,6 +117,18 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     Ok(Connections { write, read, lane: Lane::Own(writer, gate.clone(), Log::default()), gate })
 }
 
+/// Opens a file that is there, to read it: neither the file nor its tables are changed.
+pub(crate) async fn open_file_to_read(path: &Path) -> Result<Connections> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .busy_timeout(BUSY_MAX)
+        .pragma("cache_size", CACHE_KIB)
+        .disable_statement_logging();
+    let pool = connect(options, &Place::File(path.to_owned())).await?;
+    Ok(Connections::pooled(pool))
+}
+
 fn cannot_open(place: &Place, error: sqlx::Error) -> Error {
     failure(place, "open the store", DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }

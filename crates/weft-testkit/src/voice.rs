@@ -26,7 +26,7 @@ impl SpeechModel for Voice {
     }
 
     fn prices(&self) -> Option<Prices> {
-        Some(Prices { prompt: 1.0, completion: 1.0 })
+        Some(Prices::new(1.0, 1.0))
     }
 
     async fn speak(&self, text: &str) -> Result<Audio> {

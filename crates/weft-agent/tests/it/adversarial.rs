@@ -45,7 +45,7 @@ fn check(dice: Vec<u64>, limits: BudgetLimits, driver: &dyn Driver) {
     runtime.block_on(async {
         let mut world = world(dice);
         world.options.rounds_max = 40;
-        world.model_info(128_000, Some(Prices { prompt: 1.0, completion: 2.0 }));
+        world.model_info(128_000, Some(Prices::new(1.0, 2.0)));
         world.budget(limits);
         let end = world.drive(driver, question("Q")).await;
         let spent = world.ctx.budget.spent();

@@ -222,7 +222,7 @@ async fn what_a_model_had_said_before_it_failed_is_shown_again() {
 
 #[tokio::test]
 async fn an_answer_from_before_is_shown_at_once_and_counted_as_it_was() {
-    let prices = Some(Prices { prompt: 1.0, completion: 1.0 });
+    let prices = Some(Prices::new(1.0, 1.0));
     let reply = || {
         Reply::default()
             .thinking("hm")

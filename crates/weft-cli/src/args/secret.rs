@@ -20,7 +20,7 @@ pub struct SecretArgs {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Whose it is
-    #[arg(long, value_name = "TENANT", default_value = weft_server::DEFAULT_TENANT)]
+    #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON
     #[arg(long)]
@@ -31,7 +31,7 @@ pub struct SecretArgs {
 #[derive(Debug, Args)]
 pub struct SecretListArgs {
     /// Whose they are
-    #[arg(long, value_name = "TENANT", default_value = weft_server::DEFAULT_TENANT)]
+    #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON for each secret
     #[arg(long)]

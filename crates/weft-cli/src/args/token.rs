@@ -20,7 +20,7 @@ pub struct TokenCreateArgs {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Whose data it opens
-    #[arg(long, value_name = "TENANT", default_value = weft_server::DEFAULT_TENANT)]
+    #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON
     #[arg(long)]
@@ -45,7 +45,7 @@ pub struct TokenRevokeArgs {
     #[arg(value_name = "TOKEN")]
     pub token: String,
     /// Whose it is
-    #[arg(long, value_name = "TENANT", default_value = weft_server::DEFAULT_TENANT)]
+    #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]
     pub tenant: String,
     /// Print a line of JSON
     #[arg(long)]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use weft_app::App;
 use weft_core::ErrorKind;
 use weft_core::filter::Metadata;
 use weft_core::id::DocumentId;
@@ -14,7 +15,6 @@ use weft_core::seam::dataset_store::{
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_knowledge::ingest::{IngestWorker, Naming, PIPELINE, WORDS_ALONE, WorkerPace};
-use weft_server::App;
 
 use super::files::{self, Found};
 use super::{documents, find, fresh, maybe, metadata, method, pipeline, plural, settings, tell_embedder};
@@ -270,7 +270,7 @@ async fn read_all(
 ) -> Outcome<()> {
     let stop = CancellationToken::new();
     let pace = WorkerPace { concurrency: setup.config.worker.documents_at_once, ..WorkerPace::default() };
-    let pipelines = Arc::new(weft_server::pipelines::Pipelines::of(app));
+    let pipelines = Arc::new(weft_app::pipelines::Pipelines::of(app));
     let worker = IngestWorker::new(Arc::clone(&app.library), pace).with_pipelines(pipelines);
     let mut watch = Watch::new(wanted.len());
     let watching = async {

@@ -1,11 +1,11 @@
 //! `weft dataset list`, `show` and `chunks`.
 
 use serde_json::json;
+use weft_app::App;
 use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, DatasetFilter, Document, DocumentState, StoredChunk,
 };
 use weft_core::value::Json;
-use weft_server::App;
 
 use super::{PAGE, document, documents, find, plural};
 use crate::args::{DatasetChunksArgs, DatasetListArgs, DatasetShowArgs};

@@ -1,11 +1,11 @@
 //! `weft dataset search`: passages for a question.
 
 use serde_json::json;
+use weft_app::App;
 use weft_core::filter::{Condition, Filter, Operator};
 use weft_core::seam::knowledge::Passage;
 use weft_core::value::Json;
 use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval};
-use weft_server::App;
 
 use crate::args::DatasetSearchArgs;
 use crate::failure::{Exit, Failure, Outcome};

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use weft_app::App;
 use weft_core::{CanvasId, SessionId, SessionKey};
 use weft_dsl::{CompileOptions, Plan};
 use weft_eval::dataset::{self, Format, Row};
 use weft_eval::file::{Case, EvalFile, FILE_BYTES_MAX, Invalid, RecordedCase};
 use weft_eval::{FileReport, Mode, Subject, judge, record};
-use weft_server::App;
 
 use crate::check;
 use crate::document::Document;
@@ -149,7 +149,7 @@ pub async fn subject(canvas: &Path, (app, setup): (&App, &Setup), mode: Mode) ->
             let bytes = judge::canvas(llm_id).to_string().into_bytes();
             compiled(&bytes, &judging)
                 .map(Arc::new)
-                .map_err(|problems| weft_server::checking::refusal(&problems).full())
+                .map_err(|problems| weft_app::checking::refusal(&problems).full())
         }),
     })
 }

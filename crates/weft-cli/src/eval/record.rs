@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use weft_app::App;
 use weft_core::effect::Match;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
 use weft_core::{CanvasKey, Record, RunId, RunKey};
@@ -10,7 +11,6 @@ use weft_engine::recording::Recording;
 use weft_eval::case::Taken;
 use weft_eval::file::{Case, RecordedCase, Turn};
 use weft_eval::{Mode, Observed, Subject, record};
-use weft_server::App;
 
 use super::loaded::{refused, subject};
 use crate::args::EvalRecordArgs;
@@ -39,9 +39,8 @@ pub async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
         turns.push(Turn::default());
     }
     turns[0].inputs = inputs("--input", &args.inputs)?;
-    let app = weft_server::assemble_in_memory(&setup.config)
-        .await
-        .map_err(|error| Failure::before_running(&error))?;
+    let app =
+        weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     Notes::line(&setup.model);
     let recorded = ask(&canvas, (&app, setup), turns).await;
     app.shut_down(Duration::ZERO).await?;
@@ -74,7 +73,7 @@ async fn ask(
 pub async fn past(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
     must_be_free(args)?;
     let id = args.run.clone().unwrap_or_default();
-    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let taken = take(&RunKey::new(&tenant(), RunId::from(id.as_str())), args, (&app, setup)).await;
     app.shut_down(Duration::ZERO).await?;
     let (canvas, turns, case) = taken?;

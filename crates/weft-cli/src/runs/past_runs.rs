@@ -1,12 +1,12 @@
 //! `weft runs replay|fork|diff`: runs of the past, done again, gone another way, compared.
 
+use weft_app::App;
 use weft_core::context::Pin;
 use weft_core::{ComponentId, Json, Outputs, RunId, RunKey, SessionId};
 use weft_engine::compare::{Comparison, NodeComparison, Verdict};
 use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_engine::recording::Where;
 use weft_engine::replay::Difference;
-use weft_server::App;
 use weft_server::dialect::ragflow::{self, RunView};
 
 use super::short;
@@ -111,7 +111,7 @@ fn lines(comparison: &Comparison, shown: impl Fn(&NodeComparison) -> bool) -> Ve
     let [first, second] = comparison.ending.map(|ending| ending.unwrap_or("unfinished"));
     let ending = if first == second { first.to_owned() } else { format!("{first} → {second}") };
     let [one, two] = comparison.usage;
-    let tokens = [one, two].map(|usage| usage.prompt_tokens + usage.completion_tokens);
+    let tokens = [one, two].map(|usage| usage.total_tokens());
     let [took, took_then] = comparison.elapsed.map(duration);
     lines.push(format!(
         "{ending}; {same} of {} activations the same; {took} → {took_then}, {} → {} model calls, {} → {} tokens",

@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 
 use crate::weft::Home;
 
+#[expect(clippy::disallowed_methods, reason = "the command that writes the pages says so by a variable")]
 #[test]
 fn the_pages_are_what_the_program_prints() {
     for (page, arguments) in [
@@ -15,9 +16,13 @@ fn the_pages_are_what_the_program_prints() {
         ("docs/settings.md", &["settings", "--markdown"]),
         ("openapi.json", &["schema", "api"]),
     ] {
-        let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
-        let stored = std::fs::read_to_string(stored).unwrap_or_default();
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
         let printed = Home::new().weft(arguments).with(0).stdout;
+        // `cargo xtask generated` writes them.
+        if std::env::var_os("WEFT_WRITE_PAGES").is_some() {
+            std::fs::write(&file, &printed).unwrap();
+        }
+        let stored = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(stored == printed, "{page} is out of date: run `cargo xtask generated`");
     }
 }

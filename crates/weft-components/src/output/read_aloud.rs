@@ -54,7 +54,7 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
             let asked = ctx.effect_asking::<Audio>(("speech", Delivery::Idempotent), question, work).await;
             let (audio, made_now) = asked?;
             let prompt_tokens = u64::try_from(tokens(&sentence)).unwrap_or(u64::MAX);
-            let usage = Usage { prompt_tokens, completion_tokens: 0, calls: 1 };
+            let usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
             ctx.budget.used(usage, model.prices());
             // What was told before a crash was told to this very run.
             if made_now || ctx.effects.are_recorded() {

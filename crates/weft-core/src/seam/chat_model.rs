@@ -40,6 +40,19 @@ pub struct Prices {
     pub prompt: f64,
     /// For what it writes.
     pub completion: f64,
+    /// For what it reads and has in its cache; absent: as for anything else that it reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<f64>,
+    /// For what it reads and puts into its cache; absent: as for anything else that it reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<f64>,
+}
+
+impl Prices {
+    /// The same for what is in the cache as for anything else.
+    pub const fn new(prompt: f64, completion: f64) -> Self {
+        Self { prompt, completion, cache_read: None, cache_write: None }
+    }
 }
 
 /// What is known about a model before it is asked.
@@ -275,13 +288,39 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// Model calls.
     pub calls: u64,
+    /// Of the tokens of the questions those that the provider had in its cache.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub cache_read_tokens: u64,
+    /// Of the tokens of the questions those that the provider put into its cache.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub cache_write_tokens: u64,
+    /// Of the tokens of the answers those of the reasoning.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub reasoning_tokens: u64,
+}
+
+/// Most providers say nothing of the parts, and most records hold none.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_none(tokens: &u64) -> bool {
+    *tokens == 0
+}
+
+impl Usage {
+    /// Tokens of questions and answers.
+    pub fn total_tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
 }
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.prompt_tokens += other.prompt_tokens;
-        self.completion_tokens += other.completion_tokens;
-        self.calls += other.calls;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.prompt_tokens, other.prompt_tokens);
+        add(&mut self.completion_tokens, other.completion_tokens);
+        add(&mut self.calls, other.calls);
+        add(&mut self.cache_read_tokens, other.cache_read_tokens);
+        add(&mut self.cache_write_tokens, other.cache_write_tokens);
+        add(&mut self.reasoning_tokens, other.reasoning_tokens);
     }
 }
 

@@ -74,6 +74,24 @@ async fn it_goes_on_while_somebody_listens_here_or_elsewhere_or_it_is_nobodys_qu
     assert_eq!(ending, Ending::Succeeded, "elsewhere");
 }
 
+/// A client that takes nothing for a while keeps its reader from looking.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_elsewhere_is_somebody() {
+    let (memory, _engine, handle) = begun().await;
+    let run = handle.key.clone();
+    drop(handle);
+    let mut elsewhere = engine_on(&memory).events(&run, 0).await.unwrap();
+    let read = async {
+        // Until nothing new is there for a moment.
+        let some = async { while elsewhere.next().await.unwrap().is_some() {} };
+        assert!(tokio::time::timeout(Duration::from_millis(500), some).await.is_err());
+        sleep(Duration::from_secs(8)).await;
+        while elsewhere.next().await.unwrap().is_some() {}
+    };
+    let ((ending, _), ()) = tokio::join!(ended(&memory, &run, u32::MAX), read);
+    assert_eq!(ending, Ending::Succeeded);
+}
+
 /// Who has read elsewhere and left listens no longer.
 #[tokio::test(start_paused = true)]
 async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
@@ -81,7 +99,7 @@ async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
     let run = handle.key.clone();
     drop(handle);
     let mut elsewhere = engine_on(&memory).events(&run, 0).await.unwrap();
-    let read = tokio::time::timeout(Duration::from_secs(4), async {
+    let read = tokio::time::timeout(Duration::from_secs(4), async move {
         while elsewhere.next().await.unwrap().is_some() {}
     });
     let ((ending, after), _) = tokio::join!(ended(&memory, &run, u32::MAX), read);

@@ -368,7 +368,8 @@ impl Component for Fake {
                 let call = async {
                     let answer = outside(format!("{kind} {}{told}", ctx.node)).await?;
                     if *again == Delivery::Idempotent {
-                        let usage = Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2 };
+                        let usage =
+                            Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2, ..Usage::default() };
                         ctx.signal(weft_core::context::Signal::Used(usage)).await?;
                     }
                     Ok(answer)

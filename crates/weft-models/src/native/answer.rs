@@ -12,6 +12,7 @@ use weft_core::{Error, Result};
 
 use super::Reported;
 use super::seal::{GeminiSeals, of_anthropic};
+use crate::estimate::SentUsage;
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, Part};
 use crate::secret::Secret;
@@ -233,12 +234,19 @@ impl Assembly {
     }
 }
 
-/// Tokens of question and answer, as far as they were sent.
-fn sent(end: &StreamEnd) -> (Option<u64>, Option<u64>) {
+/// Tokens, as far as they were sent.
+fn sent(end: &StreamEnd) -> SentUsage {
     let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
-    end.captured_usage
-        .as_ref()
-        .map_or((None, None), |used| (count(used.prompt_tokens), count(used.completion_tokens)))
+    let Some(used) = &end.captured_usage else { return SentUsage::default() };
+    let of_prompt = used.prompt_tokens_details.as_ref();
+    let of_answer = used.completion_tokens_details.as_ref();
+    SentUsage {
+        prompt: count(used.prompt_tokens),
+        completion: count(used.completion_tokens),
+        cache_read: of_prompt.and_then(|details| count(details.cached_tokens)),
+        cache_write: of_prompt.and_then(|details| count(details.cache_creation_tokens)),
+        reasoning: of_answer.and_then(|details| count(details.reasoning_tokens)),
+    }
 }
 
 /// What a failure of genai means.

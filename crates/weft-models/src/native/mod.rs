@@ -1,6 +1,7 @@
 //! Anthropic, Gemini and Ollama on their own wires, through genai.
 
 mod answer;
+mod cache;
 mod options;
 mod question;
 mod seal;

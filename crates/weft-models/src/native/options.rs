@@ -4,6 +4,7 @@ use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, To
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{ChatRequest, ToolChoice, ToolSchema};
 
+use super::cache::Marks;
 use super::{Reported, notice};
 use crate::factories::Provider;
 use crate::offer::Offer;
@@ -49,7 +50,12 @@ pub(super) fn options(
     });
     if !offer.tools.is_empty() {
         options.tool_choice = Some(choice(&offer.choice));
-        options.extra_body = tools(provider, &offer.tools).map(|tools| json!({"tools": tools}));
+        options.extra_body = tools(provider, &offer.tools).map(|mut tools| {
+            if provider == Provider::Anthropic {
+                Marks::of(request, &offer.tools).mark_tools(request, &mut tools);
+            }
+            json!({"tools": tools})
+        });
     }
     options
 }

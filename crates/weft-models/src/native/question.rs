@@ -9,6 +9,7 @@ use genai::chat::{
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall, ToolSchema};
 
+use super::cache::Marks;
 use super::seal::{GeminiSeals, anthropic_parts};
 use crate::factories::Provider;
 use crate::tool_images;
@@ -35,6 +36,9 @@ pub(super) fn question(provider: Provider, request: &ChatRequest, tools: &[ToolS
         messages.extend(said(provider, message));
     }
     messages.extend(results_message(&mut results));
+    if provider == Provider::Anthropic {
+        Marks::of(request, tools).mark_messages(&mut messages);
+    }
     let question = Question::new(messages);
     // The others get theirs as the wire has them; see `options`.
     if provider != Provider::Ollama || tools.is_empty() {

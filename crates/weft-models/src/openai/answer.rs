@@ -12,6 +12,7 @@ use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
 
 use super::calls::{CallPiece, Calls};
+use crate::estimate::SentUsage;
 use crate::inline_tags::{InlineTags, Part};
 use crate::secret::Secret;
 use crate::sse::{EVENT_BYTES_MAX, Events};
@@ -47,6 +48,34 @@ struct Delta {
 struct Tokens {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<PromptTokens>,
+    completion_tokens_details: Option<CompletionTokens>,
+    /// As DeepSeek says it.
+    prompt_cache_hit_tokens: Option<u64>,
+}
+
+#[derive(Deserialize, Clone, Copy, Default)]
+struct PromptTokens {
+    cached_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+}
+
+#[derive(Deserialize, Clone, Copy, Default)]
+struct CompletionTokens {
+    reasoning_tokens: Option<u64>,
+}
+
+impl From<Tokens> for SentUsage {
+    fn from(sent: Tokens) -> Self {
+        let of_prompt = sent.prompt_tokens_details.unwrap_or_default();
+        Self {
+            prompt: sent.prompt_tokens,
+            completion: sent.completion_tokens,
+            cache_read: of_prompt.cached_tokens.or(sent.prompt_cache_hit_tokens),
+            cache_write: of_prompt.cache_write_tokens,
+            reasoning: sent.completion_tokens_details.and_then(|details| details.reasoning_tokens),
+        }
+    }
 }
 
 /// Puts an answer together.
@@ -206,7 +235,7 @@ impl Assembly {
             Some(reason) => reason,
             None => StopReason::Other,
         };
-        let sent = self.usage.map_or((None, None), |sent| (sent.prompt_tokens, sent.completion_tokens));
+        let sent = self.usage.map(SentUsage::from).unwrap_or_default();
         let usage = estimate::completed(sent, &self.request, &self.said);
         self.ready.push_back(Ok(ChatDelta::End { reason, usage }));
     }

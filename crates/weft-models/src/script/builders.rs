@@ -96,7 +96,14 @@ impl Reply {
     /// The usage that it reports.
     #[must_use]
     pub fn usage(mut self, prompt: u64, completion: u64) -> Self {
-        self.usage = Some(Tokens { prompt, completion });
+        self.usage = Some(Tokens { prompt, completion, ..Tokens::default() });
+        self
+    }
+
+    /// The usage that it reports, with its parts.
+    #[must_use]
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.usage = Some(tokens);
         self
     }
 

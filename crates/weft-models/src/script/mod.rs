@@ -26,7 +26,7 @@
 //! | `{"fault": "cut"}`, `{"fault": "garbage"}` | a stream that stops, or something that is no answer |
 //!
 //! Beside `say` a reply has `text` (said in one piece before it), `delay_ms` (before each piece), `times`,
-//! `stop` (`stop`, `length`, `tool_calls`, `filtered`, `other`), `usage` (`{"prompt", "completion"}`) and
+//! `stop` (`stop`, `length`, `tool_calls`, `filtered`, `other`), `usage` (`{"prompt", "completion"}`, and of these `cache_read`, `cache_write`, `reasoning`) and
 //! `unmetered` (no usage is sent). A reply with none of them is an empty answer.
 
 mod builders;
@@ -193,13 +193,22 @@ pub enum Fault {
 }
 
 /// The tokens a reply reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tokens {
     /// Of the question.
     pub prompt: u64,
     /// Of the answer.
     pub completion: u64,
+    /// Of those of the question, in the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_read: Option<u64>,
+    /// Of those of the question, put into the provider's cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write: Option<u64>,
+    /// Of those of the answer, of the reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<u64>,
 }
 
 impl Script {
@@ -249,8 +258,15 @@ impl Reply {
 
     /// The usage it reports for `request`.
     pub fn usage_for(&self, request: &ChatRequest) -> Usage {
-        if let Some(Tokens { prompt, completion }) = self.usage {
-            return Usage { prompt_tokens: prompt, completion_tokens: completion, calls: 1 };
+        if let Some(tokens) = self.usage {
+            return Usage {
+                prompt_tokens: tokens.prompt,
+                completion_tokens: tokens.completion,
+                calls: 1,
+                cache_read_tokens: tokens.cache_read.unwrap_or(0),
+                cache_write_tokens: tokens.cache_write.unwrap_or(0),
+                reasoning_tokens: tokens.reasoning.unwrap_or(0),
+            };
         }
         let said: String = self
             .steps()

@@ -148,7 +148,7 @@ fn every_kind_is_listed_and_only_those_that_answer_are_found() {
         ]
     );
     assert_eq!((listed[0].2, listed[0].3), (true, 8000));
-    assert_eq!(listed[0].4, Some(Prices { prompt: 2.5, completion: 10.0 }));
+    assert_eq!(listed[0].4, Some(Prices::new(2.5, 10.0)));
     assert!(!listed[1].2);
     for llm_id in ["gpt-4", "gpt-4@OpenAI", "gpt-4-vision"] {
         assert!(several.resolve(&tenant, llm_id).is_ok(), "{llm_id}");

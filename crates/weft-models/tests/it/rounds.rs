@@ -62,7 +62,7 @@ async fn played(wire: Wire, model: &dyn ChatModel, server: &ScriptedServer) -> (
 }
 
 fn usage(prompt_tokens: u64, completion_tokens: u64) -> Usage {
-    Usage { prompt_tokens, completion_tokens, calls: 1 }
+    Usage { prompt_tokens, completion_tokens, calls: 1, ..Usage::default() }
 }
 
 fn listed(wire: Wire, body: &Json) -> &Vec<Json> {

@@ -1,7 +1,10 @@
 //! Four wires, one transcript.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, Sampling, StopReason, Usage};
+use weft_core::seam::chat_model::{
+    Author, ChatMessage, ChatRequest, Sampling, StopReason, ToolSchema, Usage,
+};
+use weft_models::script::Tokens;
 use weft_testkit::{Reply, Script, ScriptedServer, Step, Wire};
 
 use crate::{KEY, asked, model, read, tool};
@@ -37,11 +40,39 @@ async fn every_wire_gives_the_same_transcript() {
         ];
         assert_eq!(calls, expected, "{wire:?}");
         assert_ne!(seen.calls[0].id, seen.calls[1].id, "{wire:?}");
-        let usage = Usage { prompt_tokens: 31, completion_tokens: 17, calls: 1 };
+        let usage = Usage { prompt_tokens: 31, completion_tokens: 17, calls: 1, ..Usage::default() };
         assert_eq!(seen.end, Some((StopReason::ToolCalls, usage)), "{wire:?}");
         if matches!(wire, Wire::OpenAi | Wire::Anthropic) {
             assert!(seen.pieces > 8, "{wire:?} streams arguments in pieces, got {}", seen.pieces);
         }
+    }
+}
+
+/// Providers count them apart or among the others; here they are always among the others.
+#[tokio::test]
+async fn tokens_of_the_cache_and_of_reasoning_are_told_by_every_wire_that_knows_them() {
+    let tokens =
+        Tokens { prompt: 31, completion: 17, cache_read: Some(20), cache_write: Some(4), reasoning: Some(9) };
+    for wire in Wire::ALL {
+        let script = Script::new().reply(Reply::text("Fine.").tokens(tokens));
+        let server = ScriptedServer::speaking(wire, script).await;
+        let (seen, error) = read(&*model(wire, &server), asked("weather?")).await;
+        assert!(error.is_none(), "{wire:?}: {error:?}");
+        let all = Usage {
+            prompt_tokens: 31,
+            completion_tokens: 17,
+            calls: 1,
+            cache_read_tokens: 20,
+            cache_write_tokens: 4,
+            reasoning_tokens: 9,
+        };
+        let expected = match wire {
+            Wire::OpenAi => all,
+            Wire::Anthropic => Usage { reasoning_tokens: 0, ..all },
+            Wire::Gemini => Usage { cache_write_tokens: 0, ..all },
+            Wire::Ollama => Usage { cache_read_tokens: 0, cache_write_tokens: 0, reasoning_tokens: 0, ..all },
+        };
+        assert_eq!(seen.end, Some((StopReason::Stop, expected)), "{wire:?}");
     }
 }
 
@@ -81,6 +112,59 @@ async fn requests_carry_the_key_the_model_the_conversation_and_the_tools() {
         let body = seen[1].body.to_string();
         for part in ["Be brief.", "weather?", "get_weather", "sunny", "rainy", "北京"] {
             assert!(body.contains(part), "{wire:?}: no `{part}` in {body}");
+        }
+    }
+}
+
+/// Places of `cache_control` in a request.
+fn marked(body: &Json) -> Vec<String> {
+    fn look(value: &Json, place: &str, found: &mut Vec<String>) {
+        match value {
+            Json::Object(members) => {
+                if members.contains_key("cache_control") {
+                    found.push(place.to_owned());
+                }
+                members.iter().for_each(|(key, value)| look(value, &format!("{place}/{key}"), found));
+            }
+            Json::Array(items) => {
+                let items = items.iter().enumerate();
+                items.for_each(|(n, value)| look(value, &format!("{place}/{n}"), found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    look(body, "", &mut found);
+    found
+}
+
+/// What is long and comes again is marked where the provider wants it marked, and nowhere else.
+#[tokio::test]
+async fn long_beginnings_of_questions_carry_the_mark_of_the_cache() {
+    let long = "Be brief. ".repeat(600);
+    let instructed = |request: ChatRequest| {
+        let mut messages = request.messages;
+        messages.insert(0, ChatMessage::new(Author::System, &*long));
+        ChatRequest { messages, ..request }
+    };
+    let with_tools = |request: ChatRequest| ChatRequest { tools: [tool("a"), tool("b")].into(), ..request };
+    let long_tool = || ToolSchema { description: long.clone(), ..tool("b") };
+    let cases: [(ChatRequest, &[&str]); 5] = [
+        (asked("weather?"), &[]),
+        (with_tools(asked("weather?")), &[]),
+        (instructed(asked("weather?")), &["/system/0"]),
+        (with_tools(instructed(asked("weather?"))), &["/messages/0/content/0", "/system/0"]),
+        (ChatRequest { tools: [tool("a"), long_tool()].into(), ..asked("weather?") }, &["/tools/1"]),
+    ];
+    for wire in Wire::ALL {
+        for (request, expected) in cases.clone() {
+            let server = ScriptedServer::speaking(wire, Script::text("Fine.")).await;
+            let (_, error) = read(&*model(wire, &server), request).await;
+            assert!(error.is_none(), "{wire:?}: {error:?}");
+            let mut found = marked(&server.requests()[0].body);
+            found.sort();
+            let expected: &[&str] = if wire == Wire::Anthropic { expected } else { &[] };
+            assert_eq!(found, expected, "{wire:?}");
         }
     }
 }

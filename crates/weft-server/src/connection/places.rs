@@ -7,17 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+use weft_app::config::ConnectionLimits;
+
 /// Connections beyond all others, on which nothing but the state of the server can be asked.
 const RESERVED: usize = 16;
-
-/// How many connections there may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionLimits {
-    /// At once.
-    pub all: usize,
-    /// At once from one address; for IPv6 from one network of 64 bits, which is what one customer has.
-    pub per_address: usize,
-}
 
 /// All connections of a server.
 pub(super) struct Places {

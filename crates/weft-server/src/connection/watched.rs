@@ -101,7 +101,8 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::connection::places::{ConnectionLimits, Places};
+    use crate::connection::places::Places;
+    use weft_app::config::ConnectionLimits;
 
     fn seat() -> Arc<Seat> {
         let places = Arc::new(Places::new(ConnectionLimits { all: 1, per_address: 1 }));

@@ -201,7 +201,7 @@ impl AgUiRun {
         let Some(End { ending, error, usage, .. }) = &self.answer.end else { return };
         let usage = json!([{
             "inputTokens": usage.prompt_tokens, "outputTokens": usage.completion_tokens,
-            "totalTokens": usage.prompt_tokens.saturating_add(usage.completion_tokens),
+            "totalTokens": usage.total_tokens(),
         }]);
         let outcome = match ending {
             Ending::Failed => {

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     fn end(ending: Ending, limited: Vec<Limited>) -> Record {
-        let usage = Usage { prompt_tokens: 3, completion_tokens: 5, calls: 2 };
+        let usage = Usage { prompt_tokens: 3, completion_tokens: 5, calls: 2, ..Usage::default() };
         let error = (ending == Ending::Failed).then(|| "it broke".into());
         Record::RunFinished {
             ending,

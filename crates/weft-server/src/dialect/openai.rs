@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
+use weft_core::seam::chat_model::Usage;
 use weft_core::{CanvasId, Ending, Entry, Json, Record, SessionId};
 
 use super::asks::Asks;
@@ -210,7 +211,7 @@ impl Completion {
 
     /// The answer in one piece.
     pub fn whole(&self, answer: &Answer) -> Json {
-        let usage = usage(answer);
+        let usage = answer_usage(answer);
         let content = match answer.failure() {
             Some(reason) => format!("**ERROR**: {reason}"),
             None => answer.text(),
@@ -236,9 +237,13 @@ impl Completion {
             "usage": {
                 "prompt_tokens": usage.prompt_tokens,
                 "completion_tokens": usage.completion_tokens,
-                "total_tokens": usage.total_tokens,
+                "total_tokens": usage.total_tokens(),
+                "prompt_tokens_details": {
+                    "cached_tokens": usage.cache_read_tokens,
+                    "cache_write_tokens": usage.cache_write_tokens,
+                },
                 "completion_tokens_details": {
-                    "reasoning_tokens": 0,
+                    "reasoning_tokens": usage.reasoning_tokens,
                     "accepted_prediction_tokens": 0,
                     "rejected_prediction_tokens": 0,
                 },
@@ -263,13 +268,16 @@ fn finish_reason(answer: &Answer) -> &'static str {
 }
 
 fn usage(answer: &Answer) -> TokenCounts {
-    answer.end.as_ref().map(|end| end.usage).unwrap_or_default().into()
+    answer_usage(answer).into()
+}
+
+fn answer_usage(answer: &Answer) -> Usage {
+    answer.end.as_ref().map(|end| end.usage).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use weft_core::component::MessageEnd;
-    use weft_core::seam::chat_model::Usage;
 
     use super::*;
 
@@ -294,7 +302,13 @@ mod tests {
     }
 
     fn end(ending: Ending) -> Record {
-        let usage = Usage { prompt_tokens: 3, completion_tokens: 5, calls: 1 };
+        let usage = Usage {
+            prompt_tokens: 3,
+            completion_tokens: 5,
+            calls: 1,
+            reasoning_tokens: 2,
+            ..Usage::default()
+        };
         let error = (ending == Ending::Failed).then(|| "it broke".into());
         Record::RunFinished {
             ending,
@@ -311,7 +325,7 @@ mod tests {
         frames.into_iter().map(|frame| String::from_utf8(frame).unwrap()).collect()
     }
 
-    const USAGE: &str = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"calls":1}"#;
+    const USAGE: &str = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"calls":1,"completion_tokens_details":{"reasoning_tokens":2}}"#;
 
     #[test]
     fn pieces_reasoning_and_the_end() {

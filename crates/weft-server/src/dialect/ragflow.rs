@@ -10,16 +10,17 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use weft_core::component::MessageEnd;
 use weft_core::journal::{ActivationRef, FramePath, NextEdges};
-use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::speech::Audio;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
 
 mod form;
 pub mod tool;
+mod usage;
 
 use self::form::Fields;
 pub(super) use self::form::FormFrame;
+pub use self::usage::TokenCounts;
 use super::write_json;
 
 /// What all frames of one run have in common.
@@ -281,25 +282,6 @@ struct WorkflowFinished<'a> {
     usage: TokenCounts,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'static str>,
-}
-
-/// Token counts in the shape of the OpenAI API, with the number of calls.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct TokenCounts {
-    /// Tokens of the questions.
-    pub prompt_tokens: u64,
-    /// Tokens of the answers.
-    pub completion_tokens: u64,
-    /// Both.
-    pub total_tokens: u64,
-    /// Model calls.
-    pub calls: u64,
-}
-
-impl From<Usage> for TokenCounts {
-    fn from(Usage { prompt_tokens, completion_tokens, calls }: Usage) -> Self {
-        Self { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens, calls }
-    }
 }
 
 /// The outputs of a node with the two times that clients look for among them.

@@ -103,13 +103,13 @@ fn canvas() -> Json {
 
 fn components() -> Map<String, Json> {
     let one = |spec: &weft_core::ComponentSpec| json!({"name": spec.kind, "summary": spec.summary});
-    results::data(json!({"components": crate::components().map(one).collect::<Json>()}))
+    results::data(json!({"components": weft_app::components().map(one).collect::<Json>()}))
 }
 
 fn component(call: &Call) -> Done {
     let name = Arguments(&call.arguments).required_id("name")?;
-    match crate::components().find(|spec| spec.kind == name) {
-        Some(spec) => Ok(results::data(described(spec, crate::example(spec.kind)))),
+    match weft_app::components().find(|spec| spec.kind == name) {
+        Some(spec) => Ok(results::data(described(spec, weft_app::example(spec.kind)))),
         None => Ok(results::failed(&format!("there is no component `{name}`; `list_components` lists them"))),
     }
 }

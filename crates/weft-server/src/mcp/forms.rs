@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::TaskKey;
 use weft_core::seam::task_store::{Task, TaskKind};
 
-use crate::tasks::TaskAnswer;
+use weft_app::tasks::TaskAnswer;
 
 /// The question.
 pub(super) const QUERY: &str = "query";
@@ -158,7 +158,7 @@ fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::tests::task;
+    use weft_testkit::open_task as task;
 
     #[test]
     fn a_form_is_a_schema_of_arguments() {

@@ -282,6 +282,12 @@ pub static CHAT_COMPLETION: Shape = Shape {
                 whole("prompt_tokens", ""),
                 whole("completion_tokens", ""),
                 whole("total_tokens", ""),
+                member(
+                    "prompt_tokens_details",
+                    Type::Object(&[whole("cached_tokens", ""), whole("cache_write_tokens", "")]),
+                    "",
+                ),
+                member("completion_tokens_details", Type::Object(&[whole("reasoning_tokens", "")]), ""),
             ]),
             "tokens that were used",
         ),

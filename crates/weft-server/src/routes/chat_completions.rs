@@ -15,7 +15,6 @@ use crate::answer::Answer;
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::chat_frames::{ChatAnswer, ChatFrames, Pieces, Quoting, failed, put, put_end};
-use crate::chats::{self, ChatTurn, PLAIN};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::path::Path;
@@ -24,6 +23,7 @@ use crate::state::ServerState;
 use crate::wire::chat_question::{ChatOptions, NATIVE, Said, conversation};
 use crate::wire::completion::{CompletionRequest, ResponseMode, response_mode};
 use crate::wire::envelope::{Success, respond};
+use weft_app::chats::{self, ChatTurn, PLAIN};
 
 /// Documents that a condition on metadata may choose for one question.
 const DOCUMENTS_MAX: usize = 10_000;

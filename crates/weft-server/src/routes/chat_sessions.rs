@@ -13,12 +13,12 @@ use super::owned::or;
 use super::sessions::{messages, remove_all, remove_each};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
-use crate::chats;
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::{Success, streamed};
 use crate::wire::session::ChatSessionView;
+use weft_app::chats;
 
 /// What a conversation is called when nobody says.
 const NAME: &str = "New session";

@@ -13,12 +13,12 @@ use super::agents::owners;
 use super::owned::or;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
-use crate::chats;
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chat::{Wanted, name, settings, view};
 use crate::wire::envelope::Success;
+use weft_app::chats;
 
 /// How often a change is made anew that somebody else's change came before.
 const CHANGES_TRIED_MAX: usize = 5;

@@ -8,12 +8,12 @@ use super::openai;
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::config::Auth;
 use crate::error::ApiError;
 use crate::frames::{Kinds, Terminator};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::completion::{CompletionRequest, ResponseMode};
+use weft_app::config::Auth;
 
 /// `POST /api/v1/agents/{id}/completions`: a stream unless the caller says otherwise. Without
 /// authentication a session id that nobody knows begins a session, which is what load generators

@@ -15,11 +15,11 @@ use crate::wire::envelope::Success;
 /// `GET /api/v1/components`: every component type that this build runs, with the JSON Schema of its parameters and its
 /// outputs.
 pub async fn list(_: Caller) -> Response {
-    Success(crate::components().map(shown).collect::<Json>()).into_response()
+    Success(weft_app::components().map(shown).collect::<Json>()).into_response()
 }
 
 fn shown(spec: &'static ComponentSpec) -> Json {
-    described(spec, crate::example(spec.kind))
+    described(spec, weft_app::example(spec.kind))
 }
 
 /// `GET /api/v1/components/{name}`: one of them.
@@ -27,7 +27,7 @@ fn shown(spec: &'static ComponentSpec) -> Json {
 /// # Errors
 /// 102 when there is none of that name.
 pub async fn get(_: Caller, Path(name): Path<String>) -> Result<Response, ApiError> {
-    let found = crate::components().find(|spec| spec.kind == name);
+    let found = weft_app::components().find(|spec| spec.kind == name);
     let spec = found.ok_or_else(|| ApiError::data(format!("There is no component `{name}`.")))?;
     Ok(Success(shown(spec)).into_response())
 }

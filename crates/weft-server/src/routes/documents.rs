@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use weft_app::attachments::served_media_type;
 use weft_core::seam::dataset_store::{DocumentChange, DocumentFilter, DocumentState};
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
 
@@ -101,7 +102,7 @@ async fn file(
         return Err(ApiError::data("This file is empty."));
     }
     let bytes = state.app.library.file(&document.key).await?;
-    Ok(attachments::sent(&document.name, &document::media_type(&document.name), bytes))
+    Ok(attachments::sent(&document.name, &served_media_type(&document.name), bytes))
 }
 
 /// `DELETE …/documents {ids}` or `{delete_all: true}`.

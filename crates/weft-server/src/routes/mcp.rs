@@ -13,12 +13,12 @@ use weft_mcp::serving::{Names, Posted, Reply, ReplyBody, RpcError, check_origin,
 
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::config::Auth;
 use crate::error::ApiError;
 use crate::mcp::Offering;
 use crate::sse;
 use crate::state::ServerState;
 use crate::wire::envelope::respond;
+use weft_app::config::Auth;
 
 /// Where clients of RAGFlow's own server put the token.
 const KEY_HEADERS: [&str; 2] = ["api_key", "x-api-key"];

@@ -26,11 +26,11 @@ use crate::frames::ResponseEvents;
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
-use crate::tasks::TaskAnswer;
 use crate::wire::completion::{CompletionRequest, ResponseMode};
 use crate::wire::envelope::respond;
 use crate::wire::response_input::Reply;
 use crate::wire::responses::{ResponseRequest, item_page, no_response, run_of};
+use weft_app::tasks::TaskAnswer;
 
 /// Entries of a journal that are read at once.
 const ENTRIES_AT_ONCE: u64 = 500;

@@ -7,9 +7,9 @@ use serde_json::json;
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
-use crate::spending::day;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
+use weft_app::spending::day;
 
 /// Days without `?days=`.
 const DAYS: u32 = 30;

@@ -9,10 +9,10 @@ use crate::body::Body;
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::templates::{TEMPLATES, template};
 use crate::wire::agent::AgentItem;
 use crate::wire::envelope::Success;
 use crate::wire::template::row;
+use weft_app::templates::{TEMPLATES, template};
 
 /// `GET /api/v1/agents/templates`.
 ///

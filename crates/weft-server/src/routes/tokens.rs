@@ -8,9 +8,9 @@ use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::state::ServerState;
-use crate::tokens;
 use crate::wire::envelope::Success;
 use crate::wire::token::TokenRow;
+use weft_app::tokens;
 
 /// What a token is called that nobody named.
 const UNNAMED: &str = "api";

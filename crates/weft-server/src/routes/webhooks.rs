@@ -20,7 +20,6 @@ use super::turn::canvas_key;
 use crate::answer::Answer;
 use crate::auth::{Caller, check_local};
 use crate::body::VALUES_MAX;
-use crate::config::Auth;
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::{Kinds, RunEvents, Terminator};
@@ -31,6 +30,7 @@ use crate::webhook::payload::{self, Call};
 use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
+use weft_app::config::Auth;
 
 /// Who asks, for runs that a call begins.
 const USER: &str = "webhook";

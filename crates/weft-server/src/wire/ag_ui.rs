@@ -7,8 +7,8 @@ use crate::auth::Caller;
 use crate::body::Body;
 use crate::dialect::ag_ui::Names;
 use crate::error::ApiError;
-use crate::tasks::TaskAnswer;
 use crate::wire::completion::{checked_key, last_question};
+use weft_app::tasks::TaskAnswer;
 
 /// Interrupts that one request may answer.
 const ANSWERS_MAX: usize = 100;

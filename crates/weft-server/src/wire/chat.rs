@@ -10,8 +10,8 @@ use weft_knowledge::retrieve::weights::Interface;
 
 use super::time::http_date;
 use crate::body::Body;
-use crate::chats::{self, SAMPLING};
 use crate::error::ApiError;
+use weft_app::chats::{self, SAMPLING};
 
 /// What assistants are for when nobody says.
 const DESCRIPTION: &str = "A helpful Assistant";

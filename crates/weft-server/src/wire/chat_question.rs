@@ -8,8 +8,8 @@ use super::chat;
 use super::completion::content_text;
 use super::metadata;
 use crate::body::Body;
-use crate::chats::SAMPLING;
 use crate::error::{ApiError, code};
+use weft_app::chats::SAMPLING;
 
 /// What was said, as role and text.
 pub type Said = (&'static str, String);

@@ -10,8 +10,8 @@ use crate::body::Body;
 use crate::dialect::Dialect;
 use crate::dialect::ragflow::{self, RunView, TokenCounts};
 use crate::error::ApiError;
-use crate::idempotency::KEY_CHARS_MAX;
-use crate::turns::MultitaskStrategy;
+use weft_app::idempotency::KEY_CHARS_MAX;
+use weft_app::turns::MultitaskStrategy;
 
 /// Whether the caller wants a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -95,17 +95,6 @@ pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
     })
 }
 
-/// The type that a file of this name is sent with. Nothing that a browser would run.
-pub(crate) fn media_type(name: &str) -> String {
-    match weft_core::media_type::of_name(name) {
-        "text/html" | "image/svg+xml" | "application/xml" => weft_core::media_type::UNKNOWN.to_owned(),
-        // A browser shows it and does not ask what to do with it.
-        "text/markdown" => "text/plain; charset=utf-8".to_owned(),
-        text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
-        kind => kind.to_owned(),
-    }
-}
-
 /// `Content-Disposition` for a file that is to be saved, whatever its name holds.
 pub(crate) fn attachment(name: &str) -> String {
     use std::fmt::Write as _;

@@ -11,8 +11,8 @@ use super::time::http_date;
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
-use crate::schedule::times::{interval, interval_text};
-use crate::schedule::{Fire, Terms, upcoming};
+use weft_app::schedule::times::{interval, interval_text};
+use weft_app::schedule::{Fire, Terms, upcoming};
 
 /// The zone of a cron expression when nobody says one.
 pub const ZONE: &str = "UTC";

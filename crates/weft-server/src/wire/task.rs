@@ -7,7 +7,7 @@ use weft_core::{CanvasId, ComponentId, Json, RunId, SessionId, TaskId};
 
 use crate::body::{Body, Params};
 use crate::error::ApiError;
-use crate::tasks::TaskAnswer;
+use weft_app::tasks::TaskAnswer;
 
 /// A task. Times are in milliseconds since 1970.
 #[derive(Debug, Serialize)]

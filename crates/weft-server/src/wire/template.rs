@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::agent::{AGENT, PIPELINE};
 use super::time::http_date;
-use crate::templates::Template;
+use weft_app::templates::Template;
 
 /// When this set was made, in milliseconds since 1970: rows of the compatible API have a time.
 const MADE_MS: i64 = 1_764_028_800_000;

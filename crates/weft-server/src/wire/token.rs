@@ -4,7 +4,7 @@ use serde::Serialize;
 use weft_core::seam::token_store::StoredToken;
 
 use super::time::http_date;
-use crate::tokens::NewToken;
+use weft_app::tokens::NewToken;
 
 /// A row of the list of tokens. Fields of other kinds of tokens are there for clients that read them.
 #[derive(Debug, Serialize)]

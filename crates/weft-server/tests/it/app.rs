@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weft_app::{App, Config, assemble_in_memory};
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::{CanvasId, CanvasKey, ErrorKind, SessionId, SessionKey, TurnInput};
 use weft_server::answer::collect;
 use weft_server::dialect::ragflow::RunView;
-use weft_server::{App, Config, assemble_in_memory};
 
 use crate::support::{default_tenant, echo_canvas};
 

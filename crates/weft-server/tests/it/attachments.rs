@@ -138,11 +138,8 @@ async fn files_of_others_are_not_there() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Files", with_files()).await;
     let file = uploaded(&bench, &id, "a.txt", "secret").await;
-    let other = weft_server::tokens::create(&*bench.store, &"other".into(), "t", 0)
-        .await
-        .unwrap()
-        .reveal()
-        .to_owned();
+    let other =
+        weft_app::tokens::create(&*bench.store, &"other".into(), "t", 0).await.unwrap().reveal().to_owned();
     let (app, router, model, store) =
         (bench.app.clone(), bench.router.clone(), bench.model.clone(), Arc::clone(&bench.store));
     let theirs = Bench { app, router, token: other, model, store };

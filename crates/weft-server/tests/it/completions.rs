@@ -1,9 +1,9 @@
 //! Turns: what is streamed, what is answered in one piece, and who may have what.
 
 use serde_json::{Value as Json, json};
+use weft_app::Auth;
+use weft_app::config::LimitsConfig;
 use weft_core::ErrorKind;
-use weft_server::Auth;
-use weft_server::config::LimitsConfig;
 use weft_testkit::{Reply, Script};
 
 use crate::support::{bench, bench_with, chat_canvas, echo_canvas, endless, events, form_canvas, said};

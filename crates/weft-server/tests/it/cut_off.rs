@@ -39,7 +39,7 @@ fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
     after.block_on(async {
         let model =
             ScriptedModel::new(Script::new().reply(Reply::text("It is finished.").when_model("second")));
-        let settings = (weft_server::Auth::On, bench.app.limits.clone());
+        let settings = (weft_app::Auth::On, bench.app.limits.clone());
         let Bench { app, router, .. } = crate::support::process(bench.store.clone(), model.clone(), settings);
         let bench = Bench { app, router, model, ..bench };
         let filter = RunFilter { unfinished: true, limit: 10, ..RunFilter::default() };
@@ -87,7 +87,7 @@ fn a_turn_of_a_chat_assistant_goes_on_as_the_assistant_was_when_it_began() {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     after.block_on(async {
         let model = ScriptedModel::new(Script::new().reply(Reply::text("It is finished.").always()));
-        let settings = (weft_server::Auth::On, bench.app.limits.clone());
+        let settings = (weft_app::Auth::On, bench.app.limits.clone());
         let Bench { app, router, .. } = crate::support::process(bench.store.clone(), model.clone(), settings);
         let bench = Bench { app, router, model, ..bench };
         let change = json!({"prompt_config": {"system": "Be long."}});

@@ -1,8 +1,8 @@
 //! Documents: uploaded, read, listed, changed, downloaded, removed.
 
 use serde_json::{Value as Json, json};
-use weft_server::Auth;
-use weft_server::config::LimitsConfig;
+use weft_app::Auth;
+use weft_app::config::LimitsConfig;
 use weft_testkit::Script;
 
 use crate::shelf::form;

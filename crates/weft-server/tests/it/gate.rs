@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use serde_json::json;
-use weft_server::Auth;
-use weft_server::config::LimitsConfig;
+use weft_app::Auth;
+use weft_app::config::LimitsConfig;
 use weft_testkit::Script;
 
 use crate::support::{bench, bench_with, default_tenant, echo_canvas};
@@ -51,7 +51,7 @@ async fn the_first_token_is_made_once() {
     let bench = bench(Script::new()).await;
     assert!(bench.app.first_token().await.unwrap().is_none());
     assert_eq!(
-        bench.app.tokens.find(&weft_server::tokens::hash(&bench.token)).await.unwrap().tenant,
+        bench.app.tokens.find(&weft_app::tokens::hash(&bench.token)).await.unwrap().tenant,
         default_tenant()
     );
 }

@@ -1,8 +1,8 @@
 //! Questions with a key: however often they come, and to whichever process, each is one run.
 
 use serde_json::{Value as Json, json};
-use weft_server::Auth;
-use weft_server::config::LimitsConfig;
+use weft_app::Auth;
+use weft_app::config::LimitsConfig;
 use weft_testkit::{Reply, Script, Step};
 
 use crate::support::{Bench, HandClock, bench, chat_canvas, endless, form_canvas, process, process_at, said};

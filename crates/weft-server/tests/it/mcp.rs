@@ -7,12 +7,12 @@ use axum::http::{Request, StatusCode};
 use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
+use weft_app::Auth;
+use weft_app::config::LimitsConfig;
 use weft_core::RunKey;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::RunFilter;
 use weft_engine::engine::PickedUp;
-use weft_server::Auth;
-use weft_server::config::LimitsConfig;
 use weft_testkit::{Reply, Script, Step};
 
 use crate::support::{

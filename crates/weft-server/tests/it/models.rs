@@ -1,7 +1,7 @@
 //! The list of models.
 
 use serde_json::{Value as Json, json};
-use weft_server::{Config, assemble_in_memory};
+use weft_app::{Config, assemble_in_memory};
 use weft_testkit::Script;
 
 use crate::support::{Bench, bench};
@@ -38,7 +38,7 @@ async fn models_are_listed_by_kind_without_their_keys() {
     let plain = bench(Script::new()).await;
     let token = app.first_token().await.unwrap().unwrap().reveal().to_owned();
     let router =
-        weft_server::router::router(weft_server::state::ServerState::new(app.clone(), weft_server::Auth::On));
+        weft_server::router::router(weft_server::state::ServerState::new(app.clone(), weft_app::Auth::On));
     let bench = Bench { app, router, token, ..plain };
     let answer = bench.get("/api/v1/models").await;
     let models = answer.data();

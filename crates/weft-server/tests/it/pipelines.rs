@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
+use weft_app::pipelines::Pipelines;
 use weft_core::ErrorKind;
 use weft_core::id::{DatasetKey, DocumentKey};
 use weft_knowledge::ingest::PipelineRunner as _;
-use weft_server::pipelines::Pipelines;
 use weft_testkit::{Reply, Script};
 
 use crate::support::{Bench, bench, component, echo_canvas};

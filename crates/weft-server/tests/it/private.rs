@@ -4,11 +4,11 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
+use weft_app::{App, Auth, Config, assemble};
 use weft_core::CanvasId;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_server::router::router;
 use weft_server::state::ServerState;
-use weft_server::{App, Auth, Config, assemble};
 
 use crate::support::{default_tenant, echo_canvas};
 

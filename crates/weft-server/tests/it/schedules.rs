@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
+use weft_app::config::LimitsConfig;
+use weft_app::schedule::Terms;
+use weft_app::{Auth, Config, Worker, WorkerConfig, assemble};
 use weft_core::journal::Ending;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::schedule_store::{Misfire, SessionPolicy, Timing};
 use weft_core::{CanvasId, CanvasKey, TurnInput};
-use weft_server::config::LimitsConfig;
-use weft_server::schedule::Terms;
-use weft_server::{Auth, Config, Worker, WorkerConfig, assemble};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 

@@ -196,7 +196,7 @@ fn a_run_that_is_picked_up_looks_its_secrets_up_again_and_no_row_holds_them() {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     after.block_on(async {
         let model = weft_testkit::ScriptedModel::new(Script::new().reply(Reply::text("fine").always()));
-        let settings = (weft_server::Auth::On, bench.app.limits.clone());
+        let settings = (weft_app::Auth::On, bench.app.limits.clone());
         let Bench { app, router, .. } = crate::support::process(bench.store.clone(), model.clone(), settings);
         let bench = Bench { app, router, model, ..bench };
         put(&bench, "KEY", KEPT).await;

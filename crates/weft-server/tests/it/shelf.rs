@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
+use weft_app::pipelines::FilesAndDocuments;
 use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
 use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory};
@@ -16,7 +17,6 @@ use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{IngestWorker, Library, LibraryLimits, LibraryParts, WorkerPace};
 use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_search::MemoryChunkIndex;
-use weft_server::pipelines::FilesAndDocuments;
 use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
 
 use crate::support::{Bench, Reading};
@@ -122,7 +122,7 @@ impl Bench {
         self.post(&format!("{dataset}/chunks"), json!({"document_ids": ids})).await.data();
         let stop = CancellationToken::new();
         let pace = WorkerPace { look_every: Duration::from_millis(5), ..WorkerPace::default() };
-        let pipelines = Arc::new(weft_server::pipelines::Pipelines::of(&self.app));
+        let pipelines = Arc::new(weft_app::pipelines::Pipelines::of(&self.app));
         let worker = IngestWorker::new(Arc::clone(&self.app.library), pace).with_pipelines(pipelines);
         let done = async {
             loop {

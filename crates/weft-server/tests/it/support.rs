@@ -9,15 +9,15 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
+use weft_app::config::LimitsConfig;
+use weft_app::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_core::TenantId;
 use weft_core::seam::{Clock, Seams};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
-use weft_server::config::LimitsConfig;
 use weft_server::router::router;
 use weft_server::state::ServerState;
-use weft_server::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel, Step};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
+use weft_app::config::{Auth, LimitsConfig};
 use weft_core::seam::clock::FixedClock;
-use weft_server::config::{Auth, LimitsConfig};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Script, ScriptedModel};
 

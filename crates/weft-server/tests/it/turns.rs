@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
+use weft_app::Auth;
+use weft_app::config::{LimitsConfig, SessionLimits};
 use weft_core::seam::work_queue::Work;
 use weft_core::{RunKey, TurnInput};
-use weft_server::Auth;
-use weft_server::config::{LimitsConfig, SessionLimits};
 use weft_testkit::{Reply, Script, Step};
 
 use crate::support::{

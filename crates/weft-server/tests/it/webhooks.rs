@@ -181,7 +181,7 @@ async fn a_signed_call_that_is_heard_and_sent_again_is_the_same_run() {
     let fresh = process_at(
         std::sync::Arc::default(),
         weft_testkit::ScriptedModel::new(Script::new()),
-        (weft_server::Auth::On, weft_server::config::LimitsConfig::default()),
+        (weft_app::Auth::On, weft_app::config::LimitsConfig::default()),
         clock.clone(),
     );
     let token = fresh.app.first_token().await.unwrap().unwrap().reveal().to_owned();

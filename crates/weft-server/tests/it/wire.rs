@@ -7,10 +7,9 @@ use reqwest::{Client, Response};
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+use weft_app::{App, Auth, Config, DEFAULT_TENANT, ModelsConfig, OneServer, assemble};
 use weft_core::{CanvasId, Result};
-use weft_server::{
-    App, Auth, Config, DEFAULT_TENANT, ModelsConfig, OneServer, ServeOptions, assemble, bind, serve,
-};
+use weft_server::{ServeOptions, bind, serve};
 use weft_testkit::{Reply, Script, ScriptedServer, Step};
 
 use crate::support::{FOREVER_MS, Frame, chat_canvas, component, events, frames, said};
@@ -27,7 +26,7 @@ pub struct Server {
 pub fn config(folder: &Path, models: &ScriptedServer) -> Config {
     let one_server = OneServer {
         base_url: models.base_url.clone(),
-        api_key: weft_server::Secret::new("x"),
+        api_key: weft_app::Secret::new("x"),
         ..OneServer::default()
     };
     let mut config = Config { data: folder.to_owned(), ..Config::default() };

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use weft_app::work::Begun;
+use weft_app::{App, Auth, Worker, WorkerConfig};
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{GiveWay, RunFilter, RunLease, StoredRun};
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkState};
 use weft_core::seam::{ScheduleStore, WorkQueue};
 use weft_core::{ErrorKind, RunKey, ScheduleKey, SessionId, SessionKey, TurnInput};
-use weft_server::work::Begun;
-use weft_server::{App, Auth, Worker, WorkerConfig};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Reply, Script, ScriptedModel};
 
@@ -43,7 +43,7 @@ impl Shared {
     }
 
     fn bench(&self, script: Script) -> Bench {
-        let settings = (Auth::On, weft_server::config::LimitsConfig::default());
+        let settings = (Auth::On, weft_app::config::LimitsConfig::default());
         process_at(self.store.clone(), ScriptedModel::new(script), settings, self.clock.clone())
     }
 

@@ -86,6 +86,18 @@ pub(crate) async fn run(db: &DatabaseConnection, place: &Place) -> Result<()> {
     transaction.commit().await.map_err(fail)
 }
 
+/// Looks whether the tables are up to date, and changes nothing.
+///
+/// # Errors
+/// `Unsupported` when they are of another version.
+pub(crate) async fn look(db: &DatabaseConnection, place: &Place) -> Result<()> {
+    if pending(db, place).await? == 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Unsupported, format!("{place} was written by an older version of weft"))
+        .help("a command that changes something, such as `weft serve`, brings it up to date"))
+}
+
 async fn pending(db: &DatabaseConnection, place: &Place) -> Result<usize> {
     match Migrator::get_pending_migrations_read_only(db).await {
         Ok(steps) => Ok(steps.len()),

@@ -5,7 +5,7 @@ use sea_orm::sea_query::Expr;
 use weft_core::Result;
 use weft_core::id::SessionKey;
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, overtaken};
+use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
 
 use crate::Store;
 use crate::batch::BatchOutcome;
@@ -39,7 +39,7 @@ impl Store {
             }
             // What it has used was noted by an earlier call of which nobody has heard the end.
         }
-        Err(overtaken(lease, DOING))
+        Err(self.overtaken(lease, DOING))
     }
 
     async fn finish_compacted(

@@ -8,7 +8,6 @@ use sea_orm::{
 };
 use weft_core::id::{SessionKey, TenantId};
 use weft_core::seam::SessionStore;
-use weft_core::seam::run_store::overtaken;
 use weft_core::seam::session_store::{
     Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
 };
@@ -340,7 +339,7 @@ impl SessionStore for Store {
         let committed = repeated(|| self.commit_session(key, commit)).await;
         match (committed.map_err(|error| self.fail(DOING, error))?, commit.lease) {
             (Committed::Yes, _) => return Ok(()),
-            (Committed::Overtaken, Some(lease)) => return Err(overtaken(lease, DOING)),
+            (Committed::Overtaken, Some(lease)) => return Err(self.overtaken(lease, DOING)),
             (Committed::Overtaken, None) | (Committed::Changed, _) => {}
         }
         let stored = self.load(key).await?;

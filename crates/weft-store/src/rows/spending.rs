@@ -8,7 +8,7 @@ use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect, UpdateMany};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::SpendingStore;
-use weft_core::seam::run_store::{RunLease, overtaken};
+use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::{Error, Result};
 
@@ -171,7 +171,7 @@ impl Store {
                 let found = of_run::Entity::find_by_id((tenant.clone(), id)).one(&self.inner.read).await;
                 match found.map_err(|error| self.fail(doing, error))? {
                     Some(run) if run.fence == lease.fence => (run.canvas_id, run.spent),
-                    Some(_) => return Err(overtaken(lease, doing)),
+                    Some(_) => return Err(self.overtaken(lease, doing)),
                     None => return Err(Error::not_found(format!("there is no run `{}`", lease.run.id))),
                 }
             }
@@ -211,7 +211,7 @@ impl SpendingStore for Store {
                 BatchOutcome::Refused(_) => {}
             }
         }
-        Err(overtaken(lease, DOING))
+        Err(self.overtaken(lease, DOING))
     }
 
     async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {

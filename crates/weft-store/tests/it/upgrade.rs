@@ -89,3 +89,31 @@ async fn a_store_of_version_six_is_read_and_gone_on_with() {
     assert_eq!(store.entries(&key("ended"), 0, 99).await.unwrap().len(), 10);
     store.close().await.unwrap();
 }
+
+/// Who only looks leaves the tables as they are: the program that works on them may still be the older one.
+#[tokio::test]
+async fn a_store_that_is_opened_to_read_is_not_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.db");
+    let url = format!("sqlite:{}", path.display());
+    let absent = Store::open_to_read(&url).await.unwrap_err();
+    assert!(absent.to_string().contains("cannot open the store"), "{absent}");
+    assert!(!path.exists(), "nothing is made to look");
+    let db = Database::connect(format!("{url}?mode=rwc")).await.unwrap();
+    db.execute_unprepared(VERSION_6).await.unwrap();
+    db.close().await.unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let older = Store::open_to_read(&url).await.unwrap_err();
+    assert_eq!(older.kind, ErrorKind::Unsupported);
+    assert!(older.to_string().contains("an older version of weft"), "{older}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+
+    let store = Store::open(&url).await.unwrap();
+    let reads = Store::open_to_read(&url).await.unwrap();
+    let key = RunKey::new(&TenantId::from("default"), "ended");
+    assert_eq!(reads.get(&key).await.unwrap(), store.get(&key).await.unwrap());
+    let newer = StoredRun { key: RunKey::new(&key.tenant, "new"), ..store.get(&key).await.unwrap() };
+    reads.create(&newer).await.unwrap_err();
+    reads.close().await.unwrap();
+    store.close().await.unwrap();
+}

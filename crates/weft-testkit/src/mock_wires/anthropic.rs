@@ -11,7 +11,12 @@ impl Writer {
         let mut message = json!({"id": "msg_1", "type": "message", "role": "assistant", "content": [],
             "model": self.model});
         if let Some(usage) = self.usage {
-            message["usage"] = json!({"input_tokens": usage.prompt_tokens, "output_tokens": 1});
+            // What the cache has is counted apart here.
+            let cached = usage.cache_read_tokens + usage.cache_write_tokens;
+            message["usage"] = json!({
+                "input_tokens": usage.prompt_tokens.saturating_sub(cached), "output_tokens": 1,
+                "cache_read_input_tokens": usage.cache_read_tokens,
+                "cache_creation_input_tokens": usage.cache_write_tokens});
         }
         named(&json!({"type": "message_start", "message": message}))
     }

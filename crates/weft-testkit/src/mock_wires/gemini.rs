@@ -38,9 +38,12 @@ impl Writer {
         let mut chunk = json!({
             "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": reason}]});
         if let Some(usage) = self.usage {
+            // The reasoning is counted apart here.
             chunk["usageMetadata"] = json!({"promptTokenCount": usage.prompt_tokens,
-                "candidatesTokenCount": usage.completion_tokens,
-                "totalTokenCount": usage.prompt_tokens + usage.completion_tokens});
+                "cachedContentTokenCount": usage.cache_read_tokens,
+                "candidatesTokenCount": usage.completion_tokens.saturating_sub(usage.reasoning_tokens),
+                "thoughtsTokenCount": usage.reasoning_tokens,
+                "totalTokenCount": usage.total_tokens()});
         }
         data(&chunk)
     }

@@ -1,7 +1,7 @@
 //! Chat completions.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::chat_model::{StopReason, Usage};
+use weft_core::seam::chat_model::StopReason;
 use weft_models::script::{CallPart, Step};
 
 use super::writer::{Writer, data, pieces, reason_word};
@@ -46,10 +46,13 @@ impl Writer {
     pub(super) fn end_openai(&self, reason: StopReason) -> String {
         let reason = reason_word(reason, ["stop", "length", "tool_calls", "content_filter"]);
         let end = self.openai(&json!({}), &json!(reason));
-        let usage = self.usage.map(|Usage { prompt_tokens, completion_tokens, .. }| {
+        let usage = self.usage.map(|usage| {
             data(&json!({"id": "c1", "object": "chat.completion.chunk", "choices": [], "usage": {
-                "prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens,
-                "total_tokens": prompt_tokens + completion_tokens}}))
+                "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens,
+                "total_tokens": usage.total_tokens(),
+                "prompt_tokens_details": {
+                    "cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens},
+                "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens}}}))
         });
         format!("{end}{}data: [DONE]\n\n", usage.unwrap_or_default())
     }

@@ -7,6 +7,7 @@ use weft_core::journal::{ActivationRef, FrameStep, NextEdges, WaitingForm};
 use weft_core::{Ending, Entry, Outputs, Record, RunId, TurnInput};
 
 use super::*;
+use weft_core::seam::chat_model::Usage;
 
 fn entry(record: Record) -> Entry {
     Entry { seq: 1, event: Some(1), at_ms: 1_767_000_001_500, record }
@@ -171,7 +172,7 @@ fn finishes() {
             ending: Ending::Failed,
             outputs: Arc::new(Outputs::of("content", json!("Pa"))),
             error: Some("it broke".into()),
-            usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1 },
+            usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1, ..Usage::default() },
             limited: Vec::new(),
             spent: Default::default(),
             elapsed: 1.25,

@@ -228,9 +228,12 @@ pub(super) fn usage(usage: Usage) -> Json {
     let (input, output) = (usage.prompt_tokens, usage.completion_tokens);
     json!({
         "input_tokens": input,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
         "output_tokens": output,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": input.saturating_add(output),
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.total_tokens(),
     })
 }

@@ -158,7 +158,7 @@ pub struct App {
     /// The questions that wait for their sessions.
     pub(crate) lines: Arc<Lines>,
     /// Which uses of tokens have been noted.
-    pub(crate) token_uses: Arc<tokens::Uses>,
+    pub token_uses: Arc<tokens::Uses>,
     /// Wakes the workers of this process when there is something to do.
     pub(crate) wake: Arc<Notify>,
     pub(crate) model_check: Arc<ModelCheck>,
@@ -460,7 +460,7 @@ impl App {
     }
 
     /// Whether there is a language model with an id.
-    pub(crate) fn check_model(&self, tenant: &TenantId, llm_id: &str) -> Result<(), String> {
+    pub fn check_model(&self, tenant: &TenantId, llm_id: &str) -> Result<(), String> {
         (self.model_check)(tenant, llm_id).map(drop)
     }
 }

@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use serde::Deserialize;
 use weft_core::{Error, Result};
 
-use crate::connection::ConnectionLimits;
-
 /// The HTTP server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,7 +19,7 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// How many connections there may be in a process that may open so many files.
-    pub(crate) fn connections(&self, files: usize) -> ConnectionLimits {
+    pub fn connections(&self, files: usize) -> ConnectionLimits {
         /// More are of no use to one process.
         const ALL_MAX: usize = 16_384;
         // The rest is for the store, the index, workers, and what runs ask of others.
@@ -33,6 +31,15 @@ impl ServerConfig {
         };
         ConnectionLimits { all, per_address }
     }
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// At once.
+    pub all: usize,
+    /// At once from one address; for IPv6 from one network of 64 bits, which is what one customer has.
+    pub per_address: usize,
 }
 
 /// Whether callers must show a token.

@@ -31,7 +31,7 @@ pub use self::browser::BrowserConfig;
 pub use self::confined::{DocumentsConfig, SandboxConfig};
 pub use self::secrets::SecretsConfig;
 pub use self::sections::sections;
-pub use self::server::{Auth, ServerConfig, check_auth};
+pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth};
 
 /// All settings with their defaults and reasons, as people read them.
 pub const DEFAULTS: &str = include_str!("../config.default.toml");

@@ -23,7 +23,7 @@ use crate::plans::compact;
 pub const PLAIN: &str = "chat";
 
 /// What a caller may say about how the model answers, and the switch of the component for it.
-pub(crate) const SAMPLING: [(&str, &str); 5] = [
+pub const SAMPLING: [(&str, &str); 5] = [
     ("temperature", "temperatureEnabled"),
     ("top_p", "topPEnabled"),
     ("presence_penalty", "presencePenaltyEnabled"),
@@ -61,7 +61,7 @@ pub struct ChatTurn {
 
 /// A variable of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter {
+pub struct Parameter {
     /// Its name.
     pub name: String,
     /// Whether it may be left out.
@@ -69,7 +69,7 @@ pub(crate) struct Parameter {
 }
 
 /// The variables of a prompt.
-pub(crate) fn parameters(prompt: &Map<String, Json>) -> Vec<Parameter> {
+pub fn parameters(prompt: &Map<String, Json>) -> Vec<Parameter> {
     let listed = prompt.get("parameters").and_then(Json::as_array).into_iter().flatten();
     let parameter = |one: &Json| {
         let name = one.get("key")?.as_str()?.to_owned();
@@ -79,12 +79,12 @@ pub(crate) fn parameters(prompt: &Map<String, Json>) -> Vec<Parameter> {
 }
 
 /// A text of a prompt's settings; empty when there is none.
-pub(crate) fn text<'a>(prompt: &'a Map<String, Json>, key: &str) -> &'a str {
+pub fn text<'a>(prompt: &'a Map<String, Json>, key: &str) -> &'a str {
     prompt.get(key).and_then(Json::as_str).unwrap_or_default()
 }
 
 /// Whether a switch is on.
-pub(crate) fn flag(value: Option<&Json>) -> bool {
+pub fn flag(value: Option<&Json>) -> bool {
     match value {
         Some(Json::Bool(flag)) => *flag,
         Some(Json::String(text)) => text.eq_ignore_ascii_case("true"),
@@ -95,7 +95,7 @@ pub(crate) fn flag(value: Option<&Json>) -> bool {
 
 /// The strategy that a value of the switch for deep research stands for. Clients know a switch, or one of four
 /// depths.
-pub(crate) fn strategy(value: Option<&Json>) -> Option<String> {
+pub fn strategy(value: Option<&Json>) -> Option<String> {
     let depth = value.and_then(|value| value.as_u64().or_else(|| value.as_str()?.trim().parse().ok()));
     let named = value.and_then(Json::as_str).map(str::trim);
     match (named, depth) {
@@ -137,7 +137,7 @@ impl App {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) async fn there(&self, tenant: &TenantId, datasets: &[String]) -> Result<Vec<String>> {
+    pub async fn there(&self, tenant: &TenantId, datasets: &[String]) -> Result<Vec<String>> {
         if datasets.is_empty() {
             return Ok(Vec::new());
         }
@@ -156,7 +156,7 @@ impl App {
     ///
     /// # Errors
     /// `NotFound` when the assistant is gone, `Invalid` when its canvas cannot run, such as without its model.
-    pub(crate) async fn plan_of_chat(&self, key: &CanvasKey, input: &TurnInput) -> Result<Arc<Plan>> {
+    pub async fn plan_of_chat(&self, key: &CanvasKey, input: &TurnInput) -> Result<Arc<Plan>> {
         let turn = ChatTurn::deserialize(Json::Object(input.inputs.clone())).map_err(|cause| {
             let message =
                 "this is a conversation with a chat assistant, and the question was asked to an agent";
@@ -183,7 +183,7 @@ impl App {
     ///
     /// # Errors
     /// `Conflict` when the id is taken.
-    pub(crate) async fn open_chat(
+    pub async fn open_chat(
         &self,
         chat: &CanvasKey,
         (id, user_id, name): (Option<SessionId>, &str, &str),
@@ -217,13 +217,13 @@ impl App {
 }
 
 /// The first message of a conversation with an assistant.
-pub(crate) fn opening(settings: &ChatSettings) -> Vec<(&'static str, String)> {
+pub fn opening(settings: &ChatSettings) -> Vec<(&'static str, String)> {
     let prologue = text(&settings.prompt_config, "prologue");
     if prologue.is_empty() { Vec::new() } else { vec![("assistant", prologue.to_owned())] }
 }
 
 /// An assistant as it is made.
-pub(crate) fn new(tenant: &TenantId, (name, settings): (String, ChatSettings), now_ms: i64) -> Chat {
+pub fn new(tenant: &TenantId, (name, settings): (String, ChatSettings), now_ms: i64) -> Chat {
     let key = CanvasKey::new(tenant, CanvasId::generate());
     Chat { key, name, settings, revision: 1, created_ms: now_ms, updated_ms: now_ms }
 }

@@ -35,8 +35,18 @@ pub(super) fn secrets(config: &Config, (store, place): (&Store, Place)) -> Resul
 /// # Errors
 /// When the store cannot be read.
 pub async fn secret_names(config: &Config, tenant: &TenantId) -> Result<Vec<String>> {
-    let secrets = OfDataFolder { config: config.clone(), key: key_place(config)? };
-    Ok(secrets.list(tenant).await?.into_iter().map(|info| info.name.to_string()).collect())
+    if is_missing(config) {
+        return Ok(Vec::new());
+    }
+    let store = Store::open_to_read(&config.store_url()).await?;
+    let found = Vault::new(store.clone(), key_place(config)?).list(tenant).await;
+    store.close().await?;
+    Ok(found?.into_iter().map(|info| info.name.to_string()).collect())
+}
+
+/// Whether there is no store yet.
+pub(super) fn is_missing(config: &Config) -> bool {
+    config.store.url.is_empty() && !config.data.join(STORE_FILE).exists()
 }
 
 /// The secrets of a store that is opened for each look at them, if it is there. Most canvases name none.
@@ -47,7 +57,7 @@ struct OfDataFolder {
 
 impl OfDataFolder {
     async fn vault(&self) -> Result<Option<(Store, Vault)>> {
-        if self.config.store.url.is_empty() && !self.config.data.join(STORE_FILE).exists() {
+        if is_missing(&self.config) {
             return Ok(None);
         }
         let store = Store::open(&self.config.store_url()).await?;

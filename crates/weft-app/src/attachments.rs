@@ -281,6 +281,17 @@ fn inline(uri: &str) -> Result<(String, Bytes)> {
     Ok((name, bytes.into()))
 }
 
+/// The type that a file of this name is sent with. Nothing that a browser would run.
+pub fn served_media_type(name: &str) -> String {
+    match weft_core::media_type::of_name(name) {
+        "text/html" | "image/svg+xml" | "application/xml" => weft_core::media_type::UNKNOWN.to_owned(),
+        // A browser shows it and does not ask what to do with it.
+        "text/markdown" => "text/plain; charset=utf-8".to_owned(),
+        text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
+        kind => kind.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,5 +328,13 @@ mod tests {
         ] {
             assert_eq!(brings_files(&value), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn no_page_or_script_comes_back_under_this_servers_name() {
+        for name in ["a.html", "a.htm", "a.svg", "a.js", "a.xhtml", "a.xml", "a"] {
+            assert_eq!(served_media_type(name), "application/octet-stream", "{name}");
+        }
+        assert_eq!(served_media_type("a.pdf"), "application/pdf");
     }
 }

@@ -85,7 +85,7 @@ fn stored(document: &Document) -> StoredFile {
     StoredFile {
         id: file_of(&document.key),
         name: document.name.clone(),
-        mime_type: crate::wire::document::media_type(&document.name),
+        mime_type: crate::attachments::served_media_type(&document.name),
         size: document.size,
         session: None,
         created_ms: document.created_ms,

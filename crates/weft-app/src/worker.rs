@@ -1,12 +1,15 @@
 //! Starts what schedules ask for and does the work of the queue, until told to stop.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::maybe_done;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::ErrorKind;
 use weft_core::seam::work_queue::{Taken, WorkOutcome};
+use weft_core::{ErrorKind, Result};
 use weft_knowledge::ingest::{IngestWorker, WorkerPace};
 use weft_knowledge::memories::MemoryWorker;
 
@@ -142,18 +145,13 @@ impl Worker {
 }
 
 /// Looks at turns that memories are to remember until `stop` fires.
-pub(crate) async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
+pub async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
     MemoryWorker::new(app.memories.clone()).run(stop, grace).await;
 }
 
 /// Reads the documents that are queued until `stop` fires. What is under way then gets `grace` to end, and is
 /// left for another worker after that.
-pub(crate) async fn read_documents(
-    app: &App,
-    config: WorkerConfig,
-    stop: &CancellationToken,
-    grace: Duration,
-) {
+pub async fn read_documents(app: &App, config: WorkerConfig, stop: &CancellationToken, grace: Duration) {
     let pace = WorkerPace { concurrency: config.documents_at_once, ..WorkerPace::default() };
     let pipelines = Arc::new(Pipelines::of(app));
     IngestWorker::new(Arc::clone(&app.library), pace).with_pipelines(pipelines).run(stop, grace).await;
@@ -169,4 +167,33 @@ fn with_jitter(duration: Duration) -> Duration {
     // Without randomness they look together, which is only slower.
     let _ = getrandom::fill(&mut random);
     duration.mul_f64(0.75 + f64::from(random[0]) / 512.0)
+}
+
+/// Does the work of the queue and goes on with interrupted runs, until `shutdown` comes; then lets
+/// runs finish for a while, leaves the rest to other workers, and closes the store.
+///
+/// # Errors
+/// When the store cannot be closed.
+pub async fn work(
+    app: App,
+    config: WorkerConfig,
+    grace: Duration,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<()> {
+    let stop = CancellationToken::new();
+    let worker = Worker::new(app.clone(), config);
+    let mut working = Box::pin(maybe_done(async {
+        let reading = Box::pin(read_documents(&app, config, &stop, grace));
+        futures::join!(worker.run(&stop, grace), reading, remember(&app, &stop, grace));
+    }));
+    tokio::select! {
+        () = app.keep_runs_going() => {}
+        () = Box::pin(app.keep_tasks_timely()) => {}
+        () = &mut working => {}
+        () = shutdown => tracing::info!("stopping"),
+    }
+    stop.cancel();
+    let from = Instant::now();
+    working.await;
+    app.shut_down(grace.saturating_sub(from.elapsed())).await
 }

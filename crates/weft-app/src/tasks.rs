@@ -63,7 +63,7 @@ impl App {
     ///
     /// # Errors
     /// As [`App::answer_tasks`].
-    pub(crate) async fn answer_tasks_noting(
+    pub async fn answer_tasks_noting(
         &self,
         session: &Session,
         answers: Vec<(TaskKey, TaskAnswer)>,
@@ -257,32 +257,11 @@ fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use serde_json::json;
-    use weft_core::TenantId;
-    use weft_core::component::Form;
+    use weft_testkit::open_task as task;
 
     use super::*;
-
-    /// An open task with these fields.
-    pub(crate) fn task(kind: TaskKind, fields: &Json) -> Task {
-        Task {
-            key: TaskKey::new(&TenantId::from("t"), "run-1"),
-            session: "s".into(),
-            canvas: "c".into(),
-            run: "run".into(),
-            node: "N".into(),
-            address: "N".into(),
-            kind,
-            title: "N".into(),
-            form: Form { fields: fields.as_object().cloned().unwrap_or_default(), ..Form::default() },
-            created_ms: 0,
-            due_ms: None,
-            status: TaskStatus::Open,
-            ended_by: None,
-            ended_ms: None,
-        }
-    }
 
     #[test]
     fn answers_become_values_of_fields_or_a_reason() {

@@ -22,7 +22,7 @@ impl App {
     }
 
     /// The canvas of a run, and the version that its session is on, or that it has brought itself.
-    pub(crate) async fn version_of(&self, run: &StoredRun) -> Result<(CanvasKey, Arc<str>)> {
+    pub async fn version_of(&self, run: &StoredRun) -> Result<(CanvasKey, Arc<str>)> {
         let session = self.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let canvas = CanvasKey::new(&run.key.tenant, run.canvas.clone());
         if !session.canvas_version.is_empty() {

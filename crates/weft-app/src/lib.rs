@@ -1,0 +1,50 @@
+//! What people do with canvases, as calls that HTTP, MCP and the command line share.
+//!
+//! [`assemble`] puts the seams together, [`app`] offers what can be done with them: canvases and their versions, chat
+//! assistants, sessions, runs, tasks, schedules, tokens, secrets. What works without being asked (the queue, schedules,
+//! retention) is here, too. Nothing here knows how it is asked: no route, no frame, no command.
+
+pub mod app;
+pub mod assemble;
+pub mod attachments;
+mod backup;
+pub mod chats;
+pub mod checking;
+pub mod config;
+#[cfg(feature = "fault-points")]
+pub mod fault_points;
+pub mod idempotency;
+pub mod past_runs;
+pub mod pipelines;
+mod plans;
+mod removal;
+mod resume;
+mod retention;
+pub mod schedule;
+mod searching;
+pub mod spending;
+pub mod tasks;
+pub mod templates;
+pub mod tokens;
+pub mod turns;
+pub mod versions;
+pub mod work;
+pub mod worker;
+
+pub use app::{App, DEFAULT_TENANT, Parts};
+pub use assemble::{
+    Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
+    assemble, assemble_in_memory, dataset_names, discover_models, document_reader, document_work, plugins,
+    sandbox_work, secret_names,
+};
+pub use backup::{Copied, backup};
+pub use config::{Auth, Config, ServerConfig, WorkerConfig};
+pub use weft_plugins::{Plugin, Plugins};
+pub use worker::Worker;
+
+pub use weft_components::examples::example;
+
+/// The component types that canvases can be made of, by name; without those that only serve for measuring.
+pub fn components() -> impl Iterator<Item = &'static weft_core::ComponentSpec> {
+    weft_components::catalog::ALL.iter().copied().filter(|spec| !spec.measuring_only)
+}
