@@ -454,6 +454,7 @@ impl App {
     /// When the store cannot be closed.
     pub async fn shut_down(&self, grace: Duration) -> Result<()> {
         self.engine.shut_down(grace).await;
+        self.library.close().await;
         (self.close)().await
     }
 

@@ -251,10 +251,14 @@ impl Shared {
 #[async_trait]
 impl Index for TantivyIndex {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
-        if changes.is_empty() {
-            return Ok(());
-        }
         let key = dataset.clone();
+        if changes.is_empty() {
+            let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Leave)).await?;
+            return match opened {
+                Some((dataset, _)) if dataset.is_behind() => dataset.write(changes).await,
+                _ => Ok(()),
+            };
+        }
         let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Begin)).await?;
         match opened {
             Some((dataset, _)) => dataset.write(changes).await,

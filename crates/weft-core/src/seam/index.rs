@@ -158,7 +158,8 @@ pub type Kept = BoxFuture<'static, Result<()>>;
 /// same whichever dataset a chunk is in. Queries of a dataset that is not there find nothing in it.
 #[async_trait]
 pub trait Index: Send + Sync {
-    /// Makes changes, all or none. When it returns they are kept and are found by every later query.
+    /// Makes changes, all or none. When it returns they are kept and are found by every later query, and so is what was
+    /// accepted before: a write of nothing waits for that alone.
     ///
     /// # Errors
     /// `Invalid` when a vector has not the length of those that are there; otherwise when the index

@@ -6,12 +6,12 @@
 //! which number the index will hold the document, so that the next change need not begin with putting all of it
 //! there anew.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use tracing::Instrument as _;
-use weft_core::id::DocumentKey;
+use weft_core::id::{DatasetKey, DocumentKey};
 use weft_core::seam::index::{IndexChange, Kept};
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::{ErrorKind, Result};
@@ -36,6 +36,11 @@ impl Behind {
         self.lock().get(key) == Some(&number)
     }
 
+    /// The datasets of all of them.
+    fn datasets(&self) -> HashSet<DatasetKey> {
+        self.lock().keys().map(|key| key.dataset.clone()).collect()
+    }
+
     fn set(&self, key: &DocumentKey, number: i64) {
         self.lock().insert(key.clone(), number);
     }
@@ -57,6 +62,18 @@ pub(super) struct Noted {
 }
 
 impl Library {
+    /// Has the indexes write what they have accepted, and waits for the changes under way, before a process ends: the next
+    /// one finds everything there and nothing to mend. What an index refuses stays noted.
+    pub async fn close(&self) {
+        for dataset in self.behind.datasets() {
+            // A change of nothing is written with all that waits.
+            if let Err(error) = self.parts.index.write(&dataset, Vec::new()).await {
+                tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index is left as it is");
+            }
+        }
+        self.changed().await;
+    }
+
     /// What a change means that noted itself.
     pub(super) fn of_change(&self, key: &DocumentKey, note: IndexNote) -> Noted {
         let level = note.first || self.behind.is_at(key, note.number - 1);
