@@ -20,4 +20,4 @@ mod program;
 
 pub use inner::{Bounds, Confinement, LATE, REFUSED, UNCONFINED, confined, confined_with};
 pub use outer::{Duty, Ended, Worker};
-pub use program::{become_program, filter_for_programs};
+pub use program::{become_bounded_program, become_program, filter_for_programs};
