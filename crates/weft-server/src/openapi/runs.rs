@@ -225,6 +225,7 @@ pub static LIST_MODELS: Operation =
         models("rerank"),
         models("speech"),
         models("tts"),
+        models("ocr"),
     ]));
 
 static COMPONENT: Shape = Shape {

@@ -110,17 +110,10 @@ pub(crate) fn check(problems: &mut Problems, field: &str, settings: &Json) {
         );
         problems.add(field, &message, settings);
     }
-    let raptor = settings.pointer("/raptor/use_raptor").unwrap_or(&Json::Null);
-    if raptor == &Json::Bool(true) {
-        problems.add(
-            &format!("{field}.raptor.use_raptor"),
-            "Summaries of clusters are not part of this build",
-            raptor,
-        );
-    }
-    let tags = settings.get("tag_kb_ids").unwrap_or(&Json::Null);
-    if tags.as_array().is_some_and(|tags| !tags.is_empty()) {
-        problems.add(&format!("{field}.tag_kb_ids"), "Tags are not part of this build", tags);
+    let scope = settings.pointer("/raptor/scope").unwrap_or(&Json::Null);
+    if scope == "dataset" {
+        let message = "Summaries over several documents are not part of this build";
+        problems.add(&format!("{field}.raptor.scope"), message, scope);
     }
 }
 
@@ -175,6 +168,7 @@ pub(crate) fn defaults(method: ChunkMethod) -> Settings {
         | ChunkMethod::Paper
         | ChunkMethod::Presentation
         | ChunkMethod::Titles
+        | ChunkMethod::Audio
         | ChunkMethod::Qa => off,
         ChunkMethod::Email | ChunkMethod::Picture | ChunkMethod::Table | ChunkMethod::Tag => json!({}),
     };
@@ -273,12 +267,13 @@ mod tests {
             ("html4excel", json!(true), json!("true")),
             ("layout_recognize", json!("Plain Text"), json!(1)),
             ("tag_kb_ids", json!([]), json!("a")),
-            ("tag_kb_ids", json!([]), json!(["a"])),
+            ("tag_kb_ids", json!(["a"]), json!([1])),
             ("overlapped_percent", json!(10), json!(91)),
             ("overlapped_percent", json!(0), json!(0.1)),
             ("children_delimiter", json!("."), json!(1)),
             ("toc_extraction", json!(false), json!(0)),
-            ("raptor", json!({"use_raptor": false, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
+            ("raptor", json!({"use_raptor": true, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
+            ("raptor", json!({"scope": "file"}), json!({"scope": "dataset"})),
             ("raptor", json!({"threshold": 1, "max_cluster": 1024}), json!({"threshold": 2})),
             ("raptor", json!({"random_seed": 0}), json!({"random_seed": -1})),
             ("raptor", json!({}), json!({"max_cluster": 1025})),

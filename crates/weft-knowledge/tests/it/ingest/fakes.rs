@@ -248,6 +248,10 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
         self.faults.around(self.inner.put_new(lease, chunks, stage)).await
     }
 
+    async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()> {
+        self.faults.around(self.inner.add_new(lease, chunks)).await
+    }
+
     async fn new_chunks(
         &self,
         lease: &IngestLease,
@@ -417,6 +421,7 @@ impl ChatModel for FormModel {
         let passage = request.messages[1].text.lines().nth(1).unwrap_or_default().to_owned();
         let answer = match () {
             () if asked.contains("keywords") => format!("key of {passage}, second"),
+            () if asked.contains("sum up") => format!("sum of {}", request.messages[1].text.len()),
             () if asked.contains("questions") => format!("1. What of {passage}?"),
             () => "{\"author\": \"Ada\", \"year\": 1843}".to_owned(),
         };
