@@ -10,12 +10,9 @@ use weft_knowledge::raptor::{LEVEL, OF, is_summary};
 use super::fakes::{Fault, Faults};
 use super::kit::{World, dataset};
 
-/// Three things that are spoken of, each in some lines of the same words.
+/// Lines about three things.
 fn text() -> String {
-    let lines = (0..24).map(|n| {
-        let about = ["pump oil valve", "tax form court", "cat dog bird"][n % 3];
-        format!("{about} {about} {about} number {n}")
-    });
+    let lines = (0..36).map(|n| format!("about {}: number {n}", n % 3));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -39,7 +36,7 @@ async fn what_belongs_together_is_summed_up_level_by_level() {
     assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
     let found = world.found(&key).await;
     let (summaries, chunks): (Vec<_>, Vec<_>) = found.into_iter().partition(is_summary);
-    assert_eq!(chunks.len(), 24);
+    assert_eq!(chunks.len(), 36);
     let asked = process.models.chat.1.load(Ordering::SeqCst);
     assert_eq!(summaries.len(), asked, "one question for each");
     assert!(summaries.len() > 1 && summaries.iter().map(level).max() > Some(1), "{}", summaries.len());
