@@ -1,6 +1,7 @@
 //! Config → backends → app: the only place that names a backend.
 
 mod accounts;
+mod documents;
 mod secrets;
 
 use std::path::Path;
@@ -9,13 +10,11 @@ use std::sync::Arc;
 use weft_browser::Chromium;
 use weft_core::seam::browser::NoBrowser;
 use weft_core::seam::dataset_store::DatasetFilter;
-use weft_core::seam::document_reader::NoReader;
-use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::sandbox::{Limits, NoSandbox};
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
-    BlobStore, Browser, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge, Memories,
-    ModelDirectory, Sandbox, Seams, Secrets, ToolSource, Workspace,
+    BlobStore, Browser, Clock, DocumentReader, FileStore, Http, Index, Knowledge, Memories, ModelDirectory,
+    Sandbox, Seams, Secrets, ToolSource, Workspace,
 };
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
@@ -30,7 +29,6 @@ use weft_knowledge::memories::ConversationMemories;
 use weft_mcp::Servers;
 use weft_models::Directory;
 use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer, StreamingHttp};
-use weft_parse::ChildReader;
 use weft_plugins::{Combined, Plugins};
 use weft_sandbox::{ProcessSandbox, RemoteSandbox, Worker};
 #[cfg(target_os = "linux")]
@@ -40,14 +38,16 @@ use weft_sql::{DatabaseClients, OwnDatabase};
 use weft_store::{FileLimits, Files, FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
 
 pub use weft_mcp::{Surveyed, Verdict};
+pub use weft_models::installed;
 pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret};
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
 pub use self::secrets::secret_names;
 
+use self::documents::{document_reader, document_writer};
 use crate::app::{App, Close, ModelCheck, Parts, Probe};
-use crate::config::{AttachmentsConfig, Config, DocumentsConfig, STORE_FILE, SandboxConfig};
+use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
 use crate::pipelines::FilesAndDocuments;
 
 /// A store that ends with the process.
@@ -251,28 +251,6 @@ fn with_system_python(
     Err(Error::new(ErrorKind::Unsupported, "`sandbox.python` is for Linux only").help("leave it empty"))
 }
 
-/// What reads documents; none when the configuration names no worker or lets none run.
-pub fn document_reader(config: &Config) -> Option<Arc<dyn DocumentReader>> {
-    document_worker(config).map(|worker| worker as Arc<dyn DocumentReader>)
-}
-
-/// What makes documents.
-fn document_writer(config: &Config) -> Arc<dyn DocumentWriter> {
-    match document_worker(config) {
-        Some(worker) => worker,
-        None => Arc::new(NoWriter),
-    }
-}
-
-fn document_worker(config: &Config) -> Option<Arc<ChildReader>> {
-    let DocumentsConfig { at_once, worker, confinement, .. } = &config.documents;
-    let (program, arguments) = worker.split_first().filter(|_| *at_once > 0)?;
-    let arguments = arguments.iter().map(Into::into).collect();
-    let worker = weft_parse::Worker { program: program.into(), arguments };
-    let reader = ChildReader::new(worker, config.documents.limits()?, *at_once);
-    Some(Arc::new(reader.with_confinement(*confinement).with_font(config.documents.font())))
-}
-
 /// Where an app keeps what is in no database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -292,6 +270,7 @@ fn datasets(
         Place::Folders => Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
         Place::Memory => Arc::new(TantivyIndex::in_memory()),
     };
+    let reader = document_reader(config, models)?;
     let models = Arc::clone(models) as Arc<dyn ModelDirectory>;
     let asked = Datasets::new(store.datasets(), Arc::clone(&index), Arc::clone(&models));
     let parts = LibraryParts {
@@ -299,7 +278,7 @@ fn datasets(
         queue: store.ingest(),
         blobs,
         index,
-        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
+        reader,
         models,
         clock: Arc::clone(clock),
         additions: vec![Arc::new(Contents), Arc::new(Graph)],
@@ -335,14 +314,14 @@ fn databases(config: &Config, store_url: &str, outbound: &Arc<Outbound>) -> Data
 fn beside(
     config: &Config,
     (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>),
-) -> LocalDocuments {
-    LocalDocuments::new(LocalDocumentsParts {
+) -> Result<LocalDocuments> {
+    Ok(LocalDocuments::new(LocalDocumentsParts {
         store: store.datasets(),
         index: Arc::new(MemoryChunkIndex::new()),
-        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
+        reader: document_reader(config, models)?,
         models: Arc::clone(models) as Arc<dyn ModelDirectory>,
         clock: Arc::clone(clock),
-    })
+    }))
 }
 
 /// What components use of the outside that others use, too.
@@ -353,6 +332,7 @@ struct Given {
     tools: Arc<dyn ToolSource>,
     files: Arc<dyn FileStore>,
     secrets: Arc<dyn Secrets>,
+    reader: Arc<dyn DocumentReader>,
     clock: Arc<dyn Clock>,
 }
 
@@ -366,7 +346,7 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 
 /// What components may use of the outside.
 fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
-    let Given { models, knowledge, memories, tools, files, secrets, clock } = given;
+    let Given { models, knowledge, memories, tools, files, secrets, reader, clock } = given;
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     Ok(Seams {
         models,
@@ -377,7 +357,7 @@ fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
         workspace: workspace(config),
         sandbox: sandbox(config)?,
         files,
-        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
+        reader,
         documents: document_writer(config),
         databases: Arc::new(databases(config, store_url, &outbound)),
         browser: browser(config, &outbound),
@@ -399,7 +379,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
     let files = files(config, &store, blobs);
     let passing = Store::open(MEMORY).await?;
-    let beside = beside(config, (&passing, &models, &clock));
+    let beside = beside(config, (&passing, &models, &clock))?;
     let knowledge: Arc<dyn Knowledge> =
         Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
     let memories = memories(&store, &models, &clock);
@@ -411,6 +391,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         tools: Arc::new(tools),
         files: Arc::clone(&files),
         secrets: Arc::clone(&secrets),
+        reader: document_reader(config, &models)?,
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, given)?);
@@ -444,7 +425,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         beside,
         files,
         file_bytes_max: config.attachments.file_bytes_max,
-        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
+        reader: document_reader(config, &models)?,
         model_check: model_check(&models),
         models,
         catalog: Arc::new(weft_components::catalog()),
@@ -522,17 +503,5 @@ mod tests {
         check("", 4, ErrorKind::Denied).await;
         check("/no/such/worker", 0, ErrorKind::Denied).await;
         check("/no/such/worker now", 4, ErrorKind::Unavailable).await;
-    }
-
-    #[test]
-    fn documents_are_read_by_a_worker_or_not_at_all() {
-        let mut config = Config::default();
-        assert!(document_reader(&config).is_none());
-        config.documents.worker = vec!["/no/such/worker".to_owned()];
-        assert!(document_reader(&config).is_some());
-        config.documents.at_once = 0;
-        assert!(document_reader(&config).is_none());
-        config.documents.seconds = 0.0;
-        assert!(config.check().unwrap_err().full().contains("documents: seconds"));
     }
 }

@@ -31,6 +31,7 @@ pub use self::accounts::{AccountsConfig, AuditLevel};
 pub use self::attachments::AttachmentsConfig;
 pub use self::browser::BrowserConfig;
 pub use self::confined::{DocumentsConfig, SandboxConfig};
+pub(crate) use self::confined::{NO_OCR, TESSERACT};
 pub use self::secrets::SecretsConfig;
 pub use self::sections::sections;
 pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth};
@@ -485,6 +486,9 @@ impl Config {
             let message = "documents: seconds must be more than 0 and at most a day, memory_bytes at least 16777216, \
                            file_bytes_max at least 1";
             wrong.push(message.to_owned());
+        }
+        if self.documents.picture_limits().is_none() {
+            wrong.push("documents.ocr_seconds must be more than 0 and at most a day".to_owned());
         }
         let useless = self.limits.useless_budgets();
         wrong.extend(useless.into_iter().map(|name| format!("limits.{name} must be more than 0")));

@@ -96,16 +96,23 @@ pub fn leave_files() -> io::Result<()> {
 /// # Errors
 /// When the system refuses.
 pub fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
-    let memory = u64::try_from(memory_bytes).unwrap_or(u64::MAX).saturating_add(OWN_MEMORY);
-    let most = [
-        (Resource::Data, memory),
-        (Resource::Cpu, time.as_secs().saturating_add(OWN_SECONDS)),
-        (Resource::Fsize, 0),
-        (Resource::Nproc, 0),
-        (Resource::Core, 0),
-        (Resource::Nofile, 0),
-    ];
+    limit_work(time, memory_bytes)?;
+    let most = [(Resource::Fsize, 0), (Resource::Nproc, 0), (Resource::Core, 0), (Resource::Nofile, 0)];
     for (resource, most) in most {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .map_err(|cause| cannot("the limits cannot be set", cause))?;
+    }
+    Ok(())
+}
+
+/// No more memory and processor time than these, with some to spare for the program itself.
+///
+/// # Errors
+/// When the system refuses.
+pub fn limit_work(time: Duration, memory_bytes: usize) -> io::Result<()> {
+    let memory = u64::try_from(memory_bytes).unwrap_or(u64::MAX).saturating_add(OWN_MEMORY);
+    let seconds = time.as_secs().saturating_add(OWN_SECONDS);
+    for (resource, most) in [(Resource::Data, memory), (Resource::Cpu, seconds)] {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
             .map_err(|cause| cannot("the limits cannot be set", cause))?;
     }
@@ -267,7 +274,28 @@ pub fn filter_for_programs() -> io::Result<Vec<u8>> {
     Ok(program.iter().flat_map(bytes).collect())
 }
 
+/// What this process may still do that is about to become another program: that, and what the other one needs. For this
+/// thread, which is the only one.
+///
+/// # Errors
+/// As [`leave_calls`].
+pub fn leave_calls_but_to_become() -> io::Result<()> {
+    let filter = program_filter(&BECOMING).map_err(|cause| cannot("seccomp cannot be had", cause))?;
+    seccompiler::apply_filter(&filter).map_err(|cause| cannot("seccomp cannot be had", cause))
+}
+
+/// Calls by which a program takes the place of this one and is begun.
+#[cfg(target_arch = "x86_64")]
+const BECOMING: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_arch_prctl];
+#[cfg(not(target_arch = "x86_64"))]
+const BECOMING: [libc::c_long; 1] = [libc::SYS_execve];
+
 fn interpreters_filter() -> Result<BpfProgram, BackendError> {
+    program_filter(&[])
+}
+
+/// The calls of a program that reads files, and these.
+fn program_filter(more: &[libc::c_long]) -> Result<BpfProgram, BackendError> {
     let is = |argument, length, value: u64| {
         let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)?;
         SeccompRule::new(vec![condition])
@@ -278,8 +306,13 @@ fn interpreters_filter() -> Result<BpfProgram, BackendError> {
         SeccompCmpOp::MaskedEq(u64::from(libc::MAP_SHARED.unsigned_abs())),
         0,
     )?;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        ALLOWED.into_iter().chain(INTERPRETERS).chain(OLDER).map(|call| (call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED
+        .into_iter()
+        .chain(INTERPRETERS)
+        .chain(OLDER)
+        .chain(more.iter().copied())
+        .map(|call| (call, Vec::new()))
+        .collect();
     let asked = ASKED_OF_FILES.map(|what| is(1, SeccompCmpArgLen::Dword, what));
     let done = DONE_TO_DESCRIPTORS.map(|what| is(1, SeccompCmpArgLen::Dword, u64::from(what.unsigned_abs())));
     rules.extend([

@@ -15,6 +15,9 @@ use crate::inner::{LATE, REFUSED, UNCONFINED};
 /// very busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What programs end with that have failed.
+const FAILED: i32 = 1;
+
 /// Characters of the reason why a worker cannot be confined, at most.
 const REASON_MAX: usize = 300;
 
@@ -58,16 +61,41 @@ impl Worker {
     /// # Errors
     /// `Unavailable` when it cannot be started or confined, is no worker, or is lost.
     pub async fn ask(&self, duty: &Duty, asked: &[&[u8]], time: Duration, answer_max: u64) -> Result<Ended> {
+        match self.exchange(duty, asked, (time, answer_max)).await? {
+            Some((answer, status)) => duty.ended(answer, status),
+            None => Ok(Ended::Late),
+        }
+    }
+
+    /// The same for a worker that becomes another program: `None` when that program says by its code that it has failed.
+    ///
+    /// # Errors
+    /// As [`Worker::ask`].
+    pub async fn ask_program(
+        &self,
+        duty: &Duty,
+        asked: &[&[u8]],
+        time: Duration,
+        answer_max: u64,
+    ) -> Result<Option<Ended>> {
+        match self.exchange(duty, asked, (time, answer_max)).await? {
+            Some((_, status)) if status.code() == Some(FAILED) => Ok(None),
+            Some((answer, status)) => duty.ended(answer, status).map(Some),
+            None => Ok(Some(Ended::Late)),
+        }
+    }
+
+    /// What it said and how it ended; `None` when that took too long.
+    async fn exchange(
+        &self,
+        duty: &Duty,
+        asked: &[&[u8]],
+        (time, answer_max): (Duration, u64),
+    ) -> Result<Option<(Vec<u8>, ExitStatus)>> {
         // Dropped with this future, which kills it.
         let mut child = self.start(duty)?;
         let exchanged = exchange(&mut child, duty, asked, answer_max);
-        match tokio::time::timeout(time + PATIENCE, exchanged).await {
-            Ok(exchanged) => {
-                let (answer, status) = exchanged?;
-                duty.ended(answer, status)
-            }
-            Err(_) => Ok(Ended::Late),
-        }
+        tokio::time::timeout(time + PATIENCE, exchanged).await.ok().transpose()
     }
 
     fn start(&self, duty: &Duty) -> Result<Child> {

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use crate::inner::{Confinement, UNCONFINED};
+use crate::inner::{Bounds, Confinement, UNCONFINED};
 
 /// Becomes another program, which may read and start what lies below `read`, and reach no other file; it has no rights
 /// of root and can have none. It keeps the descriptors that are to be inherited, and its limits are its own matter.
@@ -16,6 +16,30 @@ pub fn become_program(read: &[PathBuf], confinement: Confinement, command: &mut 
     };
     drop(io::stdout().lock().write_all(reason.to_string().as_bytes()));
     ExitCode::from(UNCONFINED)
+}
+
+/// Becomes another program that works on one thing and ends, such as one that reads a picture: the same, with no more
+/// memory and processor time than `bounds` allow, and with few calls of the system (seccomp): it reads files as far as it
+/// may, computes, and writes to descriptors that it has. The stack is the system's matter.
+pub fn become_bounded_program(read: &[PathBuf], bounds: &Bounds, command: &mut Command) -> ExitCode {
+    let reason = match give_up(read, bounds.confinement).and_then(|()| close(bounds)) {
+        Ok(()) => replace(command),
+        Err(reason) => reason,
+    };
+    drop(io::stdout().lock().write_all(reason.to_string().as_bytes()));
+    ExitCode::from(UNCONFINED)
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn close(bounds: &Bounds) -> io::Result<()> {
+    use crate::boundary::{leave_calls_but_to_become, limit_work};
+    limit_work(bounds.time, bounds.memory_bytes)?;
+    bounds.confinement.settle(leave_calls_but_to_become())
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn close(_: &Bounds) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

@@ -2,6 +2,7 @@
 
 mod dataset;
 mod eval;
+mod models;
 mod runs;
 mod schedule;
 mod secret;
@@ -20,6 +21,7 @@ pub use self::dataset::{
     DatasetListArgs, DatasetMethodArgs, DatasetRemoveArgs, DatasetSearchArgs, DatasetShowArgs,
 };
 pub use self::eval::{EvalArgs, EvalCommand, EvalRecordArgs};
+pub use self::models::{ModelsAddArgs, ModelsCommand, ModelsListArgs};
 pub use self::runs::{
     RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs, RunsResumeArgs,
     RunsShowArgs,
@@ -109,6 +111,11 @@ pub enum Command {
         /// What to do
         #[command(subcommand)]
         command: SecretCommand,
+    },
+    /// Add and list models, also those that run in Weft's own process
+    Models {
+        #[command(subcommand)]
+        command: ModelsCommand,
     },
     /// Make, list and revoke the tokens of the HTTP API
     Token {

@@ -22,6 +22,7 @@ mod local;
 mod logging;
 mod mcp;
 mod measure;
+mod model_files;
 mod models;
 mod pins;
 mod plugins;
@@ -200,6 +201,9 @@ async fn command(cli: &Cli) -> Outcome {
         Command::New(args) => templates::new(args),
         Command::Secret { command } => {
             secret::run(command, &Setup::without_models(&environment, &flags)?).await
+        }
+        Command::Models { command } => {
+            model_files::run(command, &Setup::without_models(&environment, &flags)?)
         }
         Command::Token { command } => {
             token::run(command, &Setup::without_models(&environment, &flags)?).await

@@ -12,6 +12,7 @@ use weft_core::{Json, Result};
 use crate::ask::{Ask, Direct, Step, passes};
 use crate::contents::{self, build};
 use crate::graph::extract::{Method, extract};
+use crate::graph::refine::{reports, same_names};
 use crate::graph::{KINDS, NAME_MAX, cut};
 use crate::ingest::{Addition, Made};
 
@@ -79,6 +80,9 @@ impl Addition for Contents {
             build::from_paths(chunks.iter().map(|chunk| (&chunk.id, chunk.headings.as_slice())));
         let mut notes = Vec::new();
         if entries.is_empty() && !chunks.is_empty() {
+            if let Some(note) = nobody_writes(models, document)? {
+                return Ok(Made { value: Json::Null, notes: vec![note] });
+            }
             let passages: Vec<(ChunkId, String)> =
                 chunks.iter().map(|chunk| (chunk.id.clone(), chunk.content.clone())).collect();
             (entries, notes) = build::by_model(&model(models, document), &passages).await??;
@@ -114,10 +118,30 @@ impl Addition for Graph {
         let kinds = kinds(settings);
         let passages: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
         let method = Method::parse(method.unwrap_or_default());
-        let (graph, notes) = extract(&model(models, document), method, &kinds, &passages).await??;
+        if let Some(note) = nobody_writes(models, document)? {
+            return Ok(Made { value: Json::Null, notes: vec![note] });
+        }
+        let asked = model(models, document);
+        let (mut graph, mut notes) = extract(&asked, method, &kinds, &passages).await??;
+        let wants =
+            |key: &str| settings.and_then(|graph| graph.get(key)).and_then(Json::as_bool) == Some(true);
+        if wants("resolution") {
+            notes.extend(same_names(&asked, &mut graph).await??);
+        }
+        if wants("community") {
+            notes.extend(reports(&asked, &mut graph).await??);
+        }
         let value = if graph.entities.is_empty() { Json::Null } else { json!(graph) };
         Ok(Made { value, notes })
     }
+}
+
+/// What to say where the model of a document only quotes.
+fn nobody_writes(models: &dyn ModelDirectory, document: &Document) -> Result<Option<String>> {
+    let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
+    let model = models.resolve(&document.key.dataset.tenant, llm_id)?;
+    let note = "a table of contents and a graph need a language model, and none is configured";
+    Ok((!model.info().writes()).then(|| note.to_owned()))
 }
 
 fn kinds(settings: Option<&Json>) -> Vec<String> {

@@ -1,13 +1,13 @@
 //! What documents say of things and how these have to do with each other: found by a model document by
 //! document, put together for a dataset, asked beside a search.
-//!
-//! Not part of this: merging of entities whose names differ, and reports on communities.
 
+mod communities;
 pub mod extract;
 pub mod find;
 pub mod merge;
 mod pagerank;
 pub mod question;
+pub mod refine;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,23 @@ pub struct Subgraph {
     pub entities: Vec<Entity>,
     /// Relations between them.
     pub relations: Vec<Relation>,
+    /// Names that mean the same thing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<Vec<String>>,
+    /// Reports on things that have much to do with each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<Report>,
+}
+
+/// A report on a community of entities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// What it is called.
+    pub title: String,
+    /// What it says.
+    pub text: String,
+    /// The names of its entities.
+    pub entities: Vec<String>,
 }
 
 /// Names that mean the same for us.

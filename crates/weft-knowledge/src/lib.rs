@@ -13,6 +13,7 @@ pub mod ingest;
 pub mod local_documents;
 pub mod memories;
 pub mod rank;
+pub mod raptor;
 pub mod retrieve;
 pub mod tokens;
 

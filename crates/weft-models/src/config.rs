@@ -10,6 +10,7 @@ use weft_core::{Error, Result};
 use crate::cache::CacheConfig;
 use crate::deadlines::Limits;
 use crate::factories::{Factory, Provider, factory};
+use crate::installed::{InstalledModel, installed};
 use crate::retrying::RetryPolicy;
 use crate::secret::Secret;
 
@@ -25,8 +26,6 @@ const RETRIES_MAX: u32 = 20;
 
 /// What the folder of a local model holds.
 pub(crate) const MODEL_FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
-/// Installed models that are looked at.
-const INSTALLED_MAX: usize = 16;
 
 /// The `models` part of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -365,19 +364,27 @@ impl ModelsConfig {
     /// vectors and this build can use them.
     #[must_use]
     pub fn with_installed(mut self, folder: &Path) -> Self {
-        let has_some = self.entries.iter().any(|entry| entry.kind == ModelKind::Embedding);
-        if has_some || !cfg!(feature = "local-embedder") {
+        if !cfg!(feature = "local-embedder") {
             return self;
         }
-        let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
-        let is_model = |path: &PathBuf| MODEL_FILES.iter().all(|file| path.join(file).is_file());
-        let mut paths: Vec<PathBuf> = paths.filter(is_model).take(INSTALLED_MAX).collect();
-        paths.sort();
-        for path in paths {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let has_embedder = self.entries.iter().any(|entry| entry.kind == ModelKind::Embedding);
+        for InstalledModel { name, folder, kind, note } in installed(folder) {
+            let by_hand = note.is_none();
+            let is_known = self.entries.iter().any(|entry| entry.name == name && entry.kind == kind);
+            if is_known || by_hand && kind == ModelKind::Embedding && has_embedder {
+                continue;
+            }
+            let note = note.unwrap_or_default();
+            let default = match kind {
+                ModelKind::Rerank => &mut self.default_rerank,
+                _ => &mut self.default_embedding,
+            };
+            if note.default && default.is_none() {
+                *default = Some(name.clone());
+            }
             let mut entry = ModelEntry::new(name, Provider::Local);
-            entry.kind = ModelKind::Embedding;
-            entry.path = Some(path);
+            (entry.kind, entry.path) = (kind, Some(folder));
+            (entry.query_prefix, entry.passage_prefix) = (note.query_prefix, note.passage_prefix);
             self.entries.push(entry);
         }
         self

@@ -1,28 +1,22 @@
 //! Finds models by the `llm_id` of a canvas: `name`, `name@factory` or `name@instance@factory`.
 
+mod entry;
 mod task;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind, Prices};
-use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
+use weft_core::seam::{Embedder, ModelDirectory, PictureReader, Reranker, SpeechModel, TranscriptionModel};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
+use self::entry::{known, model};
 use self::task::{Model, Task};
-use crate::answer_form::AnswerForm;
 use crate::cache::{Answers, Cached};
-use crate::config::{ModelEntry, ModelsConfig, OneServer, WINDOW};
-use crate::deadlines::Deadlines;
-use crate::extractive::Extractive;
-use crate::factories::{Provider, factory, plain_name};
+use crate::config::{ModelEntry, ModelsConfig, OneServer};
+use crate::factories::{factory, plain_name};
 use crate::fallback::Fallback;
-use crate::openai::OpenAi;
-use crate::retrieval;
-use crate::retrying::Retrying;
-use crate::script::Script;
-use crate::scripted::ScriptedModel;
-use crate::speech::{HttpSpeech, HttpTranscription};
+use crate::pictures::VisionPictureReader;
 
 /// Models of one server that are remembered by name.
 const NAMES_MAX: usize = 1000;
@@ -163,14 +157,14 @@ impl Directory {
         let of_server = self.one_server.as_ref().and_then(|server| match task {
             Task::Embed => server.embeds.as_ref(),
             Task::Rerank => server.reranks.as_ref(),
-            Task::Answer | Task::ReadAloud | Task::Transcribe => None,
+            Task::Answer | Task::ReadAloud | Task::Transcribe | Task::ReadPictures => None,
         });
         if let Some(known) = of_server {
             return Ok(&known.model);
         }
         let id = id.trim();
         let default = match task {
-            Task::Answer => None,
+            Task::Answer | Task::ReadPictures => None,
             Task::Embed => self.defaults[0],
             Task::Rerank => self.defaults[1],
             Task::ReadAloud => self.defaults[2],
@@ -187,6 +181,31 @@ impl Directory {
         let name = &self.models[place].entry.name;
         (!llm_id.is_empty())
             .then(|| format!("the model `{llm_id}` is not configured; `{name}` is used instead"))
+    }
+
+    /// What reads pictures, by the name of an entry: a service of the kind `ocr`, or a model that sees.
+    ///
+    /// # Errors
+    /// `Invalid` when no entry has this name, or what it names cannot read pictures.
+    pub fn picture_reader(&self, name: &str) -> Result<Arc<dyn PictureReader>> {
+        if let Ok(place) = look_for(&self.models, name, Task::ReadPictures)
+            && let Model::ReadsPictures(reader) = &self.models[place].model
+        {
+            return Ok(Arc::clone(reader));
+        }
+        let model = match (look_for(&self.models, name, Task::Answer), &self.one_server) {
+            (Ok(place), _) => match &self.models[place].model {
+                Model::Answers(model) => Some(Arc::clone(model)),
+                _ => None,
+            },
+            (Err(_), Some(server)) => Some(server.model(name)?),
+            (Err(_), None) => None,
+        };
+        match model.filter(|model| model.info().writes()) {
+            Some(model) => Ok(Arc::new(VisionPictureReader::new(model))),
+            None => Err(Error::invalid("`documents.ocr` names nothing that reads pictures")
+                .help(Task::ReadPictures.remedy().0)),
+        }
     }
 
     /// What a model costs, by the name of its entry.
@@ -360,18 +379,6 @@ fn not_configured<'a>(
     Error::new(ErrorKind::NotFound, format!("MODEL_NOT_CONFIGURED: {wanted} {what}")).help(help)
 }
 
-fn info(entry: &ModelEntry) -> ModelInfo {
-    ModelInfo {
-        name: entry.name.clone(),
-        provider: entry.wire().as_str().to_owned(),
-        model: entry.provider_name().to_owned(),
-        window: entry.window,
-        tools: entry.tools,
-        kind: entry.kind,
-        prices: entry.prices,
-    }
-}
-
 /// What to do where the default is no way out.
 fn strictly(help: &str) -> String {
     let help = help.split(", or set `").next().unwrap_or(help);
@@ -412,77 +419,7 @@ fn fallback(models: &[Known], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
     // As they are by themselves, so that no request goes in a circle.
     let others = places.into_iter().filter_map(|place| match &models[place].model {
         Model::Answers(other) => Some(Arc::clone(other)),
-        Model::Embeds(_) | Model::Reranks(_) | Model::ReadsAloud(_) | Model::Transcribes(_) => None,
+        _ => None,
     });
     Ok(Some(Arc::new(Fallback::new(Arc::clone(model), others.collect()))))
-}
-
-fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Known> {
-    let model = match entry.kind {
-        ModelKind::Chat | ModelKind::Vision => Model::Answers(model(entry, client)?),
-        ModelKind::Embedding => Model::Embeds(retrieval::embedder(entry, client)?),
-        ModelKind::Rerank => Model::Reranks(retrieval::reranker(entry, client)?),
-        ModelKind::Tts => Model::ReadsAloud(Arc::new(HttpSpeech::new(entry, client)?)),
-        ModelKind::Speech => Model::Transcribes(Arc::new(HttpTranscription::new(entry, client)?)),
-    };
-    let info = match &model {
-        Model::Answers(model) => model.info().clone(),
-        Model::Embeds(embedder) => ModelInfo { window: embedder.tokens_max(), tools: false, ..info(entry) },
-        Model::Reranks(_) | Model::ReadsAloud(_) | Model::Transcribes(_) => {
-            ModelInfo { tools: false, ..info(entry) }
-        }
-    };
-    Ok(Known { entry: entry.clone(), info, model })
-}
-
-fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatModel>> {
-    let provider = entry.wire();
-    let info = info(entry);
-    match provider {
-        Provider::Extractive => Ok(Arc::new(Extractive::new(&entry.name))),
-        Provider::Scripted => scripted(entry),
-        Provider::OpenAi => {
-            let wire = OpenAi::new(info, entry, client.clone())?;
-            dependable(wire, entry)
-        }
-        Provider::Anthropic | Provider::Gemini | Provider::Ollama => {
-            let wire = crate::native::Native::new(info, provider, entry, client.clone())?;
-            dependable(wire, entry)
-        }
-        Provider::Local
-        | Provider::Cohere
-        | Provider::Jina
-        | Provider::Tei
-        | Provider::DashScope
-        | Provider::Voyage => {
-            let error = Error::invalid(format!(
-                "the provider `{}` of the model `{}` answers no messages",
-                provider.as_str(),
-                entry.name
-            ));
-            Err(error.help("set `kind` to `embedding` or `rerank`"))
-        }
-    }
-}
-
-fn dependable(wire: impl ChatModel + 'static, entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
-    let held = AnswerForm::new(Deadlines::new(wire, entry.limits()?));
-    Ok(Arc::new(Retrying::new(held, entry.retry_policy()?)))
-}
-
-fn scripted(entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
-    let Some(path) = &entry.script else {
-        let error = Error::invalid(format!("the scripted model `{}` has no script", entry.name));
-        return Err(error.help("set `script` to the file with its replies"));
-    };
-    let failed = || format!("cannot read the script {} of the model `{}`", path.display(), entry.name);
-    let source = std::fs::read_to_string(path).map_err(|cause| Error::invalid(failed()).because(cause))?;
-    let script = Script::parse(&source).map_err(|cause| Error::invalid(failed()).because(cause))?;
-    let model = ScriptedModel::named(&entry.name, entry.provider_name(), script);
-    Ok(Arc::new(model.with_info(|info| {
-        (info.tools, info.kind, info.prices) = (entry.tools, entry.kind, entry.prices);
-        if entry.window != WINDOW {
-            info.window = entry.window;
-        }
-    })))
 }

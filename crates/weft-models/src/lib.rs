@@ -15,12 +15,14 @@ mod factories;
 mod failure;
 mod fallback;
 pub mod inline_tags;
+pub mod installed;
 #[cfg(feature = "local-embedder")]
 mod local;
 mod native;
 mod offer;
 mod openai;
 mod opening;
+mod pictures;
 mod remote;
 mod retrieval;
 pub mod retrying;
@@ -41,7 +43,7 @@ pub use discover::{Discovered, FoundKeys, LocalServer, discover, probe_local};
 pub use extractive::Extractive;
 pub use factories::Provider;
 #[cfg(feature = "local-embedder")]
-pub use local::LocalEmbedder;
+pub use local::{LocalEmbedder, LocalReranker};
 pub use retrying::{RetryPolicy, Retrying};
 pub use script::{Reply, Script, Step};
 pub use scripted::ScriptedModel;

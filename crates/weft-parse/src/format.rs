@@ -16,6 +16,7 @@ mod office97;
 mod opendocument;
 mod outlook;
 mod pdf;
+mod picture;
 mod pptx;
 mod spreadsheet;
 mod text;
@@ -25,6 +26,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use weft_core::seam::document_reader::{FoundPictures, PictureReading};
 use weft_core::value::Json;
 use weft_core::{Error, Result};
 
@@ -38,6 +40,7 @@ pub type Settings = serde_json::Map<String, Json>;
 /// Every kind of file, the more particular ones first.
 static ALL: &[&Format] = &[
     &pdf::FORMAT,
+    &picture::FORMAT,
     &docx::FORMAT,
     &pptx::FORMAT,
     &spreadsheet::FORMAT,
@@ -104,6 +107,8 @@ pub(crate) struct File<'a> {
     pub bytes: &'a [u8],
     /// How it is read.
     pub settings: &'a Settings,
+    /// What somebody has read in its pictures.
+    pub readings: &'a [PictureReading],
     /// In how many other files it is.
     pub depth: u8,
 }
@@ -137,8 +142,38 @@ impl Unreadable {
 /// `Invalid` with a reason for people: a kind of file that is not known, or one that is broken, holds no
 /// text, or is too large.
 pub fn parse(name: &str, bytes: &[u8], settings: &Settings) -> Result<Parsed> {
-    let file = File { name, bytes, settings, depth: 0 };
-    file.read().map_err(|Unreadable(reason)| Error::invalid(format!("cannot read `{name}`: {reason}")))
+    parse_with(name, bytes, settings, &[])
+}
+
+/// The same for a file of which some pictures have been read.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with(
+    name: &str,
+    bytes: &[u8],
+    settings: &Settings,
+    readings: &[PictureReading],
+) -> Result<Parsed> {
+    let file = File { name, bytes, settings, readings, depth: 0 };
+    file.read().map_err(|reason| unreadable(name, reason))
+}
+
+/// The pictures of a file that have to be read for its text.
+///
+/// # Errors
+/// `Invalid` for a file that is broken.
+pub fn pictures(name: &str, bytes: &[u8], settings: &Settings) -> Result<FoundPictures> {
+    let file = File { name, bytes, settings, readings: &[], depth: 0 };
+    let contents = Contents::of(bytes);
+    if (pdf::FORMAT.looks)(&contents) {
+        return pdf::pictures(&file).map_err(|reason| unreadable(name, reason));
+    }
+    Ok(picture::pictures(bytes))
+}
+
+fn unreadable(name: &str, Unreadable(reason): Unreadable) -> Error {
+    Error::invalid(format!("cannot read `{name}`: {reason}"))
 }
 
 impl<'a> File<'a> {
@@ -147,7 +182,7 @@ impl<'a> File<'a> {
     where
         'a: 'b,
     {
-        File { name, bytes, settings: self.settings, depth: self.depth.saturating_add(1) }
+        File { name, bytes, settings: self.settings, readings: &[], depth: self.depth.saturating_add(1) }
     }
 
     /// Reads it as what it is.
@@ -211,9 +246,8 @@ fn names() -> String {
 
 /// Kinds of files that are known for what they are and not read.
 fn not_read(contents: &Contents<'_>) -> Option<&'static str> {
-    const PICTURE: &str = "it is a picture; OCR is needed to read it";
     const ARCHIVE: &str = "it is an archive; unpack it and add the files in it";
-    const SOUND: &str = "it is a recording; its words have to be written down first";
+    const SOUND: &str = "it is a recording; a model that writes down speech is needed to read it (setting `models.default_speech`)";
     match contents.container {
         Some(Container::Locked) => return Some("it is locked with a password; save it without one"),
         Some(Container::Zip) => return Some(ARCHIVE),
@@ -223,12 +257,7 @@ fn not_read(contents: &Contents<'_>) -> Option<&'static str> {
         _ => {}
     }
     const SIGNATURES: &[(&[u8], &str)] = &[
-        (b"\x89PNG", PICTURE),
-        (b"\xff\xd8\xff", PICTURE),
-        (b"GIF8", PICTURE),
-        (b"II*\0", PICTURE),
-        (b"MM\0*", PICTURE),
-        (b"RIFF", "it is a picture, a film or a recording, which has no text"),
+        (b"RIFF", SOUND),
         (b"\x1f\x8b", ARCHIVE),
         (b"7z\xbc\xaf\x27\x1c", ARCHIVE),
         (b"Rar!", ARCHIVE),

@@ -9,23 +9,37 @@ pub mod format;
 mod grid;
 pub mod make;
 mod markup;
+mod media;
 mod parts;
+mod pictures;
 pub mod reader;
+mod tesseract;
 mod tokens;
 mod words;
 
 pub use format::{Settings, parse};
 pub use make::make;
+pub use media::MediaReader;
 pub use reader::{ChildReader, Confinement, InProcess, Limits, Worker, work};
+pub use tesseract::Tesseract;
 pub use tokens::tokens;
 
 use weft_core::Result;
-use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
+use weft_core::seam::document_reader::{PictureReading, ReadDocument, ReadRequest};
 
 /// Reads a file and cuts it into pieces.
 ///
 /// # Errors
 /// As [`parse`] and [`chunk::cut`].
 pub fn read(request: &ReadRequest, bytes: &[u8]) -> Result<ReadDocument> {
-    chunk::cut(&parse(&request.name, bytes, &request.settings)?, request)
+    read_with(request, bytes, &[])
+}
+
+/// The same for a file of which some pictures have been read.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with(request: &ReadRequest, bytes: &[u8], readings: &[PictureReading]) -> Result<ReadDocument> {
+    let parsed = format::parse_with(&request.name, bytes, &request.settings, readings)?;
+    chunk::cut(&parsed, request)
 }

@@ -14,14 +14,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use weft_child::{Duty, Ended};
-use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
+use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
 use weft_core::{Error, ErrorKind, Json, Result};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
-use worker::{Answer, Job, Order};
+use worker::{Answer, READINGS_BYTES_MAX};
+pub(crate) use worker::{Job, Order};
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
@@ -107,12 +108,23 @@ impl ChildReader {
 
     /// Has a job done on some bytes: the answer, and the bytes that follow it.
     async fn ask(&self, name: &str, job: Job, bytes: &[u8]) -> Result<(Answer, Vec<u8>)> {
+        self.ask_of(name, job, (&[], bytes)).await
+    }
+
+    /// The same for bytes in two parts.
+    async fn ask_of(
+        &self,
+        name: &str,
+        job: Job,
+        (before, bytes): (&[u8], &[u8]),
+    ) -> Result<(Answer, Vec<u8>)> {
         let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
-        let order = Order::new(job, self.limits, bytes.len()).with_confinement(self.confinement);
+        let order =
+            Order::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
-        match self.ended(&[order.as_slice(), bytes]).await? {
+        match self.ended(&[order.as_slice(), before, bytes]).await? {
             Ended::Answered(told) => {
                 let (answer, made) = Answer::read(&told)?;
                 let from = told.len() - made.len();
@@ -184,6 +196,43 @@ impl DocumentReader for ChildReader {
             (answer, _) => Err(answer.failed()),
         }
     }
+
+    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+        self.limits.check(&request.name, &bytes)?;
+        match self.ask(&request.name, Job::Pictures(request.clone()), &bytes).await? {
+            (Answer::Pictures(mut found, sizes), told) => {
+                let mut told = Bytes::from(told);
+                for (one, size) in found.pictures.iter_mut().zip(sizes) {
+                    one.picture.bytes = told.split_to(size.min(told.len()));
+                }
+                Ok(found)
+            }
+            (answer, _) => Err(answer.failed()),
+        }
+    }
+
+    async fn read_with(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        readings: &[PictureReading],
+    ) -> Result<ReadDocument> {
+        self.limits.check(&request.name, &bytes)?;
+        let readings = serde_json::to_vec(readings)
+            .map_err(|cause| Error::internal("cannot write down what was read in pictures").because(cause))?;
+        if readings.len() > READINGS_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "cannot read `{}`: its pictures hold too much text",
+                request.name
+            ))
+            .help("divide the file"));
+        }
+        let job = Job::ReadWith(request.clone(), readings.len());
+        match self.ask_of(&request.name, job, (&readings, &bytes)).await? {
+            (Answer::Read(document), _) => Ok(document),
+            (answer, _) => Err(answer.failed()),
+        }
+    }
 }
 
 #[async_trait]
@@ -224,9 +273,24 @@ impl DocumentReader for InProcess {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
         let request = request.clone();
-        tokio::task::spawn_blocking(move || guarded(&request, &bytes)).await.map_err(|cause| {
-            Error::internal("the reading of a document stopped unexpectedly").because(cause)
-        })?
+        blocking(move || guarded(&request, &bytes, &[])).await
+    }
+
+    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+        self.limits.check(&request.name, &bytes)?;
+        let ReadRequest { name, settings, .. } = request.clone();
+        blocking(move || harmless(&name, || crate::format::pictures(&name, &bytes, &settings))).await
+    }
+
+    async fn read_with(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        readings: &[PictureReading],
+    ) -> Result<ReadDocument> {
+        self.limits.check(&request.name, &bytes)?;
+        let (request, readings) = (request.clone(), readings.to_vec());
+        blocking(move || guarded(&request, &bytes, &readings)).await
     }
 }
 
@@ -251,9 +315,14 @@ impl DocumentWriter for InProcess {
     }
 }
 
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.map_err(|cause| Error::internal("the reading of a document stopped unexpectedly").because(cause))?
+}
+
 /// Reads a file. Readers fail with a reason whatever a library does; what is left are defects of the cutting.
-fn guarded(request: &ReadRequest, bytes: &[u8]) -> Result<ReadDocument> {
-    harmless(&request.name, || crate::read(request, bytes))
+fn guarded(request: &ReadRequest, bytes: &[u8], readings: &[PictureReading]) -> Result<ReadDocument> {
+    harmless(&request.name, || crate::read_with(request, bytes, readings))
 }
 
 /// Work on a file, whatever a library does.

@@ -237,31 +237,32 @@ async fn recall(
     Ok(())
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let option = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).cloned()
-    };
-    let data = PathBuf::from(option("--data").unwrap_or_else(|| "../shared/data".to_owned()));
-    let count: usize = option("--chunks").map_or(Ok(100_000), |count| count.parse())?;
+fn option(arguments: &[String], name: &str) -> Option<String> {
+    let at = arguments.iter().position(|argument| argument == name)?;
+    arguments.get(at + 1).cloned()
+}
+
+/// What chunks and questions are made of.
+fn material(arguments: &[String]) -> Result<Material, Failure> {
+    let data = PathBuf::from(option(arguments, "--data").unwrap_or_else(|| "../shared/data".to_owned()));
     let (english, chinese) = (data.join("cranfield"), data.join("cmrc2018-dev"));
-    let lie = if arguments.iter().any(|argument| argument == "--topics") {
-        Lie::AroundTopics
-    } else {
-        Lie::Anywhere
-    };
-    let count_max = option("--count").map_or(Ok(COUNT_MAX), |count| count.parse())?;
-    let material = Material {
-        lie,
-        count_max,
+    let topics = arguments.iter().any(|argument| argument == "--topics");
+    Ok(Material {
+        lie: if topics { Lie::AroundTopics } else { Lie::Anywhere },
+        count_max: option(arguments, "--count").map_or(Ok(COUNT_MAX), |count| count.parse())?,
         sentences: [
             sentences(&texts(&english.join("corpus.jsonl"))?),
             sentences(&texts(&chinese.join("corpus.jsonl"))?),
         ],
         questions: [texts(&english.join("queries.jsonl"))?, texts(&chinese.join("queries.jsonl"))?],
-    };
+    })
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let count = option(&arguments, "--chunks").map_or(Ok(100_000), |count| count.parse())?;
+    let material = material(&arguments)?;
     let folder = std::env::temp_dir().join(format!("weft-speed-{}", std::process::id()));
     let index = TantivyIndex::in_folder(&folder);
     let dataset = DatasetKey::new(&TenantId::new("speed"), "speed");

@@ -2,22 +2,29 @@
 //!
 //! Each stretch of a text is treated as its own script asks for, whatever stands around it:
 //!
-//! - *Letters and digits* are folded (lower case, half width, without diacritics), and English endings
-//!   are taken off. Parts joined by a sign (`KX-200`, `4.2.1`, `ada@example.com`, `src/main.rs`) are
+//! - *Letters and digits* are folded (lower case, half width, without diacritics), and endings are taken off: those of
+//!   the language of the line for Latin letters ([`language`]), of Russian, Greek, Arabic and Tamil for their scripts.
+//!   Words of other languages of Latin letters than English have a mark in front of them, and a question is looked for
+//!   as a word of each, so what it is in needs not be known. Parts joined by a sign (`KX-200`, `4.2.1`, `ada@example.com`, `src/main.rs`) are
 //!   found as a whole and each by itself; what hyphens join is also found written together.
 //! - *Chinese* is made simplified and cut by a dictionary; a long word also gives the shorter words in it,
 //!   and characters that belong to no known word also give pairs.
-//! - *Scripts without spaces that have no dictionary here* (kana, hangul, Thai …) give pairs of neighbours.
+//! - *Scripts without spaces that have no dictionary here* (kana, hangul, Thai …) give pairs of neighbours, and so do
+//!   Chinese characters in a line that is Japanese.
 //!
-//! The commonest words of English and Chinese are kept and marked, so that a question of nothing else
+//! The commonest words are kept and marked, so that a question of nothing else
 //! still finds something.
 
 mod common_words;
 mod fold;
 mod han;
+mod language;
+mod pairs;
 mod words;
 
 use std::ops::Range;
+
+pub(crate) use language::Language;
 
 /// A longer word is cut here; nothing that long is a word.
 const LETTERS_MAX: usize = 64;
@@ -46,18 +53,58 @@ pub fn analyze(text: &str) -> Vec<Token> {
 
 /// Hands over every word of a text: its term, where it stands, and whether it is a common one.
 pub(crate) fn each_word(text: &str, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+    each_word_of(text, language_of(text), found);
+}
+
+/// The language of most of a text.
+pub(crate) fn language_of(text: &str) -> Language {
+    language::of_text(text)
+}
+
+/// The same for a part of a longer text, whose language counts where a line does not say its own.
+pub(crate) fn each_word_of(text: &str, usual: Language, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     let mut words = words::Words::default();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        words.language =
+            if line.len() == text.len() { usual } else { language::of_line(line).unwrap_or(usual) };
+        cut(line, at, &mut words, found);
+        at += line.len();
+    }
+}
+
+/// Hands over every word of a question in all of its forms: the number of the word, one of its terms, and whether it is a
+/// common word. Forms of a word follow each other.
+pub(crate) fn each_form(text: &str, found: &mut dyn FnMut(usize, &str, bool)) {
+    let mut words = words::Words::default();
+    (words.is_question, words.language) = (true, language::of_question(text));
+    let mut number = 0;
+    let mut last: Option<Range<usize>> = None;
+    cut(text, 0, &mut words, &mut |term, range, common| {
+        // Forms of a word stand at one place, and no other word does.
+        if last.as_ref() != Some(&range) {
+            number += 1;
+            last = Some(range);
+        }
+        found(number, term, common);
+    });
+}
+
+fn cut(text: &str, begin: usize, words: &mut words::Words, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+    let is_japanese = !text.is_ascii() && pairs::is_japanese(text);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let rest = &text[at..];
+        let from = begin + at;
         at += match Script::of(c) {
             Script::Gap => c.len_utf8(),
-            Script::Word => words.take(rest, at, found),
+            Script::Word => words.take(rest, from, found),
             script @ (Script::Han | Script::Pairs) => {
                 let run = run(rest, script);
                 match script {
-                    Script::Han => han::cut(run, at, found),
-                    _ => pairs(run, at, found),
+                    Script::Han if is_japanese => han::pairs(run, from, found),
+                    Script::Han => han::cut(run, from, found),
+                    _ => pairs::cut(run, from, found),
                 }
                 run.len()
             }
@@ -112,22 +159,6 @@ fn run(text: &str, script: Script) -> &str {
     let end = text.char_indices().take(RUN_MAX).find(|(_, c)| Script::of(*c) != script);
     let most = || text.char_indices().nth(RUN_MAX).map_or(text.len(), |(at, _)| at);
     &text[..end.map_or_else(most, |(at, _)| at)]
-}
-
-/// Every pair of neighbours; a character that stands alone gives itself.
-fn pairs(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
-    let mut folded = String::new();
-    let mut borders: Vec<usize> = run.char_indices().map(|(from, _)| from).collect();
-    borders.push(run.len());
-    let mut give = |from: usize, to: usize| {
-        folded.clear();
-        fold::fold(&run[from..to], &mut folded);
-        found(&folded, at + from..at + to, false);
-    };
-    match borders[..] {
-        [from, to] => give(from, to),
-        _ => borders.windows(3).for_each(|pair| give(pair[0], pair[2])),
-    }
 }
 
 #[cfg(test)]
@@ -191,7 +222,7 @@ mod tests {
         check("ｶﾀ", "カタ");
         check("한국어 나", "한국 국어 나");
         assert_eq!(terms("ภาษา").len(), 3);
-        check("日本のラーメン", "日本 のラ ラー ーメ メン");
+        check("日本のラーメン", "日本 の ラー ーメ メン");
     }
 
     #[test]

@@ -13,9 +13,9 @@ use weft_core::seam::index::{
     Hit, IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument, TextQuery,
 };
 
-use crate::analysis::each_word;
+use crate::analysis::{each_word_of, language_of};
 use crate::best::Best;
-use crate::question::{self, Word};
+use crate::question::{self, Scale, Word};
 use crate::{HITS_MAX, bm25, fields, no_direction, no_document, wrong_dimension};
 
 /// Chunks by word and by vector, in memory.
@@ -49,8 +49,10 @@ impl MemoryChunkIndex {
 impl Chunk {
     fn new(document: &DocumentId, chunk: IndexedChunk) -> Self {
         let (mut words, mut length) = (HashMap::new(), 0);
-        fields::each(&fields::joined(&chunk), |field, count| {
-            each_word(field, &mut |term, _, _| {
+        let text = fields::joined(&chunk);
+        let language = language_of(&text);
+        fields::each(&text, |field, count| {
+            each_word_of(field, language, &mut |term, _, _| {
                 *words.entry(term.to_owned()).or_default() += count;
                 length += count;
             });
@@ -143,7 +145,7 @@ impl<'a> Searched<'a> {
     fn scores(&self, words: &[Word]) -> (Vec<f32>, f32) {
         let length: usize = self.chunks.iter().map(|(_, _, chunk)| chunk.length).sum();
         let average = bm25::real(length) / bm25::real(self.chunks.len().max(1));
-        let (mut scores, mut once) = (vec![0.0; self.chunks.len()], 0.0);
+        let (mut scores, mut scale) = (vec![0.0; self.chunks.len()], Scale::default());
         for word in words {
             let frequency = |chunk: &Chunk| chunk.words.get(&word.term).copied().unwrap_or_default();
             let holding = self.chunks.iter().filter(|(_, _, chunk)| frequency(chunk) > 0).count();
@@ -151,13 +153,13 @@ impl<'a> Searched<'a> {
                 continue;
             }
             let worth = word.weight * bm25::rarity(self.chunks.len(), holding);
-            once += worth;
+            scale.add(word, worth);
             for (score, (_, _, chunk)) in scores.iter_mut().zip(&self.chunks) {
                 let damping = bm25::damping(bm25::real(chunk.length), average);
                 *score += worth * bm25::share(bm25::real(frequency(chunk)), damping);
             }
         }
-        (scores, once)
+        (scores, scale.sum())
     }
 
     fn best(&self, count_max: usize, score: impl Fn(usize) -> Option<f32>) -> Vec<usize> {

@@ -1,11 +1,11 @@
 //! A question as the words that are looked up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use weft_core::seam::index::TextQuery;
 
-use crate::analysis::{analyze, each_word};
+use crate::analysis::{analyze, each_form};
 
 /// Different words of one question that are looked for, at most.
 const WORDS_MAX: usize = 256;
@@ -19,6 +19,28 @@ pub struct Word {
     pub term: String,
     /// How often it is asked for.
     pub weight: f32,
+    /// Which word of the question it is a form of: a word has a form in each language.
+    pub number: usize,
+}
+
+/// What a chunk would get at most that holds each word of a question once, in one of its forms.
+#[derive(Debug, Default)]
+pub struct Scale(HashMap<usize, f32>);
+
+impl Scale {
+    /// A form that is found, and what it is worth.
+    pub fn add(&mut self, word: &Word, worth: f32) {
+        let most = self.0.entry(word.number).or_default();
+        *most = most.max(worth);
+    }
+
+    /// The sum of what the words are worth.
+    pub fn sum(&self) -> f32 {
+        let mut worths: Vec<f32> = self.0.values().copied().collect();
+        // In an order of its own, so that the sum is the same each time.
+        worths.sort_by(f32::total_cmp);
+        worths.iter().sum()
+    }
 }
 
 /// The different words of a question. The commonest ones are left out unless there are no others.
@@ -29,7 +51,11 @@ pub fn words(query: &TextQuery) -> Vec<Word> {
         words.read(keyword, *weight);
     }
     let chosen = if words.telling.is_empty() { words.common } else { words.telling };
-    chosen.into_iter().take(WORDS_MAX).collect()
+    let mut numbers = HashSet::new();
+    let fits = |word: &Word| {
+        numbers.contains(&word.number) || numbers.len() < WORDS_MAX && numbers.insert(word.number)
+    };
+    chosen.into_iter().filter(fits).collect()
 }
 
 #[derive(Default)]
@@ -37,18 +63,22 @@ struct Words {
     telling: Vec<Word>,
     common: Vec<Word>,
     places: HashMap<String, usize>,
+    /// Words that were read so far.
+    count: usize,
 }
 
 impl Words {
     fn read(&mut self, text: &str, weight: f32) {
         let end = (0..=text.len().min(QUESTION_MAX)).rev().find(|end| text.is_char_boundary(*end));
-        each_word(&text[..end.unwrap_or(0)], &mut |term, _, common| {
+        let before = self.count;
+        each_form(&text[..end.unwrap_or(0)], &mut |number, term, common| {
+            self.count = before + number;
             let list = if common { &mut self.common } else { &mut self.telling };
             match self.places.get(term) {
                 Some(place) => list[*place].weight += weight,
                 None => {
                     self.places.insert(term.to_owned(), list.len());
-                    list.push(Word { term: term.to_owned(), weight });
+                    list.push(Word { term: term.to_owned(), weight, number: self.count });
                 }
             }
         });
@@ -57,10 +87,10 @@ impl Words {
 
 /// Where words of the question stand in a text, in order and apart.
 pub fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
-    let wanted = words(query);
+    let wanted: HashSet<String> = words(query).into_iter().map(|word| word.term).collect();
     let mut found: Vec<Range<usize>> = analyze(text)
         .into_iter()
-        .filter(|token| wanted.iter().any(|word| word.term == token.term))
+        .filter(|token| wanted.contains(&token.term))
         .map(|token| token.range)
         .collect();
     found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
@@ -80,7 +110,13 @@ mod tests {
 
     fn asked(text: &str) -> Vec<(String, f32)> {
         let query = TextQuery { text: text.to_owned(), keywords: Vec::new() };
-        words(&query).into_iter().map(|word| (word.term, word.weight)).collect()
+        english(&query)
+    }
+
+    /// The words without their forms in other languages.
+    fn english(query: &TextQuery) -> Vec<(String, f32)> {
+        let words = words(query).into_iter().filter(|word| !word.term.starts_with('\u{1}'));
+        words.map(|word| (word.term, word.weight)).collect()
     }
 
     #[test]
@@ -103,8 +139,7 @@ mod tests {
         let keywords =
             vec![("return policy".to_owned(), 0.5), ("x".to_owned(), f32::NAN), ("y".to_owned(), -1.0)];
         let query = TextQuery { text: "returns".to_owned(), keywords };
-        let found: Vec<(String, f32)> =
-            words(&query).into_iter().map(|word| (word.term, word.weight)).collect();
+        let found = english(&query);
         assert_eq!(found, [("return".to_owned(), 1.5), ("polici".to_owned(), 0.5)]);
     }
 
@@ -118,6 +153,19 @@ mod tests {
         assert_eq!(marked("中华人民共和国成立", "共和国"), ["共和国"]);
         assert_eq!(marked("退貨期限", "退货"), ["退貨"]);
         assert!(marked("", "x").is_empty());
+    }
+
+    #[test]
+    fn a_word_has_a_form_in_each_language() {
+        let query = TextQuery { text: "Wo sind die Häuser der Stadt?".to_owned(), keywords: Vec::new() };
+        let words = words(&query);
+        let numbers: HashSet<usize> = words.iter().map(|word| word.number).collect();
+        assert_eq!(numbers.len(), 2, "the commonest German words are left out: {words:?}");
+        let forms = |number: usize| words.iter().filter(|word| word.number == number).count();
+        assert!(numbers.into_iter().all(|number| forms(number) > 2), "{words:?}");
+        let mut scale = Scale::default();
+        words.iter().for_each(|word| scale.add(word, word.weight));
+        assert_eq!(scale.sum(), 2.0, "a form more is no word more");
     }
 
     #[test]

@@ -143,9 +143,19 @@ enum Absent {
 impl Shared {
     /// The folder of a dataset. Ids are opaque and may be anything, so their hashes are used.
     fn folder_of(&self, key: &DatasetKey) -> Option<PathBuf> {
+        self.folder_of_version(key, schema::VERSION)
+    }
+
+    fn folder_of_version(&self, key: &DatasetKey, version: &str) -> Option<PathBuf> {
         let name = |text: &str| weft_core::hex(&Sha256::digest(text.as_bytes())[..16]);
         let folder = self.folder.as_ref()?.join(name(key.tenant.as_str()));
-        Some(folder.join(format!("{}.v{}", name(key.id.as_str()), schema::VERSION)))
+        Some(folder.join(format!("{}.v{version}", name(key.id.as_str()))))
+    }
+
+    /// Removes what older programs have written of a dataset, which is never read again.
+    fn forget_older(&self, key: &DatasetKey) -> Result<()> {
+        let older = schema::OLDER_VERSIONS.iter().filter_map(|version| self.folder_of_version(key, version));
+        older.map(|folder| home::remove(&folder)).collect()
     }
 
     /// A dataset that is open, and whether its state is still the latest.
@@ -161,6 +171,9 @@ impl Shared {
         *held = None;
         let folder = self.folder_of(key);
         let exists = folder.as_ref().is_some_and(|folder| Home::is_in(folder));
+        if absent == Absent::Begin && !exists {
+            self.forget_older(key)?;
+        }
         if absent == Absent::Begin || exists {
             *held = Some(Arc::new(Dataset::open(key, folder.as_deref())?));
         }
@@ -241,6 +254,7 @@ impl Shared {
         if let Some(dataset) = held.take() {
             dataset.retire();
         }
+        self.forget_older(key)?;
         match self.folder_of(key) {
             Some(folder) => home::remove(&folder),
             None => Ok(()),

@@ -27,9 +27,9 @@ use crate::openapi::webhooks as of_webhook;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, audit, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
-    completions, components, conversations, datasets, documents, graph, health, mcp, memories, metadata,
-    models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, secrets, sessions,
-    shares, speech, spending, tasks, templates, tenants, tokens, traces, uploads, users, versions,
+    completions, components, conversations, dataset_tasks, datasets, documents, graph, health, mcp, memories,
+    metadata, models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, secrets,
+    sessions, shares, speech, spending, tasks, templates, tenants, tokens, traces, uploads, users, versions,
     webhook_logs, webhooks,
 };
 use crate::state::ServerState;
@@ -294,6 +294,10 @@ fn of_documents(upload_max: usize) -> Routes {
         .on(POST, "/search", retrieval::search_dataset, &of_dataset::SEARCH_DATASET)
         .on(GET, "/knowledge_graph", graph::get, &of_dataset::GET_GRAPH)
         .on(DELETE, "/knowledge_graph", graph::delete, &of_dataset::DELETE_GRAPH)
+        .on(POST, "/run_graphrag", dataset_tasks::run_graph, &of_dataset::RUN_GRAPH)
+        .on(GET, "/trace_graphrag", dataset_tasks::trace_graph, &of_dataset::TRACE)
+        .on(POST, "/run_raptor", dataset_tasks::run_raptor, &of_dataset::RUN_RAPTOR)
+        .on(GET, "/trace_raptor", dataset_tasks::trace_raptor, &of_dataset::TRACE)
         .on(GET, "/metadata/summary", metadata::summary, &of_dataset::SUMMARY)
         .on(POST, "/metadata/update", metadata::update, &of_dataset::UPDATE_METADATA)
         .on(GET, "/metadata/config", metadata::get_config, &of_dataset::GET_CONFIG)

@@ -63,6 +63,8 @@ impl Accounts {
         let mut taken = Vec::with_capacity(counted.len());
         for (attempt, limit) in counted {
             if !self.limits.attempts.take(&attempt, Self::rate(limit), now_ms) {
+                // What is turned away was no attempt: it must not use up those of others from here.
+                self.give_back(&taken);
                 return Err(SignInRefusal::TooMany);
             }
             taken.push(attempt);
@@ -70,8 +72,8 @@ impl Accounts {
         Ok(taken)
     }
 
-    /// Only attempts that fail count.
-    fn succeeded(&self, attempts: &[Attempts]) {
+    /// Only attempts that are made and fail count.
+    fn give_back(&self, attempts: &[Attempts]) {
         attempts.iter().for_each(|attempt| self.limits.attempts.give_back(attempt));
     }
 }
@@ -112,7 +114,7 @@ impl App {
         // Also for nobody, so that it takes as long.
         let fits = self.accounts.limits.passwords.fits(password, hash).await?;
         let Some(user) = found.filter(|_| fits) else { return Err(SignInRefusal::Mismatch) };
-        self.accounts.succeeded(&attempts);
+        self.accounts.give_back(&attempts);
         match user.enabled {
             true => Ok(user),
             false => Err(SignInRefusal::Disabled),

@@ -87,7 +87,18 @@ pub struct DocumentsConfig {
     pub confinement: Confinement,
     /// A font for letters in PDFs that the built-in one lacks; empty: one that the system has.
     pub font: PathBuf,
+    /// Who reads pictures: `none`, `tesseract`, or the name of a model of the kind `ocr` or `vision`.
+    pub ocr: String,
+    /// The languages that `tesseract` looks for, as it names them.
+    pub ocr_languages: Vec<String>,
+    /// How long reading one picture may take.
+    pub ocr_seconds: f64,
 }
+
+/// Pictures are not read.
+pub(crate) const NO_OCR: &str = "none";
+/// The program of this system reads them.
+pub(crate) const TESSERACT: &str = "tesseract";
 
 /// Fonts that systems have, with letters of many scripts in one file.
 const SYSTEM_FONTS: [&str; 5] = [
@@ -103,7 +114,18 @@ impl Default for DocumentsConfig {
         let weft_parse::Limits { time, memory_bytes, file_bytes } = weft_parse::Limits::default();
         let seconds = time.as_secs_f64();
         let (worker, confinement, font) = (Vec::new(), Confinement::default(), PathBuf::new());
-        Self { at_once: 2, seconds, memory_bytes, file_bytes_max: file_bytes, worker, confinement, font }
+        Self {
+            at_once: 2,
+            seconds,
+            memory_bytes,
+            file_bytes_max: file_bytes,
+            worker,
+            confinement,
+            font,
+            ocr: NO_OCR.to_owned(),
+            ocr_languages: vec!["eng".to_owned()],
+            ocr_seconds: 60.0,
+        }
     }
 }
 
@@ -116,15 +138,23 @@ impl DocumentsConfig {
         }
     }
 
+    /// What reading one picture by a program may use, when the numbers make sense.
+    pub fn picture_limits(&self) -> Option<weft_parse::Limits> {
+        Some(weft_parse::Limits { time: seconds(self.ocr_seconds)?, ..self.limits()? })
+    }
+
     /// What reading one file may use, when the numbers make sense.
     pub fn limits(&self) -> Option<weft_parse::Limits> {
         const MEMORY_MIN: usize = 16 << 20;
         let &Self { memory_bytes, file_bytes_max: file_bytes, .. } = self;
-        let time = Duration::try_from_secs_f64(self.seconds).ok()?;
-        let sound = !time.is_zero()
-            && time <= Duration::from_secs(86_400)
-            && memory_bytes >= MEMORY_MIN
-            && file_bytes > 0;
+        let time = seconds(self.seconds)?;
+        let sound = memory_bytes >= MEMORY_MIN && file_bytes > 0;
         sound.then_some(weft_parse::Limits { time, memory_bytes, file_bytes })
     }
+}
+
+/// A time limit: more than nothing, and a day at most.
+fn seconds(number: f64) -> Option<Duration> {
+    let time = Duration::try_from_secs_f64(number).ok()?;
+    (!time.is_zero() && time <= Duration::from_secs(86_400)).then_some(time)
 }

@@ -67,6 +67,8 @@ const RULES: &[(&str, Trust)] = &[
     ("documents.worker", Operator(STARTS)),
     ("documents.confinement", Operator(OPENS)),
     ("documents.font", Operator("it names a file that is read")),
+    ("documents.ocr", Operator("it starts a program, or chooses where pictures are sent")),
+    ("documents.ocr_languages", Anyone),
     ("mcp", Operator("it starts programs and chooses where keys are sent")),
     ("plugins", Operator("it chooses what agents call and where keys are sent")),
     ("server", Operator("it decides who may use the server")),

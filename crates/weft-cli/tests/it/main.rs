@@ -21,6 +21,7 @@ mod mcp;
 mod mcp_serving;
 mod measure;
 mod mistakes;
+mod models;
 mod operator;
 mod past_runs;
 mod plugins;

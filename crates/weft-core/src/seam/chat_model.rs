@@ -30,6 +30,8 @@ pub enum ModelKind {
     Speech,
     /// Turns text into speech.
     Tts,
+    /// Reads what is written in pictures.
+    Ocr,
 }
 
 /// What a model costs, in the operator's currency for a million tokens.

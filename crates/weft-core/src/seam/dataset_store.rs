@@ -126,6 +126,8 @@ pub enum Stage {
     Enriching,
     /// Its chunks get their vectors.
     Embedding,
+    /// A model sums up what belongs together.
+    Summarizing,
     /// It is put into the index.
     Indexing,
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
+use crate::seam::picture_reader::Picture;
 use crate::value::Json;
 
 /// How a document is cut into chunks.
@@ -19,6 +20,8 @@ pub enum ChunkMethod {
     Book,
     /// Headers, body and attachments of a mail.
     Email,
+    /// A recording, written down.
+    Audio,
     /// By the articles of a law.
     Laws,
     /// By the sections of a manual.
@@ -43,8 +46,9 @@ pub enum ChunkMethod {
 
 impl ChunkMethod {
     /// Every one that the settings of a dataset may name.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Naive,
+        Self::Audio,
         Self::Book,
         Self::Email,
         Self::Laws,
@@ -175,6 +179,47 @@ pub struct ReadRequest {
     pub settings: serde_json::Map<String, Json>,
 }
 
+/// A picture of a document whose text is not known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FoundPicture {
+    /// Where it is. Page 0 is the document as a whole.
+    pub place: Position,
+    /// Whether the document has text on that page; otherwise the picture is what the page says.
+    pub is_figure: bool,
+    /// The picture.
+    pub picture: Picture,
+}
+
+/// The pictures of a document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FoundPictures {
+    /// Those that can be read, in the order of the document.
+    pub pictures: Vec<FoundPicture>,
+    /// What of them cannot, for people.
+    pub warnings: Vec<String>,
+}
+
+/// A line of a picture, on the page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadingLine {
+    /// What it says; empty between two paragraphs.
+    pub text: String,
+    /// Where it is; absent when nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Position>,
+}
+
+/// What was read in a picture of a document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PictureReading {
+    /// Where the picture is.
+    pub place: Position,
+    /// As in [`FoundPicture`].
+    pub is_figure: bool,
+    /// Its lines in reading order.
+    pub lines: Vec<ReadingLine>,
+}
+
 /// Reads documents.
 ///
 /// An implementation reads any bytes without harm to its process, within limits of time and memory.
@@ -187,6 +232,28 @@ pub trait DocumentReader: Send + Sync {
     /// is broken, has no text, or is too large; `Timeout` when it takes too long; `Unavailable` when no
     /// process can be started.
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
+
+    /// The pictures of a file that hold text which the file itself does not have: scanned pages, figures, the file
+    /// as a whole. None where a reader knows nothing of pictures.
+    ///
+    /// # Errors
+    /// As [`DocumentReader::read`].
+    async fn pictures(&self, _request: &ReadRequest, _bytes: Bytes) -> Result<FoundPictures> {
+        Ok(FoundPictures::default())
+    }
+
+    /// Reads a file of which some pictures have been read.
+    ///
+    /// # Errors
+    /// As [`DocumentReader::read`].
+    async fn read_with(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        _readings: &[PictureReading],
+    ) -> Result<ReadDocument> {
+        self.read(request, bytes).await
+    }
 }
 
 /// Where no file can be read.

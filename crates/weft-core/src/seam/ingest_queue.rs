@@ -158,6 +158,13 @@ pub trait IngestQueue: Send + Sync {
     /// As [`IngestQueue::report`].
     async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()>;
 
+    /// Keeps further new chunks of a document, with their vectors, beside those that are there. They have ids and
+    /// places of their own. With this the work goes on: attempts are counted anew.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()>;
+
     /// New chunks of a document after one of them, by their order, with their vectors.
     ///
     /// # Errors

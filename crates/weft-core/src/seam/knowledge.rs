@@ -249,6 +249,18 @@ pub struct GraphFound {
     pub entities: Vec<GraphEntity>,
     /// Relations.
     pub relations: Vec<GraphRelation>,
+    /// What is reported on the community that the entities belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<GraphReport>,
+}
+
+/// A report on a community of entities.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphReport {
+    /// What it is called.
+    pub title: String,
+    /// What it says.
+    pub text: String,
 }
 
 /// Datasets to ask.

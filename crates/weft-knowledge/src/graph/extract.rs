@@ -158,6 +158,7 @@ fn read(answer: &Json) -> Result<Subgraph> {
     Ok(Subgraph {
         entities: entities.into_iter().flatten().filter_map(entity).take(ENTITIES_MAX).collect(),
         relations: relations.into_iter().flatten().filter_map(relation).take(ENTITIES_MAX).collect(),
+        ..Subgraph::default()
     })
 }
 
@@ -167,6 +168,7 @@ fn tidy(graph: Subgraph) -> Subgraph {
     Subgraph {
         entities: merged.entities.into_iter().map(|(entity, _)| entity).collect(),
         relations: merged.relations.into_iter().map(|(_, _, relation)| relation).collect(),
+        ..Subgraph::default()
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use weft_core::seam::knowledge::{GraphEntity, GraphFound, GraphRelation, GraphRequest};
+use weft_core::seam::knowledge::{GraphEntity, GraphFound, GraphRelation, GraphReport, GraphRequest};
 
-use super::folded;
 use super::merge::Graph;
+use super::{Report, folded};
 
 /// How near a name has to be.
 const NEARNESS_MIN: f64 = 0.3;
@@ -26,10 +26,27 @@ pub fn find(graph: &Graph, request: &GraphRequest) -> GraphFound {
     let kinds: HashSet<String> = request.kinds.iter().map(|kind| folded(kind)).collect();
     let wanted: Vec<bool> =
         graph.entities.iter().map(|(entity, _)| kinds.contains(&folded(&entity.kind))).collect();
-    GraphFound {
-        entities: entities(graph, &nearness, &wanted),
-        relations: relations(graph, &nearness, &wanted),
-    }
+    let entities = entities(graph, &nearness, &wanted);
+    let report = report(graph, &entities);
+    GraphFound { relations: relations(graph, &nearness, &wanted), entities, report }
+}
+
+/// How much of their letters two names have in common, 0 to 1.
+pub(super) fn alike(one: &str, other: &str) -> f64 {
+    Grams::of(one).alike(&Grams::of(other))
+}
+
+/// The report on the community that most of what was found belongs to.
+fn report(graph: &Graph, found: &[GraphEntity]) -> Option<GraphReport> {
+    let score = |report: &Report| {
+        let has =
+            |entity: &&GraphEntity| report.entities.iter().any(|name| folded(name) == folded(&entity.name));
+        found.iter().filter(has).map(|entity| entity.score).sum::<f64>()
+    };
+    let scored = graph.reports.iter().map(|report| (report, score(report)));
+    let (best, _) =
+        scored.filter(|(_, score)| *score > 0.0).max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    Some(GraphReport { title: best.title.clone(), text: best.text.clone() })
 }
 
 fn entities(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphEntity> {
@@ -132,7 +149,7 @@ fn near(name: &Grams, names: &[Grams], question: &Grams) -> f64 {
 mod tests {
     use super::*;
     use crate::graph::merge::merge;
-    use crate::graph::{Entity, Relation, Subgraph};
+    use crate::graph::{Entity, Relation, Report, Subgraph};
 
     fn graph() -> Graph {
         let entity = |name: &str, kind: &str| Entity {
@@ -160,6 +177,12 @@ mod tests {
                 relation("Charles Babbage", "London", 1.0),
                 relation("Ada Lovelace", "London", 2.0),
             ],
+            reports: vec![Report {
+                title: "Engines".to_owned(),
+                text: "They built engines.".to_owned(),
+                entities: vec!["charles babbage".to_owned(), "Analytical Engine".to_owned()],
+            }],
+            ..Subgraph::default()
         }])
     }
 
@@ -187,6 +210,21 @@ mod tests {
         assert_eq!(asked("图灵是谁？", &[], &[]).0, ["图灵"]);
         assert_eq!(asked("Something else?", &["Zanzibar"], &[]), (Vec::new(), Vec::new()));
         assert_eq!(asked("The Londoner?", &[], &[]).0, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_report_is_that_of_what_was_found() {
+        let asked = |entity: &str| {
+            let request = GraphRequest {
+                scope: weft_core::seam::knowledge::Scope::default(),
+                question: "?".to_owned(),
+                entities: vec![entity.to_owned()],
+                kinds: Vec::new(),
+            };
+            find(&graph(), &request).report.map(|report| report.title)
+        };
+        assert_eq!(asked("Charles Babbage"), Some("Engines".to_owned()));
+        assert_eq!(asked("London"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use weft_core::seam::knowledge::EntityKind;
 
 use super::pagerank::pagerank;
-use super::{DESCRIPTION_MAX, Entity, Relation, Subgraph, cut, folded};
+use super::{DESCRIPTION_MAX, Entity, Relation, Report, Subgraph, cut, folded};
 
 /// Entities of one graph, at most; those that are named later are left out.
 pub const ENTITIES_MAX: usize = 50_000;
@@ -24,24 +24,61 @@ pub struct Graph {
     pub entities: Vec<(Entity, f64)>,
     /// Relations, each between two of the entities, by their places.
     pub relations: Vec<(usize, usize, Relation)>,
+    /// Reports on communities, of all documents.
+    pub reports: Vec<Report>,
+}
+
+/// Reports of one graph, at most.
+const REPORTS_MAX: usize = 10_000;
+
+/// Names that mean the same: each leads to another one, and in the end to the one that counts.
+#[derive(Default)]
+struct Names(HashMap<String, String>);
+
+impl Names {
+    fn of(&self, name: &str) -> String {
+        let mut name = folded(name);
+        while let Some(next) = self.0.get(&name) {
+            name.clone_from(next);
+        }
+        name
+    }
+
+    fn join(&mut self, one: &str, other: &str) {
+        let (one, other) = (self.of(one), self.of(other));
+        if one != other && !one.is_empty() && !other.is_empty() {
+            // The longer name says more; of equals the first in the alphabet, so that order is all one.
+            let longer = |name: &String| (std::cmp::Reverse(name.chars().count()), name.clone());
+            let (kept, left) = if longer(&one) <= longer(&other) { (one, other) } else { (other, one) };
+            self.0.insert(left, kept);
+        }
+    }
 }
 
 /// How often each kind is said of each name.
 type Kinds = HashMap<String, BTreeMap<String, usize>>;
 
-/// Puts graphs together: what has the same name, whatever its case, is the same; weights are added and
-/// descriptions joined, as far as there is room.
+/// Puts graphs together: what has the same name, whatever its case, is the same, and so is what a part says to be;
+/// weights are added and descriptions joined, as far as there is room.
 pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
+    let parts: Vec<Subgraph> = parts.into_iter().collect();
+    let mut names = Names::default();
+    for alias in parts.iter().flat_map(|part| &part.aliases) {
+        alias.windows(2).for_each(|pair| names.join(&pair[0], &pair[1]));
+    }
+    let mut reports = Vec::new();
     let mut entities: IndexMap<String, Entity> = IndexMap::new();
     let mut kinds = Kinds::new();
     let mut relations: IndexMap<(String, String), Relation> = IndexMap::new();
     for part in parts {
         for entity in part.entities {
-            add_entity(&mut entities, &mut kinds, entity);
+            add_entity(&names, &mut entities, &mut kinds, entity);
         }
         for relation in part.relations {
-            add_relation(&mut entities, &mut relations, relation);
+            add_relation(&names, &mut entities, &mut relations, relation);
         }
+        let room = REPORTS_MAX.saturating_sub(reports.len());
+        reports.extend(part.reports.into_iter().take(room));
     }
     for (name, entity) in &mut entities {
         // The kind that is said most often; of equals the first in the alphabet, so that order is all one.
@@ -50,11 +87,11 @@ pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
             entity.kind.clone_from(kind);
         }
     }
-    placed(entities, relations)
+    Graph { reports, ..placed(entities, relations) }
 }
 
-fn add_entity(entities: &mut IndexMap<String, Entity>, kinds: &mut Kinds, entity: Entity) {
-    let name = folded(&entity.name);
+fn add_entity(names: &Names, entities: &mut IndexMap<String, Entity>, kinds: &mut Kinds, entity: Entity) {
+    let name = names.of(&entity.name);
     if name.is_empty() || (entities.len() >= ENTITIES_MAX && !entities.contains_key(&name)) {
         return;
     }
@@ -63,7 +100,13 @@ fn add_entity(entities: &mut IndexMap<String, Entity>, kinds: &mut Kinds, entity
         *kinds.entry(name.clone()).or_default().entry(kind).or_default() += 1;
     }
     match entities.get_mut(&name) {
-        Some(known) => join(&mut known.description, &entity.description),
+        Some(known) => {
+            // Whatever came first, it is shown by the name that counts.
+            if folded(&entity.name) == name && folded(&known.name) != name {
+                known.name.clone_from(&entity.name);
+            }
+            join(&mut known.description, &entity.description);
+        }
         None => {
             let description = cut(&entity.description, DESCRIPTION_MAX);
             entities.insert(name, Entity { description, ..entity });
@@ -72,11 +115,12 @@ fn add_entity(entities: &mut IndexMap<String, Entity>, kinds: &mut Kinds, entity
 }
 
 fn add_relation(
+    names: &Names,
     entities: &mut IndexMap<String, Entity>,
     relations: &mut IndexMap<(String, String), Relation>,
     relation: Relation,
 ) {
-    let ends = (folded(&relation.source), folded(&relation.target));
+    let ends = (names.of(&relation.source), names.of(&relation.target));
     if ends.0.is_empty() || ends.1.is_empty() || ends.0 == ends.1 {
         return;
     }
@@ -122,7 +166,7 @@ fn placed(entities: IndexMap<String, Entity>, relations: IndexMap<(String, Strin
     let edges: Vec<(usize, usize, f64)> =
         relations.iter().map(|(source, target, relation)| (*source, *target, relation.weight)).collect();
     let ranks = pagerank(entities.len(), &edges);
-    Graph { entities: entities.into_values().zip(ranks).collect(), relations }
+    Graph { entities: entities.into_values().zip(ranks).collect(), relations, reports: Vec::new() }
 }
 
 impl Graph {
@@ -164,6 +208,7 @@ mod tests {
         let one = Subgraph {
             entities: vec![entity("Ada Lovelace", "person", "Wrote notes."), entity("", "person", "x")],
             relations: vec![relation("Ada Lovelace", "Babbage", 2.0, "worked with")],
+            ..Subgraph::default()
         };
         let other = Subgraph {
             entities: vec![
@@ -175,6 +220,7 @@ mod tests {
                 relation("Ada Lovelace", "ada lovelace", 1.0, "is"),
                 relation("Ada Lovelace", "Byron", f64::NAN, "daughter of"),
             ],
+            ..Subgraph::default()
         };
         let graph = merge([one, other]);
         let names: Vec<&str> = graph.entities.iter().map(|(entity, _)| entity.name.as_str()).collect();
@@ -195,10 +241,29 @@ mod tests {
     }
 
     #[test]
+    fn names_that_mean_the_same_are_one() {
+        let part = |aliases: &[[&str; 2]], names: &[&str]| Subgraph {
+            entities: names.iter().map(|name| entity(name, "person", name)).collect(),
+            relations: vec![relation(names[0], "London", 1.0, "")],
+            aliases: aliases.iter().map(|pair| pair.map(str::to_owned).to_vec()).collect(),
+            ..Subgraph::default()
+        };
+        let one =
+            part(&[["Lovelace", "Ada Lovelace"], ["A. Lovelace", "lovelace"]], &["Lovelace", "Ada Lovelace"]);
+        // Another document that uses one of the names means the same.
+        let other = part(&[["Ada Lovelace", "Lovelace"]], &["A. Lovelace"]);
+        let graph = merge([one, other]);
+        let names: Vec<&str> = graph.entities.iter().map(|(entity, _)| entity.name.as_str()).collect();
+        assert_eq!(names, ["Ada Lovelace", "London"]);
+        assert_eq!(graph.entities[0].0.description, "Lovelace Ada Lovelace A. Lovelace");
+        assert_eq!((graph.relations.len(), graph.relations[0].2.weight), (1, 2.0));
+    }
+
+    #[test]
     fn descriptions_have_an_end() {
         let part = |n: usize| Subgraph {
             entities: vec![entity("A", "person", &format!("{n} {}", "é".repeat(900)))],
-            relations: Vec::new(),
+            ..Subgraph::default()
         };
         let graph = merge((0..20).map(part));
         assert_eq!(graph.entities[0].0.description.chars().count(), DESCRIPTION_MAX);

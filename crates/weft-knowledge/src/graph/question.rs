@@ -59,7 +59,7 @@ fn read(answer: &Json) -> Option<(Vec<String>, Vec<String>)> {
     (!names.is_empty() || !kinds.is_empty()).then_some((kinds, names))
 }
 
-/// The passage: two tables, as much of them as there is room for.
+/// The passage: two tables, as much of them as there is room for, and a report.
 fn passage(found: &GraphFound) -> Option<Passage> {
     let mut content = String::new();
     let mut room = TOKENS_MAX;
@@ -71,6 +71,12 @@ fn passage(found: &GraphFound) -> Option<Passage> {
     };
     table("Entities\nentity,kind,description", found.entities.iter().map(entity), (&mut content, &mut room));
     table("Relations\nfrom,to,description", found.relations.iter().map(relation), (&mut content, &mut room));
+    if let Some(report) = &found.report {
+        let text = format!("---- Report: {}\n{}\n", report.title, report.text);
+        if tokens::at_most(&text) <= room {
+            content.push_str(&text);
+        }
+    }
     let content = content.trim_end().to_owned();
     let tokens = u32::try_from(tokens::at_most(&content)).unwrap_or(u32::MAX);
     (!content.is_empty()).then(|| Passage {
@@ -135,7 +141,8 @@ mod tests {
             description: "said \"yes\"\nto".to_owned(),
             score: 1.0,
         };
-        let found = GraphFound { entities: vec![entity("Ada", "wrote")], relations: vec![relation] };
+        let entities = vec![entity("Ada", "wrote")];
+        let found = GraphFound { entities, relations: vec![relation], report: None };
         let passage = passage(&found).unwrap();
         let expected = "---- Entities\nentity,kind,description\nAda,person,wrote\n---- Relations\nfrom,to,description\n\
                         Ada,\"Babbage, C.\",\"said \"\"yes\"\" to\"";
@@ -144,7 +151,7 @@ mod tests {
         assert_eq!(super::passage(&GraphFound::default()), None);
         let long = GraphFound {
             entities: (0..6).map(|n| entity(&format!("E{n}"), &"汉".repeat(2_000))).collect(),
-            relations: Vec::new(),
+            ..GraphFound::default()
         };
         let passage = super::passage(&long).unwrap();
         assert!(passage.tokens as usize <= TOKENS_MAX && passage.chunk.content.contains("E3"));

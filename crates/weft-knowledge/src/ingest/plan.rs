@@ -12,6 +12,11 @@ pub(super) const ATTEMPTS_MAX: u32 = 6;
 
 const KEYWORDS_MAX: u64 = 32;
 const QUESTIONS_MAX: u64 = 10;
+/// Tags of a chunk, at most, when nothing is said.
+const TAGS: usize = 3;
+const TAGS_MAX: u64 = 10;
+/// Sets of tags of one document, at most.
+const TAG_SETS_MAX: usize = 16;
 
 /// How much of a chunk's vector is that of the file's name, when nothing is said.
 const NAME_SHARE: f64 = 0.1;
@@ -25,8 +30,14 @@ pub(super) struct Plan {
     pub(super) questions: u64,
     /// The keys that a model is to find metadata for, each with what is said of it.
     pub(super) metadata: Vec<(String, String)>,
+    /// Sets of tags that chunks get their tags from.
+    pub(super) tag_sets: Vec<String>,
+    /// Tags of a chunk, at most.
+    pub(super) tags_max: usize,
     /// Whether something else is made of the document.
     pub(super) additions: bool,
+    /// Whether what belongs together is summed up, for which there must be vectors.
+    pub(super) summaries: bool,
     /// Whether there is an embedder.
     pub(super) vectors: bool,
     /// The share of the file's name in vectors.
@@ -43,7 +54,13 @@ impl Plan {
             keywords: count("auto_keywords", KEYWORDS_MAX),
             questions: count("auto_questions", QUESTIONS_MAX),
             metadata: if is_true(settings, "enable_metadata") { wanted_keys(settings) } else { Vec::new() },
+            tag_sets: tag_sets(settings),
+            tags_max: match usize::try_from(count("topn_tags", TAGS_MAX)) {
+                Ok(most @ 1..) => most,
+                _ => TAGS,
+            },
             additions: false,
+            summaries: false,
             vectors: false,
             name_share: share.clamp(0.0, 1.0),
             model: settings.get("llm_id").and_then(Json::as_str).unwrap_or_default().to_owned(),
@@ -51,7 +68,11 @@ impl Plan {
     }
 
     fn enriches(&self) -> bool {
-        self.keywords > 0 || self.questions > 0 || !self.metadata.is_empty() || self.additions
+        self.keywords > 0
+            || self.questions > 0
+            || !self.metadata.is_empty()
+            || self.additions
+            || !self.tag_sets.is_empty()
     }
 
     fn wants(&self, stage: Stage) -> bool {
@@ -59,6 +80,7 @@ impl Plan {
             Stage::Reading | Stage::Indexing => true,
             Stage::Enriching => self.enriches(),
             Stage::Embedding => self.vectors,
+            Stage::Summarizing => self.vectors && self.summaries,
         }
     }
 
@@ -77,10 +99,10 @@ impl Plan {
         let weight = |stage: Stage| match stage {
             _ if !self.wants(stage) => 0.0,
             Stage::Reading => 3.0,
-            Stage::Enriching | Stage::Embedding => 6.0,
+            Stage::Enriching | Stage::Embedding | Stage::Summarizing => 6.0,
             Stage::Indexing => 1.0,
         };
-        let all = [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Indexing];
+        let all = [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Summarizing, Stage::Indexing];
         let before: f64 = all.into_iter().filter(|one| *one < stage).map(weight).sum();
         let whole: f64 = all.into_iter().map(weight).sum();
         // Whole it is only when it is settled.
@@ -92,13 +114,20 @@ fn after(stage: Stage) -> Option<Stage> {
     match stage {
         Stage::Reading => Some(Stage::Enriching),
         Stage::Enriching => Some(Stage::Embedding),
-        Stage::Embedding => Some(Stage::Indexing),
+        Stage::Embedding => Some(Stage::Summarizing),
+        Stage::Summarizing => Some(Stage::Indexing),
         Stage::Indexing => None,
     }
 }
 
 fn is_true(settings: &Settings, key: &str) -> bool {
     settings.get(key).and_then(Json::as_bool).unwrap_or_default()
+}
+
+/// The ids of sets of tags.
+fn tag_sets(settings: &Settings) -> Vec<String> {
+    let ids = settings.get("tag_kb_ids").and_then(Json::as_array).into_iter().flatten();
+    ids.filter_map(Json::as_str).map(str::to_owned).take(TAG_SETS_MAX).collect()
 }
 
 /// The keys of a schema: a list of names or of objects with `key` and `description`, or an object with
@@ -134,6 +163,7 @@ pub(super) fn doing(stage: Stage) -> &'static str {
         Stage::Reading => "Reading the file",
         Stage::Enriching => "Asking the model",
         Stage::Embedding => "Making vectors",
+        Stage::Summarizing => "Summing up",
         Stage::Indexing => "Putting it into the index",
     }
 }
@@ -216,7 +246,7 @@ mod tests {
         assert_eq!(Plan::new(&schema).metadata, [("k".to_owned(), String::new())]);
         let odd =
             Plan::new(&settings(&json!({"auto_keywords": "x", "enable_metadata": false, "metadata": ["k"]})));
-        assert_eq!(odd, Plan { name_share: NAME_SHARE, ..Plan::default() });
+        assert_eq!(odd, Plan { name_share: NAME_SHARE, tags_max: TAGS, ..Plan::default() });
     }
 
     #[test]

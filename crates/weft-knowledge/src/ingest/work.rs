@@ -2,6 +2,8 @@
 
 mod indexed;
 mod piped;
+mod summarize;
+mod tags;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -23,6 +25,7 @@ use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
 use super::plan::{self, Plan};
 use super::{embed, ids};
+use crate::raptor::Raptor;
 
 /// Texts that an embedder gets at once.
 const TEXTS_AT_ONCE: u64 = 32;
@@ -84,6 +87,7 @@ impl<'a> Work<'a> {
         let dataset = library.parts.store.dataset_uncounted(&document.key.dataset).await?;
         let mut plan = Plan::new(&document.settings);
         plan.vectors = !dataset.embedder.is_empty();
+        plan.summaries = Raptor::of(document).is_some();
         plan.additions = library.parts.additions.iter().any(|one| one.wanted(&document.settings));
         let stage = plan.stage_from(taken.stage);
         let message = plan::doing(stage).to_owned();
@@ -158,14 +162,18 @@ impl<'a> Work<'a> {
     /// `Cancelled` when it is to stop, `Conflict` when it is lost, otherwise what it failed with.
     pub(super) async fn run(&self) -> Result<()> {
         let mut stage = self.plan.stage_from(self.taken.stage);
+        if self.plan.summaries && !self.plan.vectors {
+            self.warn("Summaries (raptor) need vectors, and the dataset has no embedder".to_owned());
+        }
         loop {
             self.say(stage, 0.0, "");
             self.tell().await?;
             match stage {
                 Stage::Reading => self.read().await?,
-                Stage::Enriching => self.enrich().await?,
+                Stage::Enriching => self.enrich_and_tag().await?,
                 Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
                 Stage::Embedding => self.embed().await?,
+                Stage::Summarizing => self.summarize().await?,
                 Stage::Indexing => self.index().await?,
             }
             match self.plan.next(stage) {

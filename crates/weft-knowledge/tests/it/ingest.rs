@@ -5,4 +5,5 @@ mod changes;
 mod fakes;
 mod kit;
 mod recovery;
+mod summaries;
 mod work;

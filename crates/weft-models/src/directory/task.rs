@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::seam::chat_model::ChatModel;
-use weft_core::seam::{Embedder, Reranker, SpeechModel, TranscriptionModel};
+use weft_core::seam::{Embedder, PictureReader, Reranker, SpeechModel, TranscriptionModel};
 
 /// A model by what it does.
 pub(super) enum Model {
@@ -12,6 +12,7 @@ pub(super) enum Model {
     Reranks(Arc<dyn Reranker>),
     ReadsAloud(Arc<dyn SpeechModel>),
     Transcribes(Arc<dyn TranscriptionModel>),
+    ReadsPictures(Arc<dyn PictureReader>),
 }
 
 impl Model {
@@ -22,6 +23,7 @@ impl Model {
             Self::Reranks(_) => Task::Rerank,
             Self::ReadsAloud(_) => Task::ReadAloud,
             Self::Transcribes(_) => Task::Transcribe,
+            Self::ReadsPictures(_) => Task::ReadPictures,
         }
     }
 }
@@ -34,6 +36,7 @@ pub(super) enum Task {
     Rerank,
     ReadAloud,
     Transcribe,
+    ReadPictures,
 }
 
 impl Task {
@@ -44,6 +47,7 @@ impl Task {
             Self::Rerank => "ordering passages",
             Self::ReadAloud => "reading aloud",
             Self::Transcribe => "writing down speech",
+            Self::ReadPictures => "reading pictures",
         }
     }
 
@@ -63,6 +67,10 @@ impl Task {
             Self::Transcribe => {
                 ("add an entry with `kind = \"speech\"` to `models.entries`", "models.default_speech")
             }
+            Self::ReadPictures => (
+                "write `none`, `tesseract`, or the name of an entry of `models.entries` with `kind = \"ocr\"` or `kind = \"vision\"`",
+                "documents.ocr",
+            ),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The forward pass of BERT models that turn a text into one vector.
+//! The forward pass of BERT models (and those of RoBERTa's kind) that turn a text into one vector, or a pair of texts into
+//! one score.
 //!
 //! The tokens of all texts of a batch stand in one matrix, one text below the other, so that nothing is
 //! computed for padding and no mask is needed; only attention looks at each text by itself.
@@ -23,15 +24,37 @@ pub(super) struct Shape {
     pub num_hidden_layers: usize,
     pub max_position_embeddings: usize,
     pub layer_norm_eps: f64,
+    /// The token that fills gaps; RoBERTa counts places from the number after it on.
+    pad_token_id: Option<usize>,
+}
+
+/// What becomes of the last layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pooling {
+    /// The mean over all tokens.
+    Mean,
+    /// The first token.
+    First,
+}
+
+/// The tokens of a text, or of two.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tokens {
+    pub ids: Vec<u32>,
+    /// For each token whether it is of the second text (1); empty when there is none.
+    pub kinds: Vec<u32>,
 }
 
 impl Shape {
     /// # Errors
     /// Why it is no model that is understood here.
     pub fn check(&self) -> Result<(), String> {
-        if self.model_type != "bert" || self.hidden_act != "gelu" {
+        let is_known = matches!(self.model_type.as_str(), "bert" | "roberta" | "xlm-roberta");
+        if !is_known || self.hidden_act != "gelu" {
             let (kind, act) = (&self.model_type, &self.hidden_act);
-            return Err(format!("it is `{kind}` with `{act}`, and only `bert` with `gelu` is understood"));
+            return Err(format!(
+                "it is `{kind}` with `{act}`, and `bert`, `roberta` and `xlm-roberta` with `gelu` are understood"
+            ));
         }
         if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             return Err(format!(
@@ -39,18 +62,31 @@ impl Shape {
                 self.hidden_size, self.num_attention_heads
             ));
         }
-        match self.max_position_embeddings < super::TOKENS_MIN {
-            true => Err(format!("{} tokens are no text", self.max_position_embeddings)),
+        match self.tokens_max() < super::TOKENS_MIN {
+            true => Err(format!("{} tokens are no text", self.tokens_max())),
             false => Ok(()),
         }
+    }
+
+    /// The place of the first token.
+    fn first_place(&self) -> usize {
+        if self.model_type == "bert" { 0 } else { self.pad_token_id.unwrap_or(1).saturating_add(1) }
+    }
+
+    /// How many tokens a text may have.
+    pub fn tokens_max(&self) -> usize {
+        self.max_position_embeddings.saturating_sub(self.first_place())
     }
 }
 
 /// A model with its weights.
 pub(super) struct Bert {
     words: Tensor,
-    /// The place of a token, and that it is of the first text of a pair, which all are.
+    /// The place of a token, and that it is of the first text.
     places: Tensor,
+    /// What is different for tokens of the second text; models without such a difference have none.
+    second: Option<Tensor>,
+    first_place: u32,
     norm: LayerNorm,
     layers: Vec<Layer>,
 }
@@ -83,6 +119,15 @@ struct Span {
 struct Weights<'a> {
     by_name: &'a HashMap<String, Tensor>,
     prefix: &'static str,
+}
+
+impl<'a> Weights<'a> {
+    /// The weights of the model itself; those of a head stand beside it.
+    fn of(by_name: &'a HashMap<String, Tensor>) -> Self {
+        let wrapped =
+            |prefix: &&str| by_name.contains_key(&format!("{prefix}embeddings.word_embeddings.weight"));
+        Self { by_name, prefix: ["bert.", "roberta."].into_iter().find(wrapped).unwrap_or_default() }
+    }
 }
 
 impl Weights<'_> {
@@ -121,37 +166,68 @@ impl Dense {
 impl Bert {
     /// Takes the weights of a model of `shape` from all tensors of its file.
     pub fn new(shape: &Shape, tensors: &HashMap<String, Tensor>) -> Computed<Self> {
-        let wrapped = tensors.contains_key("bert.embeddings.word_embeddings.weight");
-        let weights = Weights { by_name: tensors, prefix: if wrapped { "bert." } else { "" } };
-        let kind = weights.get("embeddings.token_type_embeddings.weight")?.get(0)?;
+        let weights = Weights::of(tensors);
+        let kinds = weights.get("embeddings.token_type_embeddings.weight")?;
+        let kind = kinds.get(0)?;
         let places = weights.get("embeddings.position_embeddings.weight")?.broadcast_add(&kind)?;
+        let second = match kinds.dim(0)? {
+            0 | 1 => None,
+            _ => Some((kinds.get(1)? - &kind)?.unsqueeze(0)?),
+        };
+        let first_place = u32::try_from(shape.first_place()).unwrap_or(u32::MAX);
         let layers = (0..shape.num_hidden_layers).map(|at| Layer::new(shape, &weights, at));
         Ok(Self {
             words: weights.get("embeddings.word_embeddings.weight")?,
             places,
+            second,
+            first_place,
             norm: weights.norm("embeddings.LayerNorm", shape.layer_norm_eps)?,
             layers: layers.collect::<Computed<_>>()?,
         })
     }
 
-    /// The mean of the last layer over the tokens of each text, brought to length 1. No text is empty.
-    pub fn vectors(&self, texts: &[&[u32]]) -> Computed<Vec<Vec<f32>>> {
+    /// A vector for each text, brought to length 1. No text is empty.
+    pub fn vectors(&self, texts: &[&Tokens], pooling: Pooling) -> Computed<Vec<Vec<f32>>> {
+        let (rows, spans) = self.rows(texts)?;
+        let pooled = spans.iter().map(|span| match pooling {
+            Pooling::Mean => rows.narrow(0, span.start, span.length)?.mean(0)?.to_vec1(),
+            Pooling::First => rows.get(span.start)?.to_vec1(),
+        });
+        pooled.map(|vector| vector.map(crate::vectors::normalised)).collect()
+    }
+
+    /// The first token of each text as the last layer has it, one below the other. No text is empty.
+    pub fn firsts(&self, texts: &[&Tokens]) -> Computed<Tensor> {
+        let (rows, spans) = self.rows(texts)?;
+        let firsts: Vec<Tensor> =
+            spans.iter().map(|span| rows.narrow(0, span.start, 1)).collect::<Computed<_>>()?;
+        Tensor::cat(&firsts, 0)
+    }
+
+    /// The last layer of all texts.
+    fn rows(&self, texts: &[&Tokens]) -> Computed<(Tensor, Vec<Span>)> {
         let mut spans = Vec::with_capacity(texts.len());
-        let (mut ids, mut places) = (Vec::new(), Vec::new());
-        for text in texts {
-            spans.push(Span { start: ids.len(), length: text.len() });
-            ids.extend_from_slice(text);
-            places.extend((0_u32..).take(text.len()));
+        let (mut ids, mut places, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
+        for Tokens { ids: own, kinds: of } in texts {
+            spans.push(Span { start: ids.len(), length: own.len() });
+            ids.extend_from_slice(own);
+            places.extend((self.first_place..).take(own.len()));
+            #[expect(clippy::cast_precision_loss, reason = "0 or 1")]
+            kinds.extend((0..own.len()).map(|at| of.get(at).copied().unwrap_or_default().min(1) as f32));
         }
         let count = ids.len();
         let words = self.words.index_select(&Tensor::from_vec(ids, count, &Device::Cpu)?, 0)?;
         let places = self.places.index_select(&Tensor::from_vec(places, count, &Device::Cpu)?, 0)?;
-        let mut rows = self.norm.forward(&(words + places)?)?;
+        let mut rows = (words + places)?;
+        if let Some(second) = self.second.as_ref().filter(|_| kinds.iter().any(|kind| *kind > 0.0)) {
+            let kinds = Tensor::from_vec(kinds, (count, 1), &Device::Cpu)?;
+            rows = (rows + kinds.matmul(second)?)?;
+        }
+        let mut rows = self.norm.forward(&rows)?;
         for layer in &self.layers {
             rows = layer.forward(&rows, &spans)?;
         }
-        let means = spans.iter().map(|span| rows.narrow(0, span.start, span.length)?.mean(0)?.to_vec1());
-        means.map(|mean| mean.map(crate::vectors::normalised)).collect()
+        Ok((rows, spans))
     }
 
     /// How many words it knows.
@@ -159,9 +235,38 @@ impl Bert {
         self.words.dims().first().copied().unwrap_or_default()
     }
 
-    /// How many tokens a text may have.
+    /// How many places there are, also those that no token has.
     pub fn places(&self) -> usize {
         self.places.dims().first().copied().unwrap_or_default()
+    }
+}
+
+/// What makes one score of the first token of a pair.
+pub(super) struct Head {
+    dense: Dense,
+    score: Dense,
+}
+
+impl Head {
+    /// Takes the weights of the head from all tensors of a model's file.
+    pub fn new(tensors: &HashMap<String, Tensor>) -> Computed<Self> {
+        let (inner, outer) = (Weights::of(tensors), Weights { by_name: tensors, prefix: "" });
+        let of_roberta = tensors.contains_key("classifier.out_proj.weight");
+        let (dense, score) = match of_roberta {
+            true => (outer.dense("classifier.dense")?, outer.dense("classifier.out_proj")?),
+            false => (inner.dense("pooler.dense")?, outer.dense("classifier")?),
+        };
+        match score.matrix.dim(1)? {
+            1 => Ok(Self { dense, score }),
+            count => {
+                Err(candle_core::Error::Msg(format!("it gives {count} scores, and a reranker gives one")))
+            }
+        }
+    }
+
+    /// A logit for each row.
+    pub fn logits(&self, firsts: &Tensor) -> Computed<Vec<f32>> {
+        self.score.forward(&self.dense.forward(firsts)?.tanh()?)?.squeeze(1)?.to_vec1()
     }
 }
 

@@ -1,8 +1,9 @@
-//! A model that turns texts into vectors in this process: BERT in f32 from a folder, such as
-//! all-MiniLM-L6-v2.
+//! Models in this process: BERT in f32 from a folder, which turns texts into vectors (all-MiniLM-L6-v2), or says how well
+//! passages answer a question (ms-marco-MiniLM-L-6-v2).
 
 mod bert;
 mod gelu;
+mod reranker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,9 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
 use weft_core::{Error, Result};
 
-use bert::{Bert, Shape};
+use bert::{Bert, Pooling, Shape, Tokens};
+
+pub use reranker::LocalReranker;
 
 use crate::config::MODEL_FILES;
 
@@ -36,21 +39,39 @@ const SHAPE_FILE: &str = MODEL_FILES[0];
 const TOKENIZER_FILE: &str = MODEL_FILES[1];
 const WEIGHTS_FILE: &str = MODEL_FILES[2];
 const SENTENCE_FILE: &str = "sentence_bert_config.json";
+const POOLING_FILE: &str = "1_Pooling/config.json";
 
 /// A model in a folder. Its weights are read when it is first asked.
 pub struct LocalEmbedder {
     name: String,
-    folder: PathBuf,
-    shape: Shape,
-    tokens_max: usize,
+    files: Files,
+    pooling: Pooling,
+    query_prefix: String,
+    passage_prefix: String,
     model: OnceCell<Arc<Model>>,
     room: Arc<Semaphore>,
 }
 
+/// The files of a model, and what is known of it before its weights are read.
+#[derive(Clone)]
+struct Files {
+    folder: PathBuf,
+    shape: Shape,
+    tokens_max: usize,
+}
+
 struct Model {
     bert: Bert,
+    /// What makes scores, of a reranker.
+    head: Option<bert::Head>,
     tokenizer: Tokenizer,
     tokens_max: usize,
+}
+
+#[derive(Deserialize)]
+struct PoolingSettings {
+    #[serde(default)]
+    pooling_mode_cls_token: bool,
 }
 
 #[derive(Deserialize)]
@@ -60,7 +81,7 @@ struct SentenceSettings {
 
 impl std::fmt::Debug for LocalEmbedder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LocalEmbedder").field("name", &self.name).field("folder", &self.folder).finish()
+        f.debug_struct("LocalEmbedder").field("name", &self.name).field("folder", &self.files.folder).finish()
     }
 }
 
@@ -70,11 +91,56 @@ impl LocalEmbedder {
     /// # Errors
     /// `Invalid` when a file is missing or the model is of another kind.
     pub fn open(name: impl Into<String>, folder: impl Into<PathBuf>) -> Result<Self> {
-        let (name, folder) = (name.into(), folder.into());
+        let files = Files::open(folder.into())?;
+        let file = files.folder.join(POOLING_FILE);
+        let by_first = file.is_file() && settings::<PoolingSettings>(&file)?.pooling_mode_cls_token;
+        Ok(Self {
+            name: name.into(),
+            files,
+            pooling: if by_first { Pooling::First } else { Pooling::Mean },
+            query_prefix: String::new(),
+            passage_prefix: String::new(),
+            model: OnceCell::new(),
+            room: Arc::new(Semaphore::new(BATCHES_AT_ONCE_MAX)),
+        })
+    }
+
+    /// The same with something before every question and every passage, as some models want it.
+    #[must_use]
+    pub fn with_prefixes(self, query_prefix: String, passage_prefix: String) -> Self {
+        Self { query_prefix, passage_prefix, ..self }
+    }
+
+    /// The number of dimensions of its vectors.
+    pub fn dimensions(&self) -> usize {
+        self.files.shape.hidden_size
+    }
+
+    async fn model(&self) -> Result<&Arc<Model>> {
+        let load = || async {
+            let files = self.files.clone();
+            blocking(permit(&self.room).await?, move || Model::load(&files, Heads::Without))
+                .await
+                .map(Arc::new)
+        };
+        self.model.get_or_try_init(load).await
+    }
+}
+
+/// Whether a model has a head that makes scores.
+#[derive(Clone, Copy, PartialEq)]
+enum Heads {
+    Without,
+    With,
+}
+
+impl Files {
+    fn open(folder: PathBuf) -> Result<Self> {
         for file in MODEL_FILES {
             if !folder.join(file).is_file() {
-                return Err(Error::invalid(format!("there is no {file} in {}", folder.display()))
-                    .help("`scripts/local-embedder` installs a model"));
+                return Err(Error::invalid(format!("there is no {file} in {}", folder.display())).help(
+                    "`scripts/local-embedder` installs a model, and `weft models add FOLDER` takes one",
+                ));
             }
         }
         let shape: Shape = settings(&folder.join(SHAPE_FILE))?;
@@ -84,31 +150,16 @@ impl LocalEmbedder {
         let sentence = folder.join(SENTENCE_FILE);
         let wanted = match sentence.is_file() {
             true => settings::<SentenceSettings>(&sentence)?.max_seq_length,
-            false => shape.max_position_embeddings,
+            false => shape.tokens_max(),
         };
-        let tokens_max = wanted.clamp(TOKENS_MIN, shape.max_position_embeddings);
-        let room = Arc::new(Semaphore::new(BATCHES_AT_ONCE_MAX));
-        Ok(Self { name, folder, shape, tokens_max, model: OnceCell::new(), room })
+        let tokens_max = wanted.clamp(TOKENS_MIN, shape.tokens_max());
+        Ok(Self { folder, shape, tokens_max })
     }
+}
 
-    /// The number of dimensions of its vectors.
-    pub fn dimensions(&self) -> usize {
-        self.shape.hidden_size
-    }
-
-    async fn model(&self) -> Result<&Arc<Model>> {
-        let load = || async {
-            let (folder, shape, tokens_max) = (self.folder.clone(), self.shape.clone(), self.tokens_max);
-            let permit = self.permit().await?;
-            blocking(permit, move || Model::load(&folder, &shape, tokens_max)).await.map(Arc::new)
-        };
-        self.model.get_or_try_init(load).await
-    }
-
-    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.room).acquire_owned().await;
-        permit.map_err(|cause| Error::internal("the local embedder was closed").because(cause))
-    }
+async fn permit(room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
+    let permit = Arc::clone(room).acquire_owned().await;
+    permit.map_err(|cause| Error::internal("the local model was closed").because(cause))
 }
 
 /// Work that keeps its permit to its end, also when nobody waits for it any more.
@@ -121,7 +172,7 @@ async fn blocking<T: Send + 'static>(
         work()
     };
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the local embedder stopped in the middle").because(cause))?
+    done.map_err(|cause| Error::internal("the local model stopped in the middle").because(cause))?
 }
 
 fn settings<T: DeserializeOwned>(path: &Path) -> Result<T> {
@@ -135,13 +186,17 @@ fn settings<T: DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 impl Model {
-    fn load(folder: &Path, shape: &Shape, tokens_max: usize) -> Result<Self> {
+    fn load(Files { folder, shape, tokens_max }: &Files, heads: Heads) -> Result<Self> {
+        let tokens_max = *tokens_max;
         let failed = |file: &str, cause: String| {
             Error::invalid(format!("cannot read {}", folder.join(file).display())).because(cause)
         };
         let tensors = candle_core::safetensors::load(folder.join(WEIGHTS_FILE), &Device::Cpu);
-        let bert = tensors.and_then(|tensors| Bert::new(shape, &tensors));
-        let bert = bert.map_err(|cause| failed(WEIGHTS_FILE, cause.to_string()))?;
+        let parts = tensors.and_then(|tensors| {
+            let head = (heads == Heads::With).then(|| bert::Head::new(&tensors)).transpose()?;
+            Ok((Bert::new(shape, &tensors)?, head))
+        });
+        let (bert, head) = parts.map_err(|cause| failed(WEIGHTS_FILE, cause.to_string()))?;
         let tokenizer = Tokenizer::from_file(folder.join(TOKENIZER_FILE));
         let mut tokenizer = tokenizer.map_err(|cause| failed(TOKENIZER_FILE, cause.to_string()))?;
         tokenizer.with_padding(None);
@@ -163,23 +218,39 @@ impl Model {
                 format!("and {words} words and {} places are spoken of", shape.max_position_embeddings);
             return Err(failed(WEIGHTS_FILE, format!("{known}, {wanted}")));
         }
-        Ok(Self { bert, tokenizer, tokens_max })
+        Ok(Self { bert, head, tokenizer, tokens_max })
     }
 
-    fn tokens(&self, text: &str) -> Result<Vec<u32>> {
-        let end = text.floor_char_boundary(self.tokens_max * BYTES_PER_TOKEN_MAX);
-        let encoded = self.tokenizer.encode_fast(&text[..end], true);
-        let encoded = encoded
-            .map_err(|cause| Error::internal("cannot split a text into tokens").because(cause.to_string()))?;
-        let ids = encoded.get_ids();
-        // A tokenizer without marks of begin and end gives nothing for an empty text.
-        Ok(if ids.is_empty() { vec![0] } else { ids.to_vec() })
+    fn tokens(&self, text: &str) -> Result<Tokens> {
+        let encoded = self.tokenizer.encode_fast(self.beginning(text), true).map_err(unsplit)?;
+        Ok(Tokens { ids: or_something(encoded.get_ids()), kinds: Vec::new() })
     }
 
-    fn vectors(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
-        let vectors = self.bert.vectors(texts);
+    /// The tokens of a question and a passage.
+    fn pair(&self, question: &str, passage: &str) -> Result<Tokens> {
+        let pair = (self.beginning(question), self.beginning(passage));
+        let encoded = self.tokenizer.encode_fast(pair, true).map_err(unsplit)?;
+        Ok(Tokens { ids: or_something(encoded.get_ids()), kinds: encoded.get_type_ids().to_vec() })
+    }
+
+    /// As much of a text as can be read.
+    fn beginning<'a>(&self, text: &'a str) -> &'a str {
+        &text[..text.floor_char_boundary(self.tokens_max * BYTES_PER_TOKEN_MAX)]
+    }
+
+    fn vectors(&self, texts: &[&Tokens], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
+        let vectors = self.bert.vectors(texts, pooling);
         vectors.map_err(|cause| Error::internal("the local embedder failed").because(cause.to_string()))
     }
+}
+
+/// A tokenizer without marks of begin and end gives nothing for an empty text.
+fn or_something(ids: &[u32]) -> Vec<u32> {
+    if ids.is_empty() { vec![0] } else { ids.to_vec() }
+}
+
+fn unsplit(cause: tokenizers::Error) -> Error {
+    Error::internal("cannot split a text into tokens").because(cause.to_string())
 }
 
 /// Texts by the number of their tokens, cut into batches. Equal lengths stand together, so that a batch
@@ -209,23 +280,28 @@ impl Embedder for LocalEmbedder {
     }
 
     fn tokens_max(&self) -> usize {
-        self.tokens_max
+        self.files.tokens_max
     }
 
-    async fn embed(&self, _purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
         let model = Arc::clone(self.model().await?);
-        let (splitter, owned) = (Arc::clone(&model), texts.to_vec());
+        let prefix = match purpose {
+            Purpose::Query => &self.query_prefix,
+            Purpose::Passage => &self.passage_prefix,
+        };
+        let owned: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        let splitter = Arc::clone(&model);
         let split = move || owned.iter().map(|text| splitter.tokens(text)).collect::<Result<Vec<_>>>();
-        let tokens = Arc::new(blocking(self.permit().await?, split).await?);
-        let lengths: Vec<usize> = tokens.iter().map(Vec::len).collect();
+        let tokens = Arc::new(blocking(permit(&self.room).await?, split).await?);
+        let lengths: Vec<usize> = tokens.iter().map(|tokens| tokens.ids.len()).collect();
         let mut vectors = vec![Vec::new(); texts.len()];
         for batch in batches(&lengths) {
-            let (model, tokens) = (Arc::clone(&model), Arc::clone(&tokens));
+            let (model, tokens, pooling) = (Arc::clone(&model), Arc::clone(&tokens), self.pooling);
             let compute = move || {
-                let texts: Vec<&[u32]> = batch.iter().map(|at| tokens[*at].as_slice()).collect();
-                model.vectors(&texts).map(|vectors| (batch, vectors))
+                let texts: Vec<&Tokens> = batch.iter().map(|at| &tokens[*at]).collect();
+                model.vectors(&texts, pooling).map(|vectors| (batch, vectors))
             };
-            let (batch, computed) = blocking(self.permit().await?, compute).await?;
+            let (batch, computed) = blocking(permit(&self.room).await?, compute).await?;
             for (at, vector) in batch.into_iter().zip(computed) {
                 vectors[at] = vector;
             }

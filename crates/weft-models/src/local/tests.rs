@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use candle_core::Tensor;
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
+use weft_core::seam::Reranker as _;
 use weft_testkit::contracts::embedder::{embedder_keeps_its_contract, near_texts_have_near_vectors};
 
 use super::*;
@@ -69,6 +70,11 @@ fn tokenizer() -> Json {
 }
 
 fn weights() -> HashMap<String, Tensor> {
+    weights_of(2)
+}
+
+/// Weights of a model that tells so many kinds of tokens apart, and of a head that gives one score.
+fn weights_of(kinds: usize) -> HashMap<String, Tensor> {
     let mut tensors = HashMap::new();
     let mut seed = 1_u32;
     let mut add = |name: String, shape: &[usize]| {
@@ -96,10 +102,92 @@ fn weights() -> HashMap<String, Tensor> {
         pair(format!("{layer}.output.dense"), &[WIDTH, WIDTH * 4]);
         pair(format!("{layer}.output.LayerNorm"), &[WIDTH]);
     }
-    for (name, rows) in [("word", WORDS.len()), ("position", PLACES), ("token_type", 2)] {
+    for (name, rows) in [("word", WORDS.len()), ("position", PLACES), ("token_type", kinds)] {
         add(format!("embeddings.{name}_embeddings.weight"), &[rows, WIDTH]);
     }
+    for (name, rows) in [("dense", WIDTH), ("score", 1)] {
+        add(format!("{name}.weight"), &[rows, WIDTH]);
+        add(format!("{name}.bias"), &[rows]);
+    }
     tensors
+}
+
+/// A folder with a reranker of one of the two kinds, with the same weights under the names of its kind.
+fn reranker(name: &str, kind: &str) -> Folder {
+    let folder = Folder::with_model(name);
+    let is_bert = kind == "bert";
+    let mut own = shape();
+    own["model_type"] = json!(kind);
+    own["architectures"] = json!(["XForSequenceClassification"]);
+    folder.write(SHAPE_FILE, &own);
+    let renamed = |name: String| match name.split_once('.') {
+        Some(("dense", rest)) if is_bert => format!("bert.pooler.dense.{rest}"),
+        Some(("dense", rest)) => format!("classifier.dense.{rest}"),
+        Some(("score", rest)) if is_bert => format!("classifier.{rest}"),
+        Some(("score", rest)) => format!("classifier.out_proj.{rest}"),
+        _ => format!("{}.{name}", if is_bert { "bert" } else { "roberta" }),
+    };
+    let weights = weights_of(if is_bert { 2 } else { 1 });
+    let weights: HashMap<String, Tensor> =
+        weights.into_iter().map(|(name, tensor)| (renamed(name), tensor)).collect();
+    candle_core::safetensors::save(&weights, folder.0.join(WEIGHTS_FILE)).unwrap();
+    folder
+}
+
+/// The scores are those of a program in Python that knows nothing of this one: numpy, from the formulas of the model.
+#[tokio::test]
+async fn scores_are_those_of_the_reference() {
+    for (kind, expected) in
+        [("bert", [0.392_056, 0.388_019, 0.390_850]), ("xlm-roberta", [0.512_631, 0.517_351, 0.512_993])]
+    {
+        let folder = reranker(&format!("reference-{kind}"), kind);
+        assert_eq!(crate::installed::inspect(&folder.0).unwrap(), crate::ModelKind::Rerank);
+        let reranker = LocalReranker::open("judge@local", &folder.0).unwrap();
+        let passages = ["text word", "a one two", ""].map(str::to_owned);
+        let scores = reranker.rerank("one two", &passages).await.unwrap();
+        for (score, expected) in scores.iter().zip(expected) {
+            assert!((score - expected).abs() < 2e-6, "{kind}: {scores:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reranker_is_bounded_and_a_score_depends_on_its_passage_alone() {
+    let folder = reranker("bounded", "bert");
+    let reranker = LocalReranker::open("judge@local", &folder.0).unwrap();
+    assert_eq!(reranker.rerank("one", &[]).await.unwrap(), Vec::<f32>::new());
+    let many: Vec<String> = (0..130).map(|at| "text ".repeat(at % 40)).collect();
+    let scores = reranker.rerank("one two", &many).await.unwrap();
+    assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)));
+    for (at, score) in scores.iter().enumerate() {
+        assert!((score - scores[at % 40]).abs() < 1e-6, "{at}");
+    }
+    let long = ["word ".repeat(100_000), "字".repeat(50_000)];
+    assert_eq!(reranker.rerank(&"one ".repeat(100_000), &long).await.unwrap().len(), 2);
+    // A model without a head has no scores.
+    let folder = Folder::with_model("headless");
+    let error = LocalReranker::open("x@local", &folder.0).unwrap().rerank("one", &long).await.unwrap_err();
+    assert!(error.full().contains("there is no tensor `pooler.dense.weight`"), "{}", error.full());
+}
+
+#[tokio::test]
+async fn prefixes_stand_before_texts() {
+    let folder = Folder::with_model("prefixes");
+    let plain = LocalEmbedder::open("x@local", &folder.0).unwrap();
+    let with = LocalEmbedder::open("x@local", &folder.0).unwrap().with_prefixes("one ".into(), "two ".into());
+    let text = ["text".to_owned()];
+    for (purpose, prefix) in [(Purpose::Query, "one text"), (Purpose::Passage, "two text")] {
+        let expected = plain.embed(Purpose::Query, &[prefix.to_owned()]).await.unwrap();
+        assert_eq!(with.embed(purpose, &text).await.unwrap().vectors, expected.vectors);
+    }
+    std::fs::create_dir(folder.0.join("1_Pooling")).unwrap();
+    folder.write(POOLING_FILE, &json!({"pooling_mode_cls_token": true}));
+    let first = LocalEmbedder::open("x@local", &folder.0).unwrap();
+    let (one, other) = (
+        first.embed(Purpose::Query, &text).await.unwrap(),
+        plain.embed(Purpose::Query, &text).await.unwrap(),
+    );
+    assert_ne!(one.vectors, other.vectors, "the first token is not the mean");
 }
 
 #[test]
@@ -138,9 +226,9 @@ async fn what_is_wrong_with_a_folder_is_told() {
     folder.write(SHAPE_FILE, &json!({"model_type": "bert"}));
     check(&folder, "config.json").await;
     let mut other = shape();
-    other["model_type"] = json!("roberta");
+    other["model_type"] = json!("gpt2");
     folder.write(SHAPE_FILE, &other);
-    check(&folder, "`roberta` with `gelu`").await;
+    check(&folder, "`gpt2` with `gelu`").await;
     for (key, value) in
         [("num_attention_heads", 0), ("num_attention_heads", 5), ("max_position_embeddings", 0)]
     {

@@ -39,6 +39,9 @@ pub(crate) fn embedder(entry: &ModelEntry, client: &reqwest::Client) -> Result<A
 /// # Errors
 /// As [`embedder`].
 pub(crate) fn reranker(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn Reranker>> {
+    if entry.wire() == Provider::Local {
+        return local_reranker(entry);
+    }
     let Some(wire) = entry.wire().rerank_wire() else {
         return Err(without(entry, "orders no passages"));
     };
@@ -53,16 +56,38 @@ fn without(entry: &ModelEntry, what: &str) -> Error {
 
 #[cfg(feature = "local-embedder")]
 fn local(entry: &ModelEntry) -> Result<Arc<dyn Embedder>> {
-    let Some(path) = &entry.path else {
+    let prefix = |prefix: &Option<String>| prefix.clone().unwrap_or_default();
+    let model = crate::local::LocalEmbedder::open(entry.full_name(), folder(entry)?)?;
+    let model = model.with_prefixes(prefix(&entry.query_prefix), prefix(&entry.passage_prefix));
+    Ok(Arc::new(KeptQueries::new(model)))
+}
+
+#[cfg(feature = "local-embedder")]
+fn local_reranker(entry: &ModelEntry) -> Result<Arc<dyn Reranker>> {
+    Ok(Arc::new(crate::local::LocalReranker::open(entry.full_name(), folder(entry)?)?))
+}
+
+#[cfg(feature = "local-embedder")]
+fn folder(entry: &ModelEntry) -> Result<&std::path::Path> {
+    entry.path.as_deref().ok_or_else(|| {
         let error = Error::invalid(format!("the local model `{}` has no folder", entry.name));
-        return Err(error.help("set `path` to the folder with its files"));
-    };
-    Ok(Arc::new(KeptQueries::new(crate::local::LocalEmbedder::open(entry.full_name(), path)?)))
+        error.help("set `path` to the folder with its files")
+    })
 }
 
 #[cfg(not(feature = "local-embedder"))]
 fn local(entry: &ModelEntry) -> Result<Arc<dyn Embedder>> {
+    Err(not_built(entry))
+}
+
+#[cfg(not(feature = "local-embedder"))]
+fn local_reranker(entry: &ModelEntry) -> Result<Arc<dyn Reranker>> {
+    Err(not_built(entry))
+}
+
+#[cfg(not(feature = "local-embedder"))]
+fn not_built(entry: &ModelEntry) -> Error {
     let error =
         Error::invalid(format!("the model `{}` is local, and this build has no such models", entry.name));
-    Err(error.help("build with `--features local-embedder`"))
+    error.help("build with `--features local-embedder`")
 }

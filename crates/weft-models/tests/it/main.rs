@@ -13,6 +13,7 @@ mod answers;
 mod directory;
 mod failures;
 mod openai;
+mod pictures;
 mod retrieval;
 mod rounds;
 mod same;

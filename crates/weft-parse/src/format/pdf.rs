@@ -14,16 +14,20 @@ mod paged_table;
 mod pieces;
 mod placed;
 mod repeated;
+mod scanned;
 mod spaced_table;
 mod tex_fonts;
 
 use pdf_oxide::PdfDocument;
 use pdf_oxide::object::Object;
+use weft_core::seam::document_reader::FoundPictures;
 use weft_core::value::Json;
 
 use super::{Contents, File, Format, Read, Settings, Unreadable};
 use crate::parts::Parts;
 use page::Page;
+
+pub use scanned::read_lines;
 
 /// Portable documents.
 pub const FORMAT: Format = Format {
@@ -40,8 +44,9 @@ pub const FORMAT: Format = Format {
 /// Pages of one document that are read, at most.
 const PAGES_MAX: usize = 10_000;
 
-fn read(file: &File<'_>) -> Read {
-    let document = PdfDocument::from_bytes(file.bytes.to_vec())
+/// Opens a document and counts its pages.
+fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
+    let document = PdfDocument::from_bytes(bytes.to_vec())
         .map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
     if document.is_encrypted() && !document.authenticate(b"").unwrap_or(false) {
         return Err(Unreadable::new("it is locked with a password; save it without one"));
@@ -50,16 +55,34 @@ fn read(file: &File<'_>) -> Read {
     if count == 0 {
         return Err(Unreadable::new("the PDF has no pages"));
     }
+    Ok((document, count))
+}
+
+/// The pictures of the pages that are wanted.
+pub fn pictures(file: &File<'_>) -> Result<FoundPictures, Unreadable> {
+    let (document, count) = open(file.bytes)?;
+    let wanted = wanted(file.settings);
+    let numbers = (1..=count.min(PAGES_MAX)).filter(|number| is_wanted(&wanted, *number));
+    Ok(scanned::pictures(&document, numbers))
+}
+
+fn read(file: &File<'_>) -> Read {
+    let (document, count) = open(file.bytes)?;
     let mut parts = Parts::default();
     properties(&document, &mut parts);
-    let (pages, unread) = pages(&document, count, file.settings, &mut parts);
+    let (mut pages, unread) = pages(&document, count, file.settings, &mut parts);
+    scanned::fill(&mut pages, file.readings);
     if pages.iter().all(Page::is_empty) {
         return Err(Unreadable::new(match unread.first() {
             Some((_, reason)) => format!("no page of the PDF can be read ({reason})"),
             None if !wanted(file.settings).is_empty() => {
                 "the pages that are asked for are not there or have no text".to_owned()
             }
-            None => "it has no text layer, as scans do not; OCR is needed to read it".to_owned(),
+            None if !file.readings.is_empty() => "no text was found in the pictures of its pages".to_owned(),
+            None => {
+                "it has no text layer, as scans do not; OCR is needed to read it (setting `documents.ocr`)"
+                    .to_owned()
+            }
         }));
     }
     warn(&pages, &unread, &mut parts);
@@ -67,7 +90,9 @@ fn read(file: &File<'_>) -> Read {
     let outline = outline::read(&document);
     layout::add(&pages, &outline, &mut parts);
     parts.pages(u32::try_from(count).unwrap_or(u32::MAX));
-    Ok(parts.finish())
+    let mut parsed = parts.finish();
+    scanned::place(&mut parsed.elements, file.readings);
+    Ok(parsed)
 }
 
 /// The pages that are wanted, and why others could not be read.
@@ -83,7 +108,7 @@ fn pages(
     }
     let (mut pages, mut unread) = (Vec::new(), Vec::new());
     for number in 1..=count.min(PAGES_MAX) {
-        if !wanted.is_empty() && !wanted.iter().any(|(first, last)| (*first..=*last).contains(&number)) {
+        if !is_wanted(&wanted, number) {
             continue;
         }
         match Page::read(document, number) {
@@ -102,6 +127,10 @@ fn wanted(settings: &Settings) -> Vec<(usize, usize)> {
     ranges.into_iter().flatten().filter_map(pair).collect()
 }
 
+fn is_wanted(wanted: &[(usize, usize)], number: usize) -> bool {
+    wanted.is_empty() || wanted.iter().any(|(first, last)| (*first..=*last).contains(&number))
+}
+
 fn warn(pages: &[Page], unread: &[(usize, String)], parts: &mut Parts) {
     let empty: Vec<String> = pages
         .iter()
@@ -109,7 +138,10 @@ fn warn(pages: &[Page], unread: &[(usize, String)], parts: &mut Parts) {
         .map(|page| page.number.to_string())
         .collect();
     if !empty.is_empty() {
-        parts.warn(format!("no text layer on the pages {}; OCR is needed to read them", empty.join(", ")));
+        parts.warn(format!(
+            "no text layer on the pages {}; OCR is needed to read them (setting `documents.ocr`)",
+            empty.join(", ")
+        ));
     }
     for (number, reason) in unread {
         parts.warn(format!("page {number} cannot be read ({reason})"));

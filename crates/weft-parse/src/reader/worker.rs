@@ -13,22 +13,33 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weft_child::{Bounds, Confinement, REFUSED, confined};
-use weft_core::seam::document_reader::{ChunkMethod, ReadDocument, ReadRequest};
+use weft_core::seam::document_reader::{
+    ChunkMethod, FoundPictures, PictureReading, ReadDocument, ReadRequest,
+};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::{Limits, guarded, harmless};
+use crate::tesseract::Recognition;
 
 /// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
 /// Bytes of an order, at most.
 const ORDER_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of what was read in the pictures of a file, at most, as it is handed over.
+pub(super) const READINGS_BYTES_MAX: usize = 256 << 20;
 
 /// What a worker is to do with the bytes that it is given.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Job {
     /// They are a file to read and cut into pieces.
     Read(ReadRequest),
+    /// They are a file whose pictures are wanted.
+    Pictures(ReadRequest),
+    /// They are so many bytes of what was read in the pictures of a file, and the file to read and cut into pieces.
+    ReadWith(ReadRequest, usize),
+    /// Nothing follows: a picture in a file of this system is to be read by another program.
+    Recognize(Recognition),
     /// They are a file of this name, of which the tables are wanted.
     Sheets(String),
     /// They are a font to make a file with.
@@ -69,6 +80,8 @@ pub enum Answer {
     Read(ReadDocument),
     /// Its tables were.
     Sheets(Vec<Sheet>),
+    /// Its pictures were found. Their bytes follow, of each as many as stand here.
+    Pictures(FoundPictures, Vec<usize>),
     /// A file was made. Its bytes follow.
     Made,
     /// It was not done, and why.
@@ -113,7 +126,13 @@ impl Answer {
 /// Does the job; what is to follow the answer comes with it.
 fn done(job: &Job, bytes: &[u8]) -> (Answer, Vec<u8>) {
     let answer = match job {
-        Job::Read(request) => guarded(request, bytes).map(Answer::Read),
+        Job::Read(request) => guarded(request, bytes, &[]).map(Answer::Read),
+        Job::ReadWith(request, count) => read_with(request, *count, bytes).map(Answer::Read),
+        Job::Pictures(request) => match harmless(&request.name, || pictures(request, bytes)) {
+            Ok(found) => return found,
+            Err(error) => Err(error),
+        },
+        Job::Recognize(_) => Err(Error::internal("a picture is read by another program")),
         Job::Sheets(name) => harmless(name, || crate::make::sheets(name, bytes)).map(Answer::Sheets),
         Job::Write(request) => match harmless("the document", || crate::make(request, bytes)) {
             Ok(made) => return (Answer::Made, made),
@@ -121,6 +140,25 @@ fn done(job: &Job, bytes: &[u8]) -> (Answer, Vec<u8>) {
         },
     };
     (answer.unwrap_or_else(Answer::from), Vec::new())
+}
+
+/// The pictures of a file: what is known of them, and their bytes one behind the other.
+fn pictures(request: &ReadRequest, bytes: &[u8]) -> Result<(Answer, Vec<u8>)> {
+    let mut found = crate::format::pictures(&request.name, bytes, &request.settings)?;
+    let (mut sizes, mut all) = (Vec::new(), Vec::new());
+    for one in &mut found.pictures {
+        let bytes = std::mem::take(&mut one.picture.bytes);
+        sizes.push(bytes.len());
+        all.extend_from_slice(&bytes);
+    }
+    Ok((Answer::Pictures(found, sizes), all))
+}
+
+fn read_with(request: &ReadRequest, count: usize, bytes: &[u8]) -> Result<ReadDocument> {
+    let (readings, file) = bytes.split_at_checked(count).unwrap_or((bytes, &[]));
+    let readings: Vec<PictureReading> = serde_json::from_slice(readings)
+        .map_err(|cause| Error::internal("cannot read what was read in pictures").because(cause))?;
+    guarded(request, file, &readings)
 }
 
 /// Does what standard input asks for and writes to standard output what came of it; when it is started as a fork server, in
@@ -141,7 +179,7 @@ fn warm() {
     let read = |name: &str, bytes: &[u8]| {
         let (name, settings) = (name.to_owned(), serde_json::Map::new());
         // Whether it can be read is seen with the files that people give.
-        drop(guarded(&ReadRequest { name, method: ChunkMethod::Naive, settings }, bytes));
+        drop(guarded(&ReadRequest { name, method: ChunkMethod::Naive, settings }, bytes, &[]));
     };
     for name in ["a.txt", "a.md", "a.html", "a.csv", "a.json", "a.eml"] {
         read(name, TEXT.as_bytes());
@@ -159,6 +197,10 @@ fn one() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
     let Order { job, time, memory_bytes, confinement, .. } = order;
     let bounds = Bounds { time, memory_bytes, stack_bytes: STACK_BYTES, confinement };
+    let job = match job {
+        Job::Recognize(recognition) => return recognition.begin(&bounds),
+        job => job,
+    };
     confined(bounds, move || {
         let (answer, made) = done(&job, &bytes);
         tell(&answer, &made)

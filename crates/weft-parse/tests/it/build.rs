@@ -206,11 +206,18 @@ pub fn pdf_of(pages: &[String]) -> Vec<u8> {
         objects.push(format!("<< /Length {} >>\nstream\n{content}endstream", content.len()));
     }
     objects[1] = format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), kids.len());
+    written(&objects.into_iter().map(String::into_bytes).collect::<Vec<_>>())
+}
+
+/// The objects of a PDF as a file.
+fn written(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"%PDF-1.4\n".to_vec();
     let mut places = Vec::new();
     for (number, object) in objects.iter().enumerate() {
         places.push(bytes.len());
-        bytes.extend_from_slice(format!("{} 0 obj\n{object}\nendobj\n", number + 1).as_bytes());
+        bytes.extend_from_slice(format!("{} 0 obj\n", number + 1).as_bytes());
+        bytes.extend_from_slice(object);
+        bytes.extend_from_slice(b"\nendobj\n");
     }
     let start = bytes.len();
     bytes.extend_from_slice(format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1).as_bytes());
@@ -222,6 +229,59 @@ pub fn pdf_of(pages: &[String]) -> Vec<u8> {
             .as_bytes(),
     );
     bytes
+}
+
+/// A PDF with pages of 600 by 800 points, each with a line of text unless that is empty, and a JPEG of 850 by 1,100
+/// pixels that fills it if there is one.
+pub fn pdf_with_pictures(pages: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
+    let pictures = pages.iter().map(|(text, jpeg)| {
+        let head = "/Subtype /Image /Width 850 /Height 1100 /BitsPerComponent 8 /ColorSpace /DeviceGray /Filter /DCTDecode";
+        (*text, jpeg.map(|jpeg| (head, jpeg)))
+    });
+    pdf_of_pictures(&pictures.collect::<Vec<_>>())
+}
+
+/// A PDF with a picture that says to have more pixels than anybody would read.
+pub fn pdf_with_bomb() -> Vec<u8> {
+    let head = "/Subtype /Image /Width 60000 /Height 60000 /BitsPerComponent 8 /ColorSpace /DeviceGray /Filter /FlateDecode";
+    pdf_of_pictures(&[("Text beside it", Some((head, b"x\x9c")))])
+}
+
+/// Pages with a text and a picture: what is said of it, and its bytes.
+fn pdf_of_pictures(pages: &[(&str, Option<(&str, &[u8])>)]) -> Vec<u8> {
+    let mut objects = vec![
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        Vec::new(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_vec(),
+    ];
+    let stream = |head: &str, bytes: &[u8]| {
+        let mut object = format!("<< {head} /Length {} >>\nstream\n", bytes.len()).into_bytes();
+        object.extend_from_slice(bytes);
+        object.extend_from_slice(b"\nendstream");
+        object
+    };
+    let mut kids = Vec::new();
+    for (text, picture) in pages {
+        let page = objects.len() + 1;
+        kids.push(format!("{page} 0 R"));
+        let shown = if picture.is_some() { "q 600 0 0 800 0 0 cm /I Do Q\n" } else { "" };
+        let said =
+            if text.is_empty() { String::new() } else { format!("BT /F1 12 Tf 50 700 Td ({text}) Tj ET\n") };
+        let (content, image) = (page + 1, page + 2);
+        let images = if picture.is_some() { format!("/XObject << /I {image} 0 R >>") } else { String::new() };
+        objects.push(
+            format!(
+                "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents {content} 0 R /Resources << /Font << /F1 3 0 R >> {images} >> >>"
+            )
+            .into_bytes(),
+        );
+        objects.push(stream("", format!("{said}{shown}").as_bytes()));
+        if let Some((head, bytes)) = picture {
+            objects.push(stream(head, bytes));
+        }
+    }
+    objects[1] = format!("<< /Type /Pages /Kids [{}] /Count {} >>", kids.join(" "), kids.len()).into_bytes();
+    written(&objects)
 }
 
 /// A file of every kind.

@@ -33,7 +33,7 @@ fn every_document_is_read_or_says_why_not() {
         }
         let bytes = std::fs::read(entry.path()).unwrap();
         if name.contains("_scan") {
-            assert!(reason(&name, &bytes).ends_with("OCR is needed to read it"), "{}", reason(&name, &bytes));
+            assert!(reason(&name, &bytes).contains("OCR is needed to read it"), "{}", reason(&name, &bytes));
         } else {
             let parsed = read(&name, &bytes);
             assert!(parsed.warnings.is_empty(), "{name}: {:?}", parsed.warnings);

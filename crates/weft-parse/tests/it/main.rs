@@ -9,4 +9,5 @@ mod hostile;
 mod multiplied;
 mod office;
 mod pages;
+mod pictures;
 mod process;

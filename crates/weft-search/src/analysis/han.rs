@@ -26,6 +26,13 @@ fn simplified(c: char) -> char {
     simple.filter(|simple| simple.len_utf8() == c.len_utf8()).unwrap_or(c)
 }
 
+/// Pairs of the characters of a run in a Japanese text, in the form that Chinese has, too: the dictionary would cut them
+/// as Chinese.
+pub fn pairs(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+    let run: String = run.chars().map(simplified).collect();
+    super::pairs::pairs(&run, at, &|_| false, found);
+}
+
 /// Cuts a run of Chinese characters that begins at a place of the text.
 pub fn cut(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     let run: String = run.chars().map(simplified).collect();

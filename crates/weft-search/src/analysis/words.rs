@@ -1,14 +1,12 @@
 //! Words of letters and digits, and what is joined of them.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use rust_stemmers::{Algorithm, Stemmer};
+use unicode_normalization::UnicodeNormalization as _;
 
 use super::common_words::is_common;
+use super::language::{Language, of_script};
 use super::{LETTERS_MAX, Script, fold};
-
-static ENGLISH: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
 
 /// Parts of one joined word, at most; what follows is a word of its own.
 const PARTS_MAX: usize = 16;
@@ -18,6 +16,12 @@ type Found<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
 /// Cuts words; keeps its buffers from one to the next.
 #[derive(Debug, Default)]
 pub struct Words {
+    /// The language that words of Latin letters are in; of a question, the one whose commonest words are left out.
+    pub language: Language,
+    /// Whether words are asked for, so that each is given in the form of every language.
+    pub is_question: bool,
+    lower: String,
+    form: String,
     folded: String,
     whole: String,
     parts: Vec<Range<usize>>,
@@ -82,12 +86,56 @@ impl Words {
         self.folded.clear();
         fold::fold(word, &mut self.folded);
         let folded = cut(&self.folded);
-        let common = is_common(folded);
-        let has_ending = !common && folded.len() > 2 && folded.bytes().all(|byte| byte.is_ascii_lowercase());
-        match has_ending {
-            true => found(&ENGLISH.stem(folded), range, common),
-            false if folded.is_empty() => {}
-            false => found(folded, range, common),
+        let is_latin = folded.bytes().all(|byte| byte.is_ascii_lowercase());
+        match folded.chars().next() {
+            None => {}
+            Some(_) if is_latin => self.latin(word, range, found),
+            Some(first) => match of_script(first).filter(|_| folded.chars().all(char::is_alphabetic)) {
+                Some(stemmer) => {
+                    lower(word, &mut self.lower);
+                    self.form.clear();
+                    fold::fold(&stemmer.stem(cut(&self.lower)), &mut self.form);
+                    let form = if self.form.is_empty() { folded } else { &self.form };
+                    found(cut(form), range, is_common(folded));
+                }
+                None => found(folded, range, is_common(folded)),
+            },
+        }
+    }
+
+    /// A word of Latin letters, in the form of the language or of all of them.
+    fn latin(&mut self, word: &str, range: Range<usize>, found: &mut Found<'_>) {
+        let folded = cut(&self.folded);
+        let common = match self.language {
+            Language::English => is_common(folded),
+            other => other.is_common(folded),
+        };
+        if self.is_question || self.language == Language::English {
+            self.form.clear();
+            match is_common(folded) || folded.len() <= 2 {
+                true => self.form.push_str(folded),
+                false => Language::English.form(folded, folded, &mut self.form),
+            }
+            found(&self.form, range.clone(), common);
+        }
+        let own = (self.language != Language::English).then_some(self.language);
+        let all = self.is_question.then(Language::others).into_iter().flatten();
+        let others = all.chain(own.filter(|_| !self.is_question));
+        lower(word, &mut self.lower);
+        let has_diacritics = self.lower != folded;
+        for language in others {
+            self.form.clear();
+            language.form(cut(&self.lower), folded, &mut self.form);
+            found(&self.form, range.clone(), common);
+            if has_diacritics && !self.is_question {
+                // Who asks may have left them out.
+                let before = self.form.len();
+                language.form(folded, folded, &mut self.form);
+                let (with, without) = self.form.split_at(before);
+                if with != without {
+                    found(without, range.clone(), common);
+                }
+            }
         }
     }
 
@@ -157,4 +205,13 @@ fn cut(word: &str) -> &str {
         return word;
     }
     word.char_indices().nth(LETTERS_MAX).map_or(word, |(at, _)| &word[..at])
+}
+
+/// Small letters with their diacritics, each as one letter.
+fn lower(word: &str, lower: &mut String) {
+    lower.clear();
+    match word.is_ascii() {
+        true => lower.extend(word.chars().map(|c| c.to_ascii_lowercase())),
+        false => lower.extend(word.nfkc().flat_map(char::to_lowercase)),
+    }
 }

@@ -17,13 +17,15 @@ use weft_core::id::{ChunkId, DocumentId};
 use weft_core::seam::index::{IndexedChunk, IndexedDocument};
 use weft_core::{Error, Result};
 
-use crate::analysis::each_word;
+use crate::analysis::{each_word_of, language_of};
 use crate::fields;
 use crate::vectors::Row;
 
 /// Goes up when entries are written down in another way or words are cut in another way: an index of
 /// another version is made again.
 pub const VERSION: &str = "2";
+/// Versions before.
+pub const OLDER_VERSIONS: [&str; 1] = ["1"];
 /// The name by which the rules for words are kept.
 pub const WORDS: &str = "weft";
 
@@ -198,9 +200,10 @@ impl Tokenizer for Words {
         self.terms.clear();
         self.places.clear();
         let Self { terms, places, token } = self;
+        let language = language_of(text);
         fields::each(text, |field, count| {
             let before = places.len();
-            each_word(field, &mut |term, _, _| {
+            each_word_of(field, language, &mut |term, _, _| {
                 places.push(terms.len()..terms.len() + term.len());
                 terms.push_str(term);
             });

@@ -18,7 +18,7 @@ use weft_core::{Error, Result};
 use super::snapshot::{COMPARED_MAX, Part, Snapshot, is_set};
 use crate::best::Best;
 use crate::bm25;
-use crate::question::{self, Word};
+use crate::question::{self, Scale, Word};
 use crate::vectors::{Wanted, mean_cosine};
 use crate::wrong_dimension;
 
@@ -278,6 +278,7 @@ impl TextPart {
         let length: u64 = datasets.iter().map(|(_, snapshot)| snapshot.length).sum();
         let average = bm25::real(usize::try_from(length).unwrap_or(usize::MAX)) / bm25::real(chunks.max(1));
         let mut text = Self { asked: Vec::new(), average, once: 0.0, total: 0, of_vectors: HashMap::new() };
+        let mut scale = Scale::default();
         for word in words {
             let term = Term::from_field_text(field, &word.term);
             let mut holding = 0;
@@ -293,10 +294,11 @@ impl TextPart {
             }
             if holding > 0 {
                 let worth = word.weight * bm25::rarity(chunks, holding);
-                text.once += worth;
+                scale.add(word, worth);
                 text.asked.push(Asked { worth, lists });
             }
         }
+        text.once = scale.sum();
         Ok(text)
     }
 

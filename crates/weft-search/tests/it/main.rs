@@ -10,4 +10,5 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod index;
+mod languages;
 mod models;

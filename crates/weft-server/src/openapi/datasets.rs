@@ -258,6 +258,26 @@ pub static GET_GRAPH: Operation = Operation::reads(
 pub static DELETE_GRAPH: Operation =
     Operation::edits("Removes the knowledge graph of a dataset.").data(Type::Flag);
 
+/// `POST …/run_graphrag`.
+pub static RUN_GRAPH: Operation =
+    Operation::new("Has every document of a dataset read again, with its knowledge graph.")
+        .data(Type::Object(&[text("graphrag_task_id", "the task")]));
+/// `POST …/run_raptor`.
+pub static RUN_RAPTOR: Operation =
+    Operation::new("Has every document of a dataset read again, with summaries of what belongs together.")
+        .data(Type::Object(&[text("raptor_task_id", "the task")]));
+/// `GET …/trace_graphrag`, `GET …/trace_raptor`.
+pub static TRACE: Operation = Operation::new(
+    "Shows how far such a task has come; an empty object when no document asks for it.",
+)
+.data(Type::Object(&[
+    text("id", "the task").optional(),
+    member("progress", Type::Number, "from 0 to 1; -1 when a document failed").optional(),
+    text("progress_msg", "what has come of it").optional(),
+    member("begin_at", Type::Any, "when it began, in milliseconds since 1970").optional(),
+    member("process_duration", Type::Number, "seconds of work, of all documents together").optional(),
+]));
+
 static HIT: Shape = Shape {
     name: "Hit",
     summary: "a chunk that was found",

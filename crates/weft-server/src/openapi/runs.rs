@@ -236,6 +236,7 @@ pub static LIST_MODELS: Operation = Operation::reads("Lists the configured model
         models("rerank"),
         models("speech"),
         models("tts"),
+        models("ocr"),
     ]));
 
 static COMPONENT: Shape = Shape {

@@ -13,6 +13,7 @@ pub mod chunks;
 pub mod completions;
 pub mod components;
 pub mod conversations;
+pub mod dataset_tasks;
 pub mod datasets;
 pub mod documents;
 pub mod graph;

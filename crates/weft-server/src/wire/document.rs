@@ -79,7 +79,7 @@ pub(crate) fn is_no_document(name: &str) -> bool {
         "7z", "avi", "bin", "bz2", "class", "dll", "dylib", "exe", "gz", "iso", "jar", "mkv", "mov", "mp4",
         "mpeg", "mpg", "o", "rar", "so", "tar", "wasm", "webm", "xz", "zip",
     ];
-    kind(name) == "aural" || OTHERS.contains(&ending(name).as_str())
+    OTHERS.contains(&ending(name).as_str())
 }
 
 /// How a new document is cut that is of a kind with a method of its own.
@@ -88,6 +88,7 @@ pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
         "ppt" | "pptx" | "pages" => ChunkMethod::Presentation,
         "eml" | "msg" => ChunkMethod::Email,
         _ if kind(&document.name) == "visual" => ChunkMethod::Picture,
+        _ if kind(&document.name) == "aural" => ChunkMethod::Audio,
         _ => return None,
     };
     let settings = Some(method::defaults(method));

@@ -115,20 +115,23 @@ pub(crate) fn check(problems: &mut Problems, field: &str, settings: &Json) {
         );
         problems.add(field, &message, settings);
     }
+    let scope = settings.pointer("/raptor/scope").unwrap_or(&Json::Null);
+    if scope == "dataset" {
+        let message = "Summaries over several documents are not part of this build";
+        problems.add(&format!("{field}.raptor.scope"), message, scope);
+    }
 }
 
 /// What settings ask for that this build does not do: they are kept, and whoever has a document read with them is told.
 pub(crate) fn not_done(settings: &Settings) -> Vec<&'static str> {
-    let asked = |setting: Option<&Json>, value: &str| setting.and_then(Json::as_str) == Some(value);
     let (raptor, graph) = (settings.get("raptor"), settings.get("graphrag"));
-    let on = |group: Option<&Json>, key: &str| {
-        group.and_then(|group| group.get(key)).and_then(Json::as_bool).unwrap_or(false)
-    };
-    let tags = settings.get("tag_kb_ids").and_then(Json::as_array).is_some_and(|tags| !tags.is_empty());
-    let by_names = on(graph, "use_graphrag") && asked(graph.and_then(|graph| graph.get("method")), "ner");
+    let is =
+        |group: Option<&Json>, key: &str, value: &Json| group.and_then(|group| group.get(key)) == Some(value);
+    let otherwise = is(raptor, "use_raptor", &true.into())
+        && (is(raptor, "clustering_method", &"ahc".into()) || is(raptor, "tree_builder", &"psi".into()));
+    let by_names = is(graph, "use_graphrag", &true.into()) && is(graph, "method", &"ner".into());
     [
-        (on(raptor, "use_raptor"), "`raptor`: summaries of clusters are not part of this build"),
-        (tags, "`tag_kb_ids`: tags of other datasets are not part of this build"),
+        (otherwise, "`raptor`: clusters are found by `gmm`, other ways and trees are not part of this build"),
         (by_names, "`graphrag.method`: `ner` is not part of this build, the graph is made as with `light`"),
     ]
     .into_iter()
@@ -190,6 +193,7 @@ pub(crate) fn defaults(method: ChunkMethod) -> Settings {
         | ChunkMethod::Paper
         | ChunkMethod::Presentation
         | ChunkMethod::Titles
+        | ChunkMethod::Audio
         | ChunkMethod::Qa => off,
         ChunkMethod::Email | ChunkMethod::Picture | ChunkMethod::Table | ChunkMethod::Tag => json!({}),
     };
@@ -294,7 +298,8 @@ mod tests {
             ("overlapped_percent", json!(0), json!(0.1)),
             ("children_delimiter", json!("."), json!(1)),
             ("toc_extraction", json!(false), json!(0)),
-            ("raptor", json!({"use_raptor": false, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
+            ("raptor", json!({"use_raptor": true, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
+            ("raptor", json!({"scope": "file"}), json!({"scope": "dataset"})),
             ("raptor", json!({"threshold": 1, "max_cluster": 1024}), json!({"threshold": 2})),
             ("raptor", json!({"random_seed": 0}), json!({"random_seed": -1})),
             (
@@ -351,13 +356,9 @@ mod tests {
     #[test]
     fn what_is_kept_and_not_done_is_told() {
         let told = |json: Json| not_done(&object(json)).join(" ");
-        assert_eq!(
-            told(json!({"raptor": {"use_raptor": false}, "tag_kb_ids": [], "graphrag": {"method": "ner"}})),
-            ""
-        );
+        assert_eq!(told(json!({"raptor": {"clustering_method": "ahc"}, "graphrag": {"method": "ner"}})), "");
         for (settings, name) in [
-            (json!({"raptor": {"use_raptor": true}}), "`raptor`"),
-            (json!({"tag_kb_ids": ["a"]}), "`tag_kb_ids`"),
+            (json!({"raptor": {"use_raptor": true, "tree_builder": "psi"}}), "`raptor`"),
             (json!({"graphrag": {"use_graphrag": true, "method": "ner"}}), "`graphrag.method`"),
         ] {
             assert!(told(settings.clone()).contains(name), "{settings}");

@@ -12,6 +12,7 @@ pub struct Models {
     rerank: Vec<ModelInfo>,
     speech: Vec<ModelInfo>,
     tts: Vec<ModelInfo>,
+    ocr: Vec<ModelInfo>,
 }
 
 /// Puts models in order.
@@ -25,6 +26,7 @@ pub fn by_kind(models: impl IntoIterator<Item = ModelInfo>) -> Models {
             ModelKind::Rerank => &mut sorted.rerank,
             ModelKind::Speech => &mut sorted.speech,
             ModelKind::Tts => &mut sorted.tts,
+            ModelKind::Ocr => &mut sorted.ocr,
         };
         kind.push(model);
     }

@@ -21,6 +21,7 @@ mod completions;
 mod components;
 mod contract;
 mod cut_off;
+mod dataset_tasks;
 mod datasets;
 mod documents;
 mod gate;

@@ -66,7 +66,7 @@ pub fn shelf(
         reader: Arc::new(Lines),
         models,
         clock,
-        additions: Vec::new(),
+        additions: vec![Arc::new(weft_knowledge::additions::Graph)],
     };
     let library = Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX });
     (Arc::new(library), datasets, Arc::new(files))
@@ -120,6 +120,11 @@ impl Bench {
     /// Has documents read, and waits until none of the dataset is being read.
     pub async fn read(&self, dataset: &str, ids: &[&str]) -> Json {
         self.post(&format!("{dataset}/chunks"), json!({"document_ids": ids})).await.data();
+        self.work(dataset).await
+    }
+
+    /// Works until none of the dataset is being read.
+    pub async fn work(&self, dataset: &str) -> Json {
         let stop = CancellationToken::new();
         let pace = WorkerPace { look_every: Duration::from_millis(5), ..WorkerPace::default() };
         let pipelines = Arc::new(weft_app::pipelines::Pipelines::of(&self.app));

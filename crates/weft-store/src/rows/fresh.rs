@@ -4,9 +4,15 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{DatabaseTransaction, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentKey};
+use weft_core::seam::dataset_store::StoredChunk;
+use weft_core::seam::ingest_queue::{Amended, IngestLease};
 
+use crate::Store;
+use crate::ids::text;
 use crate::rows::chunk::{self, Age};
+use crate::rows::document::Column;
 use crate::rows::document_extra;
+use crate::rows::ingest::{change, held, to};
 
 /// Puts the fresh chunks of a document in the place of those that were found.
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
@@ -47,4 +53,64 @@ pub(crate) async fn is_there(transaction: &DatabaseTransaction, key: &DocumentKe
         .one(transaction)
         .await?;
     Ok(one.is_some())
+}
+
+impl Store {
+    /// Keeps what was added to fresh chunks, with their words as JSON. Whether the lease still counts.
+    pub(crate) async fn amend(
+        &self,
+        lease: &IngestLease,
+        amended: &[(Amended, [Option<String>; 2])],
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        if self.lease(&transaction, lease).await?.is_none() {
+            return Ok(false);
+        }
+        for (one, [keywords, questions]) in amended {
+            if let Some(vector) = &one.vector {
+                chunk::put_vector(&transaction, &lease.document, (&one.id, Age::Fresh), vector).await?;
+            }
+            let columns = [(chunk::Column::Keywords, keywords), (chunk::Column::Questions, questions)];
+            for (column, json) in columns {
+                let Some(json) = json else { continue };
+                chunk::Entity::update_many()
+                    .col_expr(column, Expr::value(json.as_str()))
+                    .filter(chunk::of_age(&lease.document, Age::Fresh))
+                    .filter(chunk::Column::Id.eq(text(one.id.as_str())))
+                    .exec(&*transaction)
+                    .await?;
+            }
+        }
+        if !amended.is_empty() {
+            change(&transaction, held(lease), vec![to(Column::Attempts, 0_i64)]).await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// Puts further chunks beside those that are fresh, and counts them. Whether the lease still counts.
+    pub(crate) async fn add_fresh(
+        &self,
+        lease: &IngestLease,
+        chunks: &[StoredChunk],
+        rows: &[chunk::Model],
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        let Some(document) = self.lease(&transaction, lease).await? else { return Ok(false) };
+        let (count, tokens) = chunk::counted(rows.iter());
+        chunk::insert(&transaction, rows.to_vec()).await?;
+        for chunk in chunks {
+            if let Some(vector) = &chunk.vector {
+                chunk::put_vector(&transaction, &lease.document, (&chunk.id, Age::Fresh), vector).await?;
+            }
+        }
+        let fields = vec![
+            to(Column::NewChunks, document.new_chunks.saturating_add(count)),
+            to(Column::NewTokens, document.new_tokens.saturating_add(tokens)),
+            to(Column::Attempts, 0_i64),
+        ];
+        change(&transaction, held(lease), fields).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
 }

@@ -24,7 +24,7 @@ pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
 
 /// The document, as long as this lease is the one that counts.
-fn held(lease: &IngestLease) -> Condition {
+pub(crate) fn held(lease: &IngestLease) -> Condition {
     document::of(&lease.document)
         .add(Column::State.eq(RUNNING))
         .add(Column::Taken.eq(1))
@@ -188,7 +188,7 @@ impl Store {
     }
 
     /// The document of a lease, locked; nothing when it is lost.
-    async fn lease(
+    pub(crate) async fn lease(
         &self,
         transaction: &DatabaseTransaction,
         lease: &IngestLease,
@@ -212,37 +212,6 @@ impl Store {
         let fields =
             vec![to(Column::Stage, stage), to(Column::NewChunks, chunks), to(Column::NewTokens, tokens)];
         change(&transaction, held(lease), fields).await?;
-        transaction.commit().await?;
-        Ok(true)
-    }
-
-    async fn amend(
-        &self,
-        lease: &IngestLease,
-        amended: &[(Amended, [Option<String>; 2])],
-    ) -> Result<bool, DbErr> {
-        let transaction = self.begin().await?;
-        if self.lease(&transaction, lease).await?.is_none() {
-            return Ok(false);
-        }
-        for (one, [keywords, questions]) in amended {
-            if let Some(vector) = &one.vector {
-                chunk::put_vector(&transaction, &lease.document, (&one.id, Age::Fresh), vector).await?;
-            }
-            let columns = [(chunk::Column::Keywords, keywords), (chunk::Column::Questions, questions)];
-            for (column, json) in columns {
-                let Some(json) = json else { continue };
-                chunk::Entity::update_many()
-                    .col_expr(column, Expr::value(json.as_str()))
-                    .filter(chunk::of_age(&lease.document, Age::Fresh))
-                    .filter(chunk::Column::Id.eq(text(one.id.as_str())))
-                    .exec(&*transaction)
-                    .await?;
-            }
-        }
-        if !amended.is_empty() {
-            change(&transaction, held(lease), vec![to(Column::Attempts, 0_i64)]).await?;
-        }
         transaction.commit().await?;
         Ok(true)
     }
@@ -378,6 +347,13 @@ impl IngestQueue for Store {
         let stage = ids::word(&stage)?;
         let written = repeated(|| self.write_new(lease, &rows, &stage)).await;
         self.kept(lease, "store the new chunks", written)
+    }
+
+    async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()> {
+        let row = |chunk| chunk::Model::new(chunk, Age::Fresh);
+        let rows: Vec<chunk::Model> = chunks.iter().map(row).collect::<Result<_>>()?;
+        let written = repeated(|| self.add_fresh(lease, chunks, &rows)).await;
+        self.kept(lease, "store more new chunks", written)
     }
 
     async fn new_chunks(

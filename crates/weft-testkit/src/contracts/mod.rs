@@ -7,6 +7,7 @@ pub mod embedder;
 pub mod files;
 pub mod index;
 pub mod memories;
+pub mod picture_reader;
 pub mod reranker;
 pub mod sandbox;
 pub mod secrets;

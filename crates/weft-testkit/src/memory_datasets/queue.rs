@@ -184,6 +184,14 @@ impl IngestQueue for MemoryDatasets {
         })
     }
 
+    async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()> {
+        self.with_lease(lease, |kept| {
+            kept.attempts = 0;
+            let new = |chunk: &StoredChunk| Chunk { chunk: chunk.clone(), is_parent: !chunk.available };
+            kept.fresh.extend(chunks.iter().map(new));
+        })
+    }
+
     async fn new_chunks(
         &self,
         lease: &IngestLease,

@@ -169,6 +169,23 @@ impl World {
         assert_eq!(queued.len(), ids.len());
     }
 
+    /// How many summaries are kept of a document, whatever becomes of it.
+    pub async fn kept_summaries(&self, key: &DocumentKey) -> usize {
+        let now_ms = self.clock.now_ms() + 3_600_000_000;
+        let taken = self.queue.take(now_ms, now_ms, 1).await.unwrap();
+        let Some(taken) = taken.into_iter().find(|taken| taken.lease.document == *key) else { return 0 };
+        let new = self.queue.new_chunks(&taken.lease, None, 9_999).await.unwrap();
+        self.queue
+            .settle(
+                &taken.lease,
+                &weft_core::seam::ingest_queue::IngestOutcome::Released,
+                self.clock.now_ms(),
+            )
+            .await
+            .unwrap();
+        new.iter().filter(|chunk| weft_knowledge::raptor::is_summary(chunk)).count()
+    }
+
     pub async fn documents(&self) -> Vec<Document> {
         let filter = DocumentFilter { limit: 999, ..DocumentFilter::default() };
         let mut all = self.store.documents(&self.dataset, &filter).await.unwrap().0;

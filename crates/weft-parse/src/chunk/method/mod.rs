@@ -26,7 +26,8 @@ pub(crate) type Method = fn(&Source<'_>) -> Result<Cutting>;
 /// The method of a name.
 pub(crate) fn of(method: ChunkMethod) -> Method {
     match method {
-        ChunkMethod::Naive => naive::cut,
+        // What was said is text like any other.
+        ChunkMethod::Naive | ChunkMethod::Audio => naive::cut,
         ChunkMethod::Book => book::cut,
         ChunkMethod::Email => email::cut,
         ChunkMethod::Laws => laws::cut,

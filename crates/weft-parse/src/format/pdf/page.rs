@@ -70,6 +70,14 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// The frame of a page; of Letter where the document does not say.
+    pub fn of(document: &PdfDocument, number: usize) -> Self {
+        let (left, bottom, right, top) =
+            document.get_page_visible_box(number - 1).unwrap_or((0.0, 0.0, 612.0, 792.0));
+        let page = u32::try_from(number).unwrap_or(u32::MAX);
+        Self { page, left, top, width: right - left, height: top - bottom }
+    }
+
     /// Where a piece of text is. The library has turned some of them with their page, and others not.
     pub fn place(&self, span: &TextSpan) -> Position {
         match span.page_rotation_applied {
@@ -81,7 +89,7 @@ impl Frame {
     }
 
     /// A rectangle as people measure it: from the upper left corner.
-    fn rectangle(&self, rect: Rect) -> Position {
+    pub fn rectangle(&self, rect: Rect) -> Position {
         let finite = |number: f32| if number.is_finite() { number } else { 0.0 };
         Position {
             page: self.page,
@@ -111,10 +119,7 @@ impl Page {
 
     fn read_unguarded(document: &PdfDocument, number: usize) -> Result<Self, String> {
         let index = number - 1;
-        let (left, bottom, right, top) =
-            document.get_page_visible_box(index).unwrap_or((0.0, 0.0, 612.0, 792.0));
-        let page = u32::try_from(number).unwrap_or(u32::MAX);
-        let frame = Frame { page, left, top, width: right - left, height: top - bottom };
+        let frame = Frame::of(document, number);
         let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
         let mut spans = match placed::spans(document, index) {
             Some(spans) => spans,

@@ -89,7 +89,7 @@ fn kinds_of_files_with_a_method_of_their_own() {
     }
     let slides = Document { method: ChunkMethod::Presentation, ..document("a.pptx") };
     assert_eq!(suited(&slides), None);
-    for name in ["a.mp3", "a.EXE", "a.tar.gz"] {
+    for name in ["a.mp4", "a.EXE", "a.tar.gz"] {
         assert!(is_no_document(name), "{name}");
     }
 }

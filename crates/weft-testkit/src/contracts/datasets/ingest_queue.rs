@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
+mod added;
 mod turns;
 
 use std::collections::BTreeSet;
@@ -33,6 +34,7 @@ pub async fn ingest_queue_keeps_its_contract(store: &dyn DatasetStore, queue: &d
     both.time_that_has_passed_lets_another_one_take().await;
     both.new_chunks_stand_beside_the_old_ones().await;
     both.new_chunks_are_amended().await;
+    both.new_chunks_are_added().await;
     both.parents_are_not_counted().await;
     both.what_waits_is_stopped_at_once().await;
     both.who_has_it_hears_that_it_is_to_stop().await;
@@ -218,6 +220,7 @@ impl Both<'_> {
             refused(self.queue.put_new(lost, &[], Stage::Reading).await, Conflict);
             refused(self.queue.new_chunks(lost, None, 9).await, Conflict);
             refused(self.queue.amend_new(lost, &[]).await, Conflict);
+            refused(self.queue.add_new(lost, &[]).await, Conflict);
         }
         self.queue.settle(&second.lease, &done(), 3_200).await.unwrap();
         // It is over; a second word about it comes too late.

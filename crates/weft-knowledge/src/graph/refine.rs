@@ -1,0 +1,200 @@
+//! What a model adds to the graph of a document: which names mean the same thing, and reports on what belongs together.
+
+use std::collections::HashMap;
+
+use weft_core::{Error, Json, Result};
+
+use super::communities::communities;
+use super::find::alike;
+use super::merge::merge;
+use super::{DESCRIPTION_MAX, NAME_MAX, Report, Subgraph, cut, folded};
+use crate::ask::{Ask, Step, ask_json, passes, unexpected};
+
+const SAME: &str = include_str!("../prompts/graph_same.md");
+const REPORT: &str = include_str!("../prompts/graph_report.md");
+/// How much of their letters two names have in common that a model is asked about.
+const ALIKE_MIN: f64 = 0.5;
+/// Pairs of names that a model is asked about, at most: those that are most alike.
+const PAIRS_MAX: usize = 200;
+/// Pairs of one request.
+const PAIRS_AT_ONCE: usize = 50;
+/// Entities of one graph that are compared, at most.
+const COMPARED_MAX: usize = 2_000;
+/// Communities that are reported on, at most: the largest.
+const REPORTS_MAX: usize = 20;
+/// A community of fewer entities says nothing that they do not say.
+const ENTITIES_MIN: usize = 3;
+/// Characters of what a model is shown of a community, about.
+const SHOWN_MAX: usize = 12_000;
+/// Characters of a report.
+const REPORT_MAX: usize = 4_000;
+
+/// Notes which names of the graph mean the same thing, as a model finds among those that are alike. What could not be
+/// read is noted; the inner error is a failure that may pass.
+///
+/// # Errors
+/// When the whole work has ended.
+pub async fn same_names(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<Vec<String>>> {
+    let pairs = pairs(graph);
+    let mut notes = Vec::new();
+    for some in pairs.chunks(PAIRS_AT_ONCE) {
+        let listed: String = some
+            .iter()
+            .enumerate()
+            .map(|(number, (one, other))| format!("{number}. {one} | {other}\n"))
+            .collect();
+        match ask_json(model, Step::Graph, SAME, &listed).await? {
+            Ok(answer) => match numbers(&answer) {
+                Some(numbers) => {
+                    let chosen = numbers.into_iter().filter_map(|number| some.get(number));
+                    graph.aliases.extend(chosen.map(|(one, other)| vec![one.clone(), other.clone()]));
+                }
+                None => notes.push(unexpected("numbers of pairs").full()),
+            },
+            Err(error) if passes(error.kind) => return Ok(Err(error)),
+            Err(error) => notes.push(format!("names were not compared: {}", error.full())),
+        }
+    }
+    Ok(Ok(notes))
+}
+
+/// Pairs of names that are alike, the likeliest first.
+fn pairs(graph: &Subgraph) -> Vec<(String, String)> {
+    let names: Vec<&str> =
+        graph.entities.iter().take(COMPARED_MAX).map(|entity| entity.name.as_str()).collect();
+    let mut pairs: Vec<(f64, &str, &str)> = Vec::new();
+    for (at, one) in names.iter().enumerate() {
+        for other in &names[at + 1..] {
+            let near = alike(one, other);
+            if near >= ALIKE_MIN && folded(one) != folded(other) {
+                pairs.push((near, one, other));
+            }
+        }
+    }
+    pairs.sort_by(|one, other| {
+        other.0.total_cmp(&one.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
+    });
+    pairs.truncate(PAIRS_MAX);
+    pairs.into_iter().map(|(_, one, other)| (one.to_owned(), other.to_owned())).collect()
+}
+
+fn numbers(answer: &Json) -> Option<Vec<usize>> {
+    let list = answer.as_array().or_else(|| answer.get("same")?.as_array())?;
+    Some(list.iter().filter_map(|number| usize::try_from(number.as_u64()?).ok()).collect())
+}
+
+/// Has a model report on each of the larger communities. As [`same_names`] otherwise.
+///
+/// # Errors
+/// When the whole work has ended.
+pub async fn reports(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<Vec<String>>> {
+    let mut notes = Vec::new();
+    for (names, shown) in shown(graph) {
+        match ask_json(model, Step::Graph, REPORT, &shown).await? {
+            Ok(answer) => match report(&answer, names) {
+                Some(report) => graph.reports.push(report),
+                None => notes.push(unexpected("a report").full()),
+            },
+            Err(error) if passes(error.kind) => return Ok(Err(error)),
+            Err(error) => notes.push(missing(&error)),
+        }
+    }
+    Ok(Ok(notes))
+}
+
+fn missing(error: &Error) -> String {
+    format!("a report is missing: {}", error.full())
+}
+
+/// The larger communities: the names of their entities, and what a model is shown.
+fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
+    let merged = merge([graph.clone()]);
+    let edges: Vec<(usize, usize, f64)> =
+        merged.relations.iter().map(|(one, other, relation)| (*one, *other, relation.weight)).collect();
+    let of = communities(merged.entities.len(), &edges);
+    let mut members: HashMap<usize, Vec<usize>> = HashMap::new();
+    of.iter().enumerate().for_each(|(entity, community)| members.entry(*community).or_default().push(entity));
+    let mut groups: Vec<Vec<usize>> =
+        members.into_values().filter(|group| group.len() >= ENTITIES_MIN).collect();
+    groups.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+    groups.truncate(REPORTS_MAX);
+    let tell = |group: Vec<usize>| {
+        let mut text = "Entities:\n".to_owned();
+        for at in &group {
+            let (entity, _) = &merged.entities[*at];
+            text.push_str(&format!("- {} ({}): {}\n", entity.name, entity.kind, entity.description));
+        }
+        text.push_str("\nRelations:\n");
+        for (one, other, relation) in &merged.relations {
+            if group.contains(one) && group.contains(other) {
+                let line = format!("- {} → {}: {}\n", relation.source, relation.target, relation.description);
+                text.push_str(&line);
+            }
+        }
+        let names = group.iter().map(|at| merged.entities[*at].0.name.clone()).collect();
+        (names, text.chars().take(SHOWN_MAX).collect())
+    };
+    groups.into_iter().map(tell).collect()
+}
+
+fn report(answer: &Json, entities: Vec<String>) -> Option<Report> {
+    let text = |key: &str, most: usize| cut(answer.get(key).and_then(Json::as_str).unwrap_or_default(), most);
+    let (title, mut body) = (text("title", NAME_MAX), text("summary", DESCRIPTION_MAX));
+    for finding in answer.get("findings").and_then(Json::as_array).into_iter().flatten() {
+        let said = finding.as_str().or_else(|| finding.get("explanation")?.as_str()).unwrap_or_default();
+        if !said.trim().is_empty() {
+            body.push_str("\n- ");
+            body.push_str(said.trim());
+        }
+    }
+    let text = cut(&body, REPORT_MAX);
+    (!text.is_empty()).then_some(Report { title, text, entities })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::{Entity, Relation};
+
+    fn graph() -> Subgraph {
+        let entity = |name: &str| Entity { name: name.to_owned(), ..Entity::default() };
+        let relation = |source: &str, target: &str| Relation {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            weight: 1.0,
+            ..Relation::default()
+        };
+        Subgraph {
+            entities: ["Ada Lovelace", "Lovelace, Ada", "Babbage", "London", "Thames"].map(entity).into(),
+            relations: vec![
+                relation("Ada Lovelace", "Babbage"),
+                relation("Babbage", "London"),
+                relation("Ada Lovelace", "London"),
+            ],
+            ..Subgraph::default()
+        }
+    }
+
+    #[test]
+    fn names_that_are_alike_are_asked_about() {
+        assert_eq!(pairs(&graph()), [("Ada Lovelace".to_owned(), "Lovelace, Ada".to_owned())]);
+        assert_eq!(numbers(&json!([0, "x", 2])), Some(vec![0, 2]));
+        assert_eq!(numbers(&json!({"same": [1]})), Some(vec![1]));
+        assert_eq!(numbers(&json!({"x": 1})), None);
+    }
+
+    #[test]
+    fn communities_are_shown_and_reports_read() {
+        let shown = shown(&graph());
+        assert_eq!(shown.len(), 1);
+        assert!(shown[0].0.contains(&"Babbage".to_owned()) && shown[0].1.contains("Ada Lovelace → Babbage"));
+        let read = report(
+            &json!({"title": "T", "summary": "S.", "findings": ["one", {"explanation": "two"}, 3]}),
+            Vec::new(),
+        );
+        assert_eq!(read.map(|report| report.text), Some("S.\n- one\n- two".to_owned()));
+        assert!(report(&json!({"title": "T"}), Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,101 @@
+//! Tags from sets of tags: each chunk gets those of the texts of the sets that are most like it, as words that it is found by.
+
+use std::collections::HashMap;
+
+use weft_core::id::{ChunkId, DatasetId, DatasetKey};
+use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::index::{IndexQuery, TextQuery};
+use weft_core::seam::ingest_queue::Amended;
+use weft_core::{ErrorKind, Result};
+
+use super::{ENRICHED_AT_ONCE, Work, part};
+
+/// Texts of the sets that are asked for their tags.
+const NEIGHBOURS: usize = 30;
+/// Characters of a chunk that are compared.
+const COMPARED_MAX: usize = 4_000;
+
+impl Work<'_> {
+    /// Adds what a model adds, then tags.
+    pub(super) async fn enrich_and_tag(&self) -> Result<()> {
+        self.enrich().await?;
+        self.tag().await
+    }
+
+    /// Tags the chunks, if the document names sets. A set that is not there is told of.
+    async fn tag(&self) -> Result<()> {
+        let sets = self.tag_sets().await?;
+        if sets.is_empty() {
+            return Ok(());
+        }
+        let count = self.count().await?;
+        let (mut after, mut done) = (None, 0);
+        loop {
+            let (page, last) = self.page(after, ENRICHED_AT_ONCE).await?;
+            if last.is_none() {
+                return Ok(());
+            }
+            after = last;
+            done += page.len() as u64;
+            let mut amended = Vec::new();
+            for chunk in page.iter().filter(|chunk| chunk.available) {
+                let tags = self.tags_of(&sets, chunk).await?;
+                let new = tags.into_iter().filter(|tag| !chunk.keywords.contains(tag));
+                let keywords: Vec<String> = chunk.keywords.iter().cloned().chain(new).collect();
+                if keywords.len() > chunk.keywords.len() {
+                    let (id, keywords) = (chunk.id.clone(), Some(keywords));
+                    amended.push(Amended { id, keywords, questions: None, vector: None });
+                }
+            }
+            self.amend(&amended).await?;
+            self.say(Stage::Enriching, part(done, count), &format!(": tags for {done} of {count} chunks"));
+        }
+    }
+
+    async fn tag_sets(&self) -> Result<Vec<DatasetId>> {
+        let mut sets = Vec::new();
+        for id in &self.plan.tag_sets {
+            let key = DatasetKey::new(&self.dataset.key.tenant, id.as_str());
+            match self.library.parts.store.dataset_uncounted(&key).await {
+                Ok(set) => sets.push(set.key.id),
+                Err(error) if error.kind == ErrorKind::NotFound => {
+                    self.warn(format!("The tag set `{id}` is not there"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sets)
+    }
+
+    /// The tags that the nearest texts have, those with the most of their scores first.
+    async fn tags_of(&self, sets: &[DatasetId], chunk: &StoredChunk) -> Result<Vec<String>> {
+        let tenant = &self.dataset.key.tenant;
+        let text: String = chunk.content.chars().take(COMPARED_MAX).collect();
+        let query = IndexQuery {
+            datasets: sets.to_vec(),
+            text: Some(TextQuery { text, keywords: Vec::new() }),
+            count_max: NEIGHBOURS,
+            ..IndexQuery::default()
+        };
+        let answer = self.library.parts.index.search(tenant, &query).await?;
+        let scores: HashMap<ChunkId, f32> =
+            answer.hits.into_iter().map(|hit| (hit.chunk, hit.text)).collect();
+        if scores.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut ids: Vec<ChunkId> = scores.keys().cloned().collect();
+        ids.sort();
+        let found = self.library.parts.store.chunks_by_id(tenant, &ids).await?;
+        let mut tags: HashMap<String, f32> = HashMap::new();
+        for neighbour in found.iter().filter(|neighbour| neighbour.id != chunk.id) {
+            let score = scores.get(&neighbour.id).copied().unwrap_or_default();
+            for tag in &neighbour.keywords {
+                *tags.entry(tag.clone()).or_default() += score;
+            }
+        }
+        let mut tags: Vec<(String, f32)> = tags.into_iter().collect();
+        tags.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+        tags.truncate(self.plan.tags_max);
+        Ok(tags.into_iter().map(|(tag, _)| tag).collect())
+    }
+}

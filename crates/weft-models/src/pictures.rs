@@ -1,0 +1,29 @@
+//! Pictures that are read by a service or by a model that sees.
+
+mod service;
+mod vision;
+
+pub(crate) use service::HttpPictureReader;
+pub(crate) use vision::VisionPictureReader;
+
+use weft_core::seam::picture_reader::{PIXELS_MAX, Picture};
+use weft_core::{Error, Result};
+
+/// Bytes of a picture that is sent, at most: it travels in base64 in one request.
+const SENT_BYTES_MAX: usize = 24 << 20;
+
+/// Refuses what is too large to be sent.
+fn check(picture: &Picture) -> Result<()> {
+    let (width, height) = (picture.width, picture.height);
+    if u64::from(width) * u64::from(height) > PIXELS_MAX {
+        let most = PIXELS_MAX / 1_000_000;
+        let message = format!("the picture has {width} × {height} pixels, {most} million are the most");
+        return Err(Error::invalid(message).help("make it smaller"));
+    }
+    if picture.bytes.len() > SENT_BYTES_MAX {
+        let (size, most) = (picture.bytes.len() >> 20, SENT_BYTES_MAX >> 20);
+        let message = format!("the picture has {size} MiB, {most} MiB are the most that are sent");
+        return Err(Error::invalid(message).help("make it smaller, or save it as JPEG"));
+    }
+    Ok(())
+}

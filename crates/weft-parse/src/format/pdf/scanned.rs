@@ -1,0 +1,223 @@
+//! Pages and figures that are pictures: which they are, and what was read in them.
+
+use pdf_oxide::extractors::ColorSpace;
+use pdf_oxide::{PdfDocument, PdfFilter, PdfImageHandle};
+use weft_core::seam::document_reader::{FoundPictures, PictureReading, Position};
+use weft_core::seam::picture_reader::Picture;
+
+use super::layout;
+use super::outline::Outline;
+use super::page::{Block, Frame, Line, Page};
+use crate::element::{Body, Element};
+use crate::parts::Parts;
+use crate::pictures::Pictures;
+use crate::words::lines;
+
+/// A box around a line is as high as the letters that happen to stand in it, and most lines have long ones: only a line that
+/// is higher than most by this factor, or lower by the other one, has type of another size.
+const HIGHER: f32 = 1.2;
+const LOWER: f32 = 0.4;
+/// The part of a line's box that its type is high.
+const TYPE_SHARE: f32 = 0.8;
+
+/// The pictures of pages.
+pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) -> FoundPictures {
+    let mut pictures = Pictures::default();
+    for number in numbers {
+        if pictures.is_full() {
+            break;
+        }
+        let index = number - 1;
+        let Ok(images) = document.page_image_handles(index) else { continue };
+        if images.is_empty() {
+            continue;
+        }
+        let frame = Frame::of(document, number);
+        let is_figure = Page::read(document, number).is_ok_and(|page| !page.is_empty());
+        for image in images {
+            let place = frame.rectangle(image.bbox);
+            if !pictures.takes(image.width, image.height, &format!(" on page {number}")) {
+                continue;
+            }
+            match file_of(&image) {
+                Ok((media_type, bytes)) => {
+                    let (width, height) = (image.width, image.height);
+                    let media_type = media_type.to_owned();
+                    pictures.push(
+                        Picture { media_type, width, height, bytes: bytes.into() },
+                        place,
+                        is_figure,
+                    );
+                }
+                Err(reason) => pictures
+                    .warn(format!("a picture on page {number} is kept in a way that is not read ({reason})")),
+            }
+        }
+    }
+    pictures.finish()
+}
+
+/// A picture as a file: as it is where the document holds one, else as PNG.
+fn file_of(image: &PdfImageHandle<'_>) -> Result<(&'static str, Vec<u8>), String> {
+    let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
+    // Of four colours few programs know which.
+    if image.filter_chain == [PdfFilter::DCTDecode] && image.color_space != ColorSpace::DeviceCMYK {
+        let bytes = image.raw_compressed_bytes().map_err(reason)?;
+        if bytes.starts_with(b"\xff\xd8\xff") {
+            return Ok(("image/jpeg", bytes));
+        }
+    }
+    let decoded = image.decode().map_err(reason)?;
+    Ok(("image/png", decoded.to_png_bytes().map_err(reason)?))
+}
+
+/// Puts what was read on pages without text there, as lines like any others.
+pub fn fill(pages: &mut [Page], readings: &[PictureReading]) {
+    for reading in readings.iter().filter(|reading| !reading.is_figure) {
+        let number = usize::try_from(reading.place.page).unwrap_or_default();
+        if let Some(page) = pages.iter_mut().find(|page| page.number == number) {
+            page.blocks.extend(blocks(reading));
+            page.has_pictures = false;
+        }
+    }
+}
+
+/// The lines of a picture as lines of a page. Those whose place nobody knows stand below each other.
+fn blocks(reading: &PictureReading) -> Vec<Block> {
+    let place = reading.place;
+    #[expect(clippy::cast_precision_loss, reason = "lines of a page are few")]
+    let height = (place.bottom - place.top) / reading.lines.len().max(1) as f32;
+    let mut top = place.top;
+    let mut blocks = Vec::new();
+    for line in &reading.lines {
+        let slice = Position { top, bottom: top + height, ..place };
+        top += height;
+        let text = crate::words::line(&line.text);
+        if !text.is_empty() {
+            let place = line.place.unwrap_or(slice);
+            let size = ((place.bottom - place.top) * TYPE_SHARE).max(1.0);
+            let line = Line { text, place, size, is_bold: false, is_mono: false, has_cells: false };
+            blocks.push(line);
+        }
+    }
+    let mut sizes: Vec<f32> = blocks.iter().map(|line| line.size).collect();
+    sizes.sort_by(f32::total_cmp);
+    let usual = sizes.get(sizes.len() / 2).copied().unwrap_or(1.0);
+    for line in &mut blocks {
+        if line.size < usual * HIGHER && line.size > usual * LOWER {
+            line.size = usual;
+        }
+    }
+    blocks.into_iter().map(Block::Line).collect()
+}
+
+/// Adds what was read in a picture that is a document of its own.
+pub fn read_lines(reading: &PictureReading, parts: &mut Parts) {
+    let height = reading.place.bottom - reading.place.top;
+    let page = Page { number: 1, height, has_pictures: false, blocks: blocks(reading) };
+    let mut read = Parts::default();
+    layout::add(&[page], &Outline::new(), &mut read);
+    let mut elements = read.finish().elements;
+    place(&mut elements, std::slice::from_ref(reading));
+    elements.into_iter().for_each(|element| parts.push_at(element.body, element.positions));
+}
+
+/// Gives elements of pictures the place of the picture where nobody knows that of their lines, and puts figures between
+/// the elements of their pages.
+pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
+    for reading in readings {
+        let page = reading.place.page;
+        if reading.is_figure {
+            let text: Vec<&str> = reading.lines.iter().map(|line| line.text.as_str()).collect();
+            let caption = lines(&text.join("\n"));
+            if !caption.is_empty() {
+                let at = below(elements, reading.place);
+                elements
+                    .insert(at, Element { body: Body::Image { caption }, positions: vec![reading.place] });
+            }
+        } else if reading.lines.iter().all(|line| line.place.is_none()) {
+            for element in elements.iter_mut().filter(|element| !element.positions.is_empty()) {
+                let inside = |position: &Position| {
+                    position.page == page
+                        && position.top >= reading.place.top - 0.5
+                        && position.bottom <= reading.place.bottom + 0.5
+                };
+                if element.positions.iter().all(inside) {
+                    element.positions = vec![reading.place];
+                }
+            }
+        }
+    }
+}
+
+/// Where an element that begins at a place comes in: behind the last of its page that begins above it, else behind the
+/// beginning of the page.
+fn below(elements: &[Element], place: Position) -> usize {
+    let begins = |element: &Element| match &element.body {
+        Body::Break { number, .. } => *number == place.page,
+        _ => element.positions.first().is_some_and(|own| own.page == place.page && own.top <= place.top),
+    };
+    let earlier = |element: &Element| match &element.body {
+        Body::Break { number, .. } => *number < place.page,
+        _ => element.positions.last().is_some_and(|own| own.page < place.page),
+    };
+    let last = elements.iter().rposition(begins).or_else(|| elements.iter().rposition(earlier));
+    last.map_or(0, |last| last + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::seam::document_reader::ReadingLine;
+
+    use super::*;
+
+    fn at(page: u32, top: f32, bottom: f32) -> Position {
+        Position { page, left: 0.0, right: 100.0, top, bottom }
+    }
+
+    #[test]
+    fn lines_without_places_have_that_of_their_picture() {
+        let line = |text: &str| ReadingLine { text: text.to_owned(), place: None };
+        let lines = vec![line("First line"), line("goes on."), line(""), line("Second paragraph.")];
+        let reading = PictureReading { place: at(1, 0.0, 400.0), is_figure: false, lines };
+        let mut parts = Parts::default();
+        read_lines(&reading, &mut parts);
+        let elements = parts.finish().elements;
+        let texts: Vec<String> = elements
+            .iter()
+            .filter_map(|element| match &element.body {
+                Body::Paragraph(text) => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(texts, ["First line goes on.", "Second paragraph."]);
+        assert!(elements.iter().all(|one| one.positions.is_empty() || one.positions == [reading.place]));
+    }
+
+    #[test]
+    fn figures_stand_where_they_are() {
+        let paragraph = |page, top| Element {
+            body: Body::Paragraph(format!("{page} {top}")),
+            positions: vec![at(page, top, top + 10.0)],
+        };
+        let mut elements = vec![paragraph(1, 10.0), paragraph(1, 200.0), paragraph(3, 10.0)];
+        let figure = |page, top: f32, text: &str| PictureReading {
+            place: at(page, top, top + 50.0),
+            is_figure: true,
+            lines: vec![ReadingLine { text: text.to_owned(), place: None }],
+        };
+        place(
+            &mut elements,
+            &[figure(1, 100.0, "middle"), figure(2, 0.0, "between"), figure(9, 0.0, "last")],
+        );
+        let texts: Vec<&str> = elements
+            .iter()
+            .map(|element| match &element.body {
+                Body::Image { caption } => caption.as_str(),
+                Body::Paragraph(text) => text.as_str(),
+                _ => "",
+            })
+            .collect();
+        assert_eq!(texts, ["1 10", "middle", "1 200", "between", "3 10", "last"]);
+    }
+}

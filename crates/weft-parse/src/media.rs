@@ -1,0 +1,226 @@
+//! Documents with what is written in their pictures and said in recordings.
+//!
+//! A file is read in a process that may do nothing but compute, so whoever reads pictures or writes down speech is asked
+//! from here: first the pictures are found, then each is read, and then the file is read with their text in place.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _};
+use weft_core::seam::document_reader::{
+    FoundPicture, FoundPictures, PictureReading, Position, ReadDocument, ReadRequest, ReadingLine,
+};
+use weft_core::seam::picture_reader::{PictureLine, PicturePlace, TEXT_CHARS_MAX};
+use weft_core::seam::speech::Recording;
+use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
+use weft_core::value::Json;
+use weft_core::{Error, ErrorKind, Result};
+
+/// Pictures of one document that are read at the same time.
+const PICTURES_AT_ONCE: usize = 2;
+/// Pictures that cannot be read and are named, at most; others are counted.
+const NAMED_MAX: usize = 3;
+
+/// Reads documents, and has their pictures and recordings read by others.
+pub struct MediaReader {
+    documents: Arc<dyn DocumentReader>,
+    pictures: Option<Arc<dyn PictureReader>>,
+    speech: Option<Arc<dyn TranscriptionModel>>,
+}
+
+impl std::fmt::Debug for MediaReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MediaReader").finish_non_exhaustive()
+    }
+}
+
+impl MediaReader {
+    /// What reads documents, and who reads pictures and writes down speech, if anybody does.
+    pub fn new(
+        documents: Arc<dyn DocumentReader>,
+        pictures: Option<Arc<dyn PictureReader>>,
+        speech: Option<Arc<dyn TranscriptionModel>>,
+    ) -> Self {
+        Self { documents, pictures, speech }
+    }
+
+    async fn written_down(
+        &self,
+        model: &dyn TranscriptionModel,
+        (request, bytes): (&ReadRequest, Bytes),
+        media_type: &str,
+    ) -> Result<ReadDocument> {
+        let recording = Recording { name: request.name.clone(), media_type: media_type.to_owned(), bytes };
+        let said = model.transcribe(&recording).await?;
+        if said.trim().is_empty() {
+            let message = format!("cannot read `{}`: `{}` hears no speech in it", request.name, model.name());
+            return Err(Error::invalid(message));
+        }
+        let text = ReadRequest { name: format!("{}.txt", request.name), ..request.clone() };
+        self.documents.read(&text, Bytes::from(said)).await
+    }
+
+    async fn read_pictures(
+        &self,
+        reader: &dyn PictureReader,
+        found: Vec<FoundPicture>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<PictureReading>> {
+        let read = |one: FoundPicture| {
+            async move {
+                let lines = reader.read(&one.picture).await;
+                (one.place, one.is_figure, lines)
+            }
+            .boxed()
+        };
+        let mut reading = futures::stream::iter(found.into_iter().map(read)).buffered(PICTURES_AT_ONCE);
+        let (mut readings, mut failed) = (Vec::new(), 0);
+        while let Some((place, is_figure, lines)) = reading.next().await {
+            match lines {
+                Ok(lines) => readings.push(placed(place, is_figure, lines)),
+                // It is this picture's own matter; anything else keeps all pictures from being read.
+                Err(error)
+                    if matches!(
+                        error.kind,
+                        ErrorKind::Invalid | ErrorKind::Timeout | ErrorKind::Garbled | ErrorKind::Filtered
+                    ) =>
+                {
+                    failed += 1;
+                    if failed <= NAMED_MAX {
+                        let reason = error.full();
+                        warnings.push(format!("A picture on page {} was not read: {reason}", place.page));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if failed > NAMED_MAX {
+            warnings.push(format!("{} more pictures were not read", failed - NAMED_MAX));
+        }
+        Ok(readings)
+    }
+}
+
+/// Lines of a picture on their page.
+fn placed(place: Position, is_figure: bool, lines: Vec<PictureLine>) -> PictureReading {
+    let (width, height) = (place.right - place.left, place.bottom - place.top);
+    let on_page = |share: PicturePlace| Position {
+        page: place.page,
+        left: place.left + share.left * width,
+        right: place.left + share.right * width,
+        top: place.top + share.top * height,
+        bottom: place.top + share.bottom * height,
+    };
+    let mut left = TEXT_CHARS_MAX;
+    let mut kept = Vec::new();
+    for PictureLine { text, place } in lines {
+        let count = text.chars().count() + 1;
+        if count > left {
+            break;
+        }
+        left -= count;
+        kept.push(ReadingLine { text, place: place.map(on_page) });
+    }
+    PictureReading { place, is_figure, lines: kept }
+}
+
+/// Kinds of files that may hold pictures which are read.
+fn may_hold_pictures(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(1_024)];
+    start.windows(5).any(|bytes| bytes == b"%PDF-") || crate::pictures::of_file(bytes).is_some()
+}
+
+/// The media type of a recording; nothing for another file.
+fn recording(name: &str, bytes: &[u8]) -> Option<&'static str> {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
+    match bytes {
+        [b'I', b'D', b'3', ..] => Some("audio/mpeg"),
+        [0xff, 0xe0..=0xff, ..] if matches!(ending.as_str(), "mp3" | "mpga" | "mpeg") => Some("audio/mpeg"),
+        [0xff, 0xf0..=0xff, ..] if ending == "aac" => Some("audio/aac"),
+        [b'O', b'g', b'g', b'S', ..] => Some("audio/ogg"),
+        [b'f', b'L', b'a', b'C', ..] => Some("audio/flac"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("audio/wav"),
+        [0x1a, 0x45, 0xdf, 0xa3, ..] => Some("audio/webm"),
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some("audio/mp4"),
+        _ => None,
+    }
+}
+
+fn text<'a>(request: &'a ReadRequest, key: &str) -> &'a str {
+    request.settings.get(key).and_then(Json::as_str).unwrap_or_default()
+}
+
+impl MediaReader {
+    /// Settings of the compatible API that have no effect here, told of by name.
+    fn without_effect(&self, request: &ReadRequest) -> Vec<String> {
+        let mut warnings = Vec::new();
+        match text(request, "layout_recognize") {
+            "" | "DeepDOC" | "Plain Text" => {}
+            other => {
+                let by = self.pictures.as_ref().map_or("nothing", |pictures| pictures.name());
+                warnings.push(format!(
+                    "`layout_recognize` names `{other}`, which is not here: pictures are read by {by} (setting `documents.ocr`)"
+                ));
+            }
+        }
+        let number = |key: &str| request.settings.get(key).and_then(Json::as_u64).unwrap_or_default();
+        if number("image_context_size") > 0 {
+            warnings.push(
+                "`image_context_size` has no effect: the text of a picture stands in the text around it"
+                    .to_owned(),
+            );
+        }
+        // Others send this number with every dataset.
+        if !matches!(number("task_page_size"), 0 | 12 | 22) {
+            warnings.push("`task_page_size` has no effect: a document is read in one piece".to_owned());
+        }
+        warnings
+    }
+}
+
+#[async_trait]
+impl DocumentReader for MediaReader {
+    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+        if let (Some(model), Some(media_type)) = (&self.speech, recording(&request.name, &bytes)) {
+            return self.written_down(&**model, (request, bytes), media_type).await;
+        }
+        let mut warnings = self.without_effect(request);
+        let wanted = text(request, "layout_recognize") != "Plain Text" && may_hold_pictures(&bytes);
+        let readings = match &self.pictures {
+            Some(reader) if wanted => {
+                let found = self.documents.pictures(request, bytes.clone()).await.unwrap_or_else(|error| {
+                    // Its text can perhaps be read without them.
+                    FoundPictures { pictures: Vec::new(), warnings: vec![error.full()] }
+                });
+                warnings.extend(found.warnings);
+                self.read_pictures(&**reader, found.pictures, &mut warnings).await?
+            }
+            _ => Vec::new(),
+        };
+        let read = match readings.is_empty() {
+            true => self.documents.read(request, bytes).await,
+            false => self.documents.read_with(request, bytes, &readings).await,
+        };
+        // Why a picture was not read is what a file without any text fails for.
+        let mut read = read.map_err(|error| match warnings.is_empty() || self.pictures.is_none() {
+            true => error,
+            false => Error::new(error.kind, format!("{}. {}", error.full(), warnings.join(". "))),
+        })?;
+        read.warnings.extend(warnings);
+        Ok(read)
+    }
+
+    async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
+        self.documents.pictures(request, bytes).await
+    }
+
+    async fn read_with(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        readings: &[PictureReading],
+    ) -> Result<ReadDocument> {
+        self.documents.read_with(request, bytes, readings).await
+    }
+}

@@ -1,0 +1,218 @@
+//! Pictures of a file that somebody else has to read (OCR): found here, never decoded further than needed.
+
+use bytes::Bytes;
+use weft_core::seam::document_reader::{FoundPicture, FoundPictures, Position};
+use weft_core::seam::picture_reader::{PIXELS_MAX, Picture};
+
+/// Pictures of one file that are read, at most.
+pub(crate) const PICTURES_MAX: usize = 2_000;
+/// Bytes of one picture, at most.
+const PICTURE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of all pictures of a file, at most.
+const ALL_BYTES_MAX: usize = 256 << 20;
+/// A picture that is smaller than this on one side is an ornament.
+const SIDE_MIN: u32 = 32;
+
+/// The pictures of one file, within limits.
+#[derive(Debug, Default)]
+pub(crate) struct Pictures {
+    found: FoundPictures,
+    bytes: usize,
+    full: bool,
+}
+
+impl Pictures {
+    /// What was found.
+    pub fn finish(self) -> FoundPictures {
+        self.found
+    }
+
+    /// Whether no more fit.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// What cannot be read.
+    pub fn warn(&mut self, warning: String) {
+        if !self.found.warnings.contains(&warning) {
+            self.found.warnings.push(warning);
+        }
+    }
+
+    /// Whether a picture of this size is worth reading and not too large; says so when it is too large.
+    pub fn takes(&mut self, width: u32, height: u32, where_: &str) -> bool {
+        if u64::from(width) * u64::from(height) > PIXELS_MAX {
+            self.warn(too_many_pixels(width, height, where_));
+            return false;
+        }
+        width.min(height) >= SIDE_MIN && !self.full
+    }
+
+    /// A picture at a place.
+    pub fn push(&mut self, picture: Picture, place: Position, is_figure: bool) {
+        if picture.bytes.len() > PICTURE_BYTES_MAX {
+            let mib = PICTURE_BYTES_MAX >> 20;
+            self.warn(format!("a picture on page {} has more than {mib} MiB and is not read", place.page));
+            return;
+        }
+        let bytes = self.bytes.saturating_add(picture.bytes.len());
+        if self.found.pictures.len() >= PICTURES_MAX || bytes > ALL_BYTES_MAX {
+            self.full = true;
+            let count = self.found.pictures.len();
+            self.warn(format!("only the first {count} pictures are read, up to page {}", place.page));
+            return;
+        }
+        self.bytes = bytes;
+        self.found.pictures.push(FoundPicture { place, is_figure, picture });
+    }
+}
+
+/// The sentence about a picture that is too large.
+pub(crate) fn too_many_pixels(width: u32, height: u32, where_: &str) -> String {
+    let most = PIXELS_MAX / 1_000_000;
+    format!("the picture{where_} has {width} × {height} pixels and is not read: {most} million are the most")
+}
+
+/// What a file is, if it is a picture: its type, its width and its height, as its first bytes say.
+pub(crate) fn of_file(bytes: &[u8]) -> Option<Picture> {
+    let (media_type, size) = match bytes {
+        [0x89, b'P', b'N', b'G', ..] => ("image/png", big(bytes, 16).zip(big(bytes, 20))),
+        [0xff, 0xd8, 0xff, ..] => ("image/jpeg", jpeg(bytes)),
+        [b'G', b'I', b'F', b'8', ..] => ("image/gif", pair(bytes, 6, 8)),
+        // Texts begin with these two letters, too.
+        [b'B', b'M', _, _, _, _, 0, 0, 0, 0, ..]
+            if little(bytes, 14).is_some_and(|size| (12..=124).contains(&size)) =>
+        {
+            ("image/bmp", little(bytes, 18).zip(little(bytes, 22).map(magnitude)))
+        }
+        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => ("image/tiff", tiff(bytes)),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => ("image/webp", webp(bytes)),
+        _ => return None,
+    };
+    let (width, height) = size.unwrap_or_default();
+    Some(Picture { media_type: media_type.to_owned(), width, height, bytes: Bytes::new() })
+}
+
+fn at<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
+    bytes.get(from..from.checked_add(N)?)?.try_into().ok()
+}
+
+fn big(bytes: &[u8], from: usize) -> Option<u32> {
+    at(bytes, from).map(u32::from_be_bytes)
+}
+
+fn little(bytes: &[u8], from: usize) -> Option<u32> {
+    at(bytes, from).map(u32::from_le_bytes)
+}
+
+fn short(bytes: &[u8], from: usize) -> Option<u32> {
+    at(bytes, from).map(u16::from_le_bytes).map(u32::from)
+}
+
+fn pair(bytes: &[u8], width: usize, height: usize) -> Option<(u32, u32)> {
+    short(bytes, width).zip(short(bytes, height))
+}
+
+/// A bitmap whose rows begin at the top has a negative height.
+fn magnitude(height: u32) -> u32 {
+    height.cast_signed().unsigned_abs()
+}
+
+/// The first frame header of a JPEG; what stands before it is passed over segment by segment.
+fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
+    let short = |from: usize| at(bytes, from).map(u16::from_be_bytes);
+    let mut from = 2;
+    loop {
+        let [0xff, marker] = at(bytes, from)? else { return None };
+        match marker {
+            0xff => from += 1,
+            0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
+                return Some((short(from + 7)?.into(), short(from + 5)?.into()));
+            }
+            0x01 | 0xd0..=0xd8 => from += 2,
+            _ => from += 2 + usize::from(short(from + 2)?.max(2)),
+        }
+    }
+}
+
+/// The first directory of a TIFF.
+fn tiff(bytes: &[u8]) -> Option<(u32, u32)> {
+    let is_little = bytes.starts_with(b"II");
+    let word = |from: usize| {
+        at(bytes, from).map(|two| if is_little { u16::from_le_bytes(two) } else { u16::from_be_bytes(two) })
+    };
+    let long = |from: usize| if is_little { little(bytes, from) } else { big(bytes, from) };
+    let directory = usize::try_from(long(4)?).ok()?;
+    let value = |tag: u16| {
+        let entries = 0..usize::from(word(directory)?);
+        let entry = entries.map(|entry| directory + 2 + entry * 12).find(|from| word(*from) == Some(tag))?;
+        match word(entry + 2)? {
+            3 => word(entry + 8).map(u32::from),
+            _ => long(entry + 8),
+        }
+    };
+    value(256).zip(value(257))
+}
+
+/// The three kinds of WebP.
+fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
+    match bytes.get(12..16)? {
+        b"VP8X" => {
+            let three = |from| at::<3>(bytes, from).map(|[a, b, c]| u32::from_le_bytes([a, b, c, 0]) + 1);
+            three(24).zip(three(27))
+        }
+        b"VP8L" => little(bytes, 21).map(|bits| ((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1)),
+        b"VP8 " => pair(bytes, 26, 28).map(|(width, height)| (width & 0x3fff, height & 0x3fff)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_say_how_large_a_picture_is() {
+        let check = |bytes: &[u8], media_type: &str, size: (u32, u32)| {
+            let picture = of_file(bytes).unwrap();
+            assert_eq!((picture.media_type.as_str(), (picture.width, picture.height)), (media_type, size));
+            for end in 0..bytes.len() {
+                let _ = of_file(&bytes[..end]);
+            }
+        };
+        check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\0\0\0\0\x02", "image/png", (256, 2));
+        check(b"GIF89a\x03\0\x04\0", "image/gif", (3, 4));
+        let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc2\0\x11\x08\0\x05\0\x06";
+        check(jpeg, "image/jpeg", (6, 5));
+        let mut bitmap = b"BM".to_vec();
+        bitmap.resize(14, 0);
+        bitmap.extend([40, 0, 0, 0]);
+        bitmap.extend([7, 0, 0, 0, 0xf8, 0xff, 0xff, 0xff]);
+        check(&bitmap, "image/bmp", (7, 8));
+        let tiff = b"II*\0\x08\0\0\0\x02\0\0\x01\x03\0\x01\0\0\0\x09\0\0\0\x01\x01\x04\0\x01\0\0\0\x0a\0\0\0";
+        check(tiff, "image/tiff", (9, 10));
+        check(b"RIFF0000WEBPVP8X0000\0\0\0\0\x0a\0\0\x0b\0\0", "image/webp", (11, 12));
+        check(b"RIFF0000WEBPVP8L0000\x2f\x0b\x40\x03\0", "image/webp", (12, 14));
+        check(b"RIFF0000WEBPVP8 0000000\x9d\x01\x2a\x0d\0\x0e\0", "image/webp", (13, 14));
+        // What lies has no size, and is refused by whoever looks at it.
+        check(b"\xff\xd8\xff", "image/jpeg", (0, 0));
+        assert!(of_file(b"%PDF-1.7").is_none());
+        assert!(of_file(b"BMW builds cars, and has done so for a long time.").is_none());
+    }
+
+    #[test]
+    fn pictures_of_a_file_are_bounded() {
+        let mut pictures = Pictures::default();
+        assert!(!pictures.takes(8, 400, ""));
+        assert!(!pictures.takes(60_000, 60_000, " on page 3"));
+        let small = Picture { bytes: Bytes::from_static(b"x"), ..Picture::default() };
+        for page in 0..3_000 {
+            if pictures.takes(100, 100, "") {
+                pictures.push(small.clone(), Position { page, ..Position::default() }, false);
+            }
+        }
+        let found = pictures.finish();
+        assert_eq!(found.pictures.len(), PICTURES_MAX);
+        assert_eq!(found.warnings.len(), 2, "{:?}", found.warnings);
+    }
+}

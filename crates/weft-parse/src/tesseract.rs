@@ -1,0 +1,283 @@
+//! The program Tesseract, for each picture in a process of its own that reads its data and the picture and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use weft_child::{Bounds, Confinement, Duty, Ended, Worker, become_bounded_program};
+use weft_core::seam::PictureReader;
+use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::reader::{Job, Limits, Order};
+use crate::words::is_unspaced;
+
+const DUTY: Duty = Duty { thing: "a picture", does: "reads pictures", section: "documents" };
+/// Where the program is found.
+const PROGRAMS: [&str; 4] =
+    ["/usr/bin/tesseract", "/usr/local/bin/tesseract", "/bin/tesseract", "/opt/homebrew/bin/tesseract"];
+/// Where its data for languages is found.
+const DATA: [&str; 6] = [
+    "/usr/share/tesseract-ocr/5/tessdata",
+    "/usr/share/tesseract-ocr/4.00/tessdata",
+    "/usr/share/tessdata",
+    "/usr/share/tesseract/tessdata",
+    "/usr/local/share/tessdata",
+    "/opt/homebrew/share/tessdata",
+];
+/// What it is loaded with beside its data.
+const LIBRARIES: [&str; 7] =
+    ["/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/opt/homebrew", "/etc/ld.so.cache"];
+/// Bytes of what it says of one picture, at most.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// A word that it is less sure of than that (of 100) is most often a part of a drawing.
+const SURE_MIN: f32 = 30.0;
+
+/// What a worker becomes the program for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Recognition {
+    program: PathBuf,
+    data: PathBuf,
+    languages: String,
+    picture: PathBuf,
+}
+
+impl Recognition {
+    /// Gives up what is not needed, and becomes the program.
+    pub fn begin(self, bounds: &Bounds) -> ExitCode {
+        let mut command = Command::new(&self.program);
+        command.arg(&self.picture).arg("stdout").arg("--tessdata-dir").arg(&self.data);
+        command.args(["-l", &self.languages, "--psm", "3", "-c", "tessedit_create_tsv=1"]);
+        command.env_clear().env("OMP_THREAD_LIMIT", "1");
+        let mut read: Vec<PathBuf> = LIBRARIES.map(PathBuf::from).into();
+        read.extend([self.program, self.data, self.picture]);
+        become_bounded_program(&read, bounds, &mut command)
+    }
+}
+
+/// Reads pictures with the program Tesseract of this system.
+#[derive(Debug)]
+pub struct Tesseract {
+    worker: Worker,
+    program: PathBuf,
+    data: PathBuf,
+    languages: String,
+    limits: Limits,
+    slots: Semaphore,
+    confinement: Confinement,
+}
+
+impl Tesseract {
+    /// The program of this system with its data for `languages` (`eng`, `deu`, `chi_sim` …). At most `at_once` pictures
+    /// at the same time, each within `limits`. The worker calls [`crate::work`].
+    ///
+    /// # Errors
+    /// `Invalid` when the program or the data for a language is not installed.
+    pub fn open(worker: Worker, languages: &[String], limits: Limits, at_once: usize) -> Result<Self> {
+        let program =
+            PROGRAMS.into_iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
+                Error::invalid("`documents.ocr` is `tesseract`, and this program is not installed")
+                    .help("install it (Debian: tesseract-ocr), or name a model, or set it to \"none\"")
+            })?;
+        let data = DATA.into_iter().map(PathBuf::from).find(|path| path.is_dir()).ok_or_else(|| {
+            Error::invalid("the data of tesseract is not where it is looked for")
+                .help(format!("put it into one of {}", DATA.join(", ")))
+        })?;
+        for language in languages {
+            check(language, &data)?;
+        }
+        if languages.is_empty() {
+            return Err(
+                Error::invalid("`documents.ocr_languages` is empty").help("name one, such as \"eng\"")
+            );
+        }
+        let languages = languages.join("+");
+        let (slots, confinement) =
+            (Semaphore::new(at_once.clamp(1, Semaphore::MAX_PERMITS)), Confinement::default());
+        Ok(Self { worker, program, data, languages, limits, slots, confinement })
+    }
+
+    /// The same, where the operator has said what becomes of pictures whose worker cannot be confined.
+    #[must_use]
+    pub fn with_confinement(self, confinement: Confinement) -> Self {
+        Self { confinement, ..self }
+    }
+
+    /// Whether the program is on this system.
+    pub fn is_installed() -> bool {
+        PROGRAMS.into_iter().any(|path| Path::new(path).is_file())
+    }
+
+    fn too_much(&self) -> Error {
+        let most = self.limits.memory_bytes >> 20;
+        Error::invalid(format!(
+            "the picture takes more than {most} MiB of memory, or breaks the program that reads it"
+        ))
+        .help("make it smaller, or raise `documents.memory_bytes`")
+    }
+
+    fn late(&self) -> Error {
+        let seconds = self.limits.time.as_secs_f64();
+        Error::new(ErrorKind::Timeout, format!("to read the picture takes longer than {seconds} seconds"))
+            .help("make it smaller, or raise `documents.ocr_seconds`")
+    }
+}
+
+fn check(language: &str, data: &Path) -> Result<()> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if language.is_empty() || !language.chars().all(is_name) {
+        let message = format!("`documents.ocr_languages` has `{language}`");
+        return Err(Error::invalid(message).help("write names such as eng, deu, chi_sim"));
+    }
+    if !data.join(format!("{language}.traineddata")).is_file() {
+        return Err(Error::invalid(format!("tesseract has no data for `{language}` in {}", data.display()))
+            .help(format!("install it (Debian: tesseract-ocr-{})", language.replace('_', "-"))));
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl PictureReader for Tesseract {
+    fn name(&self) -> &str {
+        "tesseract"
+    }
+
+    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+        if u64::from(picture.width) * u64::from(picture.height) > PIXELS_MAX {
+            return Err(Error::invalid(crate::pictures::too_many_pixels(picture.width, picture.height, "")));
+        }
+        let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
+        let kept = |cause: std::io::Error| {
+            Error::new(ErrorKind::Unavailable, "cannot keep a picture for the program that reads it")
+                .because(cause)
+        };
+        let folder = tempfile::Builder::new().prefix("weft-picture-").tempdir().map_err(kept)?;
+        let path = folder.path().join("picture");
+        tokio::fs::write(&path, &picture.bytes).await.map_err(kept)?;
+        let (program, data) = (self.program.clone(), self.data.clone());
+        let job =
+            Job::Recognize(Recognition { program, data, languages: self.languages.clone(), picture: path });
+        let order = Order::new(job, self.limits, 0).with_confinement(self.confinement);
+        let mut order = serde_json::to_vec(&order)
+            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        order.push(b'\n');
+        match self.worker.ask_program(&DUTY, &[&order], self.limits.time, ANSWER_BYTES_MAX).await? {
+            Some(Ended::Answered(told)) => Ok(lines(&String::from_utf8_lossy(&told))),
+            Some(Ended::Late | Ended::OutOfTime) => Err(self.late()),
+            Some(Ended::Broken) => Err(self.too_much()),
+            None => Err(Error::invalid("the picture is damaged, or of a kind that tesseract does not read")
+                .help("save it as PNG or JPEG")),
+        }
+    }
+}
+
+/// A line while its words come in.
+#[derive(Default)]
+struct Open {
+    text: String,
+    /// Left, right, top, bottom, in pixels.
+    place: [f32; 4],
+    paragraph: (u32, u32, u32),
+}
+
+/// The lines of what the program says: rows of page, block, paragraph, line, word, place, certainty and text.
+fn lines(told: &str) -> Vec<PictureLine> {
+    let mut open: BTreeMap<[u32; 4], Open> = BTreeMap::new();
+    let mut sizes: BTreeMap<u32, (f32, f32)> = BTreeMap::new();
+    let mut characters = 0;
+    for row in told.lines() {
+        let cells: Vec<&str> = row.splitn(12, '\t').collect();
+        let [level, page, block, paragraph, line, _, left, top, width, height, sure, text] = cells[..] else {
+            continue;
+        };
+        let number = |cell: &str| cell.parse::<u32>().unwrap_or_default();
+        let real = |cell: &str| cell.parse::<f32>().unwrap_or_default();
+        let (left, top, width, height) = (real(left), real(top), real(width), real(height));
+        match level {
+            "1" => {
+                sizes.insert(number(page), (width.max(1.0), height.max(1.0)));
+            }
+            "5" if real(sure) >= SURE_MIN && !text.trim().is_empty() => {
+                characters += text.chars().count();
+                if characters > TEXT_CHARS_MAX {
+                    break;
+                }
+                let key = [number(page), number(block), number(paragraph), number(line)];
+                let place = [left, left + width, top, top + height];
+                let paragraph = (key[0], key[1], key[2]);
+                let of = open.entry(key).or_insert_with(|| Open { text: String::new(), place, paragraph });
+                of.add(text.trim(), place);
+            }
+            _ => {}
+        }
+    }
+    let mut lines: Vec<PictureLine> = Vec::new();
+    let mut before = None;
+    for of in open.into_values() {
+        if before.replace(of.paragraph).is_some_and(|before| before != of.paragraph) {
+            lines.push(PictureLine::default());
+        }
+        let (width, height) = sizes.get(&of.paragraph.0).copied().unwrap_or((1.0, 1.0));
+        let [left, right, top, bottom] = of.place;
+        let share = |part: f32, whole: f32| (part / whole).clamp(0.0, 1.0);
+        let place = PicturePlace {
+            left: share(left, width),
+            right: share(right, width),
+            top: share(top, height),
+            bottom: share(bottom, height),
+        };
+        lines.push(PictureLine { text: of.text, place: Some(place) });
+    }
+    lines
+}
+
+impl Open {
+    fn add(&mut self, word: &str, [left, right, top, bottom]: [f32; 4]) {
+        let is_tight = matches!(
+            (self.text.chars().next_back(), word.chars().next()),
+            (Some(last), Some(first)) if is_unspaced(last) && is_unspaced(first)
+        );
+        if !self.text.is_empty() && !is_tight {
+            self.text.push(' ');
+        }
+        self.text.push_str(word);
+        let [own_left, own_right, own_top, own_bottom] = &mut self.place;
+        (*own_left, *own_right) = (own_left.min(left), own_right.max(right));
+        (*own_top, *own_bottom) = (own_top.min(top), own_bottom.max(bottom));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_lines_with_places() {
+        let told = "level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n\
+            1\t1\t0\t0\t0\t0\t0\t0\t200\t100\t-1\t\n\
+            5\t1\t1\t1\t1\t1\t20\t10\t40\t10\t96.1\tInvoice\n\
+            5\t1\t1\t1\t1\t2\t70\t8\t30\t12\t95\t4711\n\
+            5\t1\t1\t1\t2\t1\t20\t30\t40\t10\t90\t合计\n\
+            5\t1\t1\t1\t2\t2\t60\t30\t40\t10\t90\t金额\n\
+            5\t1\t1\t1\t2\t3\t100\t30\t40\t10\t3\t~|\n\
+            5\t1\t2\t1\t1\t1\t20\t60\t40\t10\t91\tThanks\n\
+            nonsense\n";
+        let found = lines(told);
+        let texts: Vec<&str> = found.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["Invoice 4711", "合计金额", "", "Thanks"]);
+        let place = found[0].place.unwrap();
+        assert_eq!((place.left, place.right, place.top, place.bottom), (0.1, 0.5, 0.08, 0.2));
+    }
+
+    #[test]
+    fn names_of_languages_are_no_paths() {
+        let folder = std::path::Path::new("/no/such/folder");
+        for language in ["", "../x", "eng+deu", "a b"] {
+            assert!(check(language, folder).unwrap_err().full().contains("ocr_languages"), "{language}");
+        }
+        assert!(check("eng", folder).unwrap_err().full().contains("tesseract-ocr-eng"));
+    }
+}

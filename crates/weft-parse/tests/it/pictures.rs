@@ -1,0 +1,282 @@
+//! Pictures and recordings: who reads them, and where their text stands.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::json;
+use weft_core::seam::document_reader::{ChunkMethod, PieceKind, ReadDocument, ReadRequest};
+use weft_core::seam::picture_reader::{Picture, PictureLine, PicturePlace};
+use weft_core::seam::speech::Recording;
+use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
+use weft_core::{Error, ErrorKind, Result};
+use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Tesseract, Worker};
+use weft_testkit::contracts::picture_reader::{WORDS, picture_reader_keeps_its_contract};
+
+use crate::build::pdf_with_pictures;
+
+const SCAN: &[u8] = include_bytes!("files/scan.jpg");
+
+fn worker() -> Worker {
+    Worker { program: env!("CARGO_BIN_EXE_weft-parse-worker").into(), arguments: Vec::new() }
+}
+
+fn request(name: &str, method: ChunkMethod) -> ReadRequest {
+    ReadRequest { name: name.to_owned(), method, settings: serde_json::Map::new() }
+}
+
+/// Says the same of every picture, and counts how often it was asked.
+struct Says(&'static str, AtomicUsize);
+
+#[async_trait]
+impl PictureReader for Says {
+    fn name(&self) -> &str {
+        "says"
+    }
+
+    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        assert!(picture.width > 0 && picture.height > 0 && !picture.bytes.is_empty());
+        match self.0 {
+            "unavailable" => Err(Error::new(ErrorKind::Unavailable, "the service is down")),
+            "invalid" => Err(Error::invalid("it is damaged")),
+            text => Ok(text.lines().map(|line| PictureLine { text: line.to_owned(), place: None }).collect()),
+        }
+    }
+}
+
+/// Where it is and what it says, of two columns of a page.
+struct Columns;
+
+#[async_trait]
+impl PictureReader for Columns {
+    fn name(&self) -> &str {
+        "columns"
+    }
+
+    async fn read(&self, _: &Picture) -> Result<Vec<PictureLine>> {
+        let line = |text: &str, top: f32| PictureLine {
+            text: text.to_owned(),
+            place: Some(PicturePlace { left: 0.1, right: 0.9, top, bottom: top + 0.02 }),
+        };
+        Ok(vec![line("A first line", 0.1), line("goes on here.", 0.125), line("Far below.", 0.7)])
+    }
+}
+
+fn reader(pictures: impl PictureReader + 'static) -> MediaReader {
+    MediaReader::new(Arc::new(InProcess::default()), Some(Arc::new(pictures)), None)
+}
+
+fn text(document: &ReadDocument) -> String {
+    document.pieces.iter().map(|piece| piece.content.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn scanned_pages_are_read_with_their_places() {
+    let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN)), ("Text of page two", None)]));
+    let document = reader(Columns).read(&request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
+    assert!(
+        text(&document).contains("A first line goes on here.") && text(&document).contains("Far below."),
+        "{}",
+        text(&document)
+    );
+    assert!(text(&document).contains("Text of page two"));
+    let places = &document.pieces[0].positions;
+    // The picture fills the page of 600 by 800 points.
+    assert!(
+        places.iter().any(|place| place.page == 1
+            && (place.left - 60.0).abs() < 1.0
+            && (place.top - 80.0).abs() < 1.0),
+        "{places:?}"
+    );
+    assert_eq!(document.warnings, Vec::<String>::new());
+    // Without anybody who reads pictures the page is missing, and that is told.
+    let without = MediaReader::new(Arc::new(InProcess::default()), None, None);
+    let document = without.read(&request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
+    assert!(
+        document.warnings[0].contains("no text layer on the pages 1; OCR is needed"),
+        "{:?}",
+        document.warnings
+    );
+    // Nor is anybody asked where the text layer alone is wanted.
+    let mut plain = request("a.pdf", ChunkMethod::Naive);
+    plain.settings.insert("layout_recognize".to_owned(), json!("Plain Text"));
+    let document = reader(Columns).read(&plain, scan).await.unwrap();
+    assert!(document.warnings[0].contains("OCR is needed"), "{:?}", document.warnings);
+}
+
+#[tokio::test]
+async fn figures_stand_in_the_text_of_their_page() {
+    let file = Bytes::from(pdf_with_pictures(&[("The figure shows the plan.", Some(WORDS_JPEG))]));
+    let says = reader(Says("Plan of the house", AtomicUsize::new(0)));
+    let document = says.read(&request("a.pdf", ChunkMethod::Naive), file).await.unwrap();
+    let text = text(&document);
+    assert!(text.contains("The figure shows the plan.") && text.contains("Plan of the house"), "{text}");
+}
+
+/// Any JPEG will do.
+const WORDS_JPEG: &[u8] = SCAN;
+
+#[tokio::test]
+async fn picture_files_have_a_method_of_their_own() {
+    let says = reader(Says("A red bridge\nover a river\n\nIn autumn", AtomicUsize::new(0)));
+    let document =
+        says.read(&request("a.png", ChunkMethod::Picture), Bytes::from_static(WORDS)).await.unwrap();
+    assert_eq!((document.pieces.len(), document.pieces[0].kind), (1, PieceKind::Image));
+    assert!(document.pieces[0].content.contains("A red bridge over a river"), "{}", text(&document));
+    let place = document.pieces[0].positions[0];
+    assert_eq!((place.page, place.right, place.bottom), (1, 600.0, 300.0));
+    let error = reader(Says("", AtomicUsize::new(0)))
+        .read(&request("a.png", ChunkMethod::Picture), Bytes::from_static(WORDS))
+        .await
+        .unwrap_err();
+    assert!(error.full().contains("no text was found in the picture"), "{}", error.full());
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told_and_what_may_pass_is_tried_again() {
+    let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN)), ("Text", None)]));
+    let request = request("a.pdf", ChunkMethod::Naive);
+    let document = reader(Says("invalid", AtomicUsize::new(0))).read(&request, scan.clone()).await.unwrap();
+    assert!(
+        document.warnings.iter().any(|one| one == "A picture on page 1 was not read: it is damaged"),
+        "{:?}",
+        document.warnings
+    );
+    let error = reader(Says("unavailable", AtomicUsize::new(0))).read(&request, scan).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn hostile_pictures_are_refused_by_what_they_say_of_themselves() {
+    let mut bomb = WORDS.to_vec();
+    bomb[16..24].copy_from_slice(&[0, 1, 0, 0, 0, 1, 0, 0]);
+    let says = Arc::new(Says("x", AtomicUsize::new(0)));
+    let pictures: Arc<dyn PictureReader> = says.clone();
+    for documents in [
+        Arc::new(InProcess::default()) as Arc<dyn DocumentReader>,
+        Arc::new(ChildReader::new(worker(), Limits::default(), 2)),
+    ] {
+        let reader = MediaReader::new(documents, Some(Arc::clone(&pictures)), None);
+        let error = reader
+            .read(&request("a.png", ChunkMethod::Picture), Bytes::from(bomb.clone()))
+            .await
+            .unwrap_err();
+        assert!(error.full().contains("65536 × 65536 pixels"), "{}", error.full());
+        // A page whose picture unpacks to more than its worker may have: the rest of the file is read.
+        let page = crate::build::pdf_with_bomb();
+        let document = reader.read(&request("a.pdf", ChunkMethod::Naive), Bytes::from(page)).await.unwrap();
+        assert!(text(&document).contains("Text beside it"));
+        assert!(document.warnings.iter().any(|one| one.contains("pixels")), "{:?}", document.warnings);
+    }
+    assert_eq!(says.1.load(Ordering::Relaxed), 0, "nobody is asked");
+}
+
+#[tokio::test]
+async fn settings_without_effect_are_named() {
+    let mut request = request("a.txt", ChunkMethod::Naive);
+    request.settings = json!({
+        "layout_recognize": "MinerU", "image_context_size": 5, "task_page_size": 3, "chunk_token_num": 64
+    })
+    .as_object()
+    .unwrap()
+    .clone();
+    let reader = MediaReader::new(Arc::new(InProcess::default()), None, None);
+    let document = reader.read(&request, Bytes::from_static(b"text")).await.unwrap();
+    for (warning, name) in
+        document.warnings.iter().zip(["layout_recognize", "image_context_size", "task_page_size"])
+    {
+        assert!(warning.contains(name), "{warning}");
+    }
+    assert_eq!(document.warnings.len(), 3, "{:?}", document.warnings);
+}
+
+/// Hears the bytes as text.
+struct Ears;
+
+#[async_trait]
+impl TranscriptionModel for Ears {
+    fn name(&self) -> &str {
+        "ears"
+    }
+
+    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+        assert_eq!(recording.media_type, "audio/mpeg");
+        Ok(String::from_utf8_lossy(&recording.bytes[3..]).into_owned())
+    }
+}
+
+#[tokio::test]
+async fn recordings_are_written_down() {
+    let documents: Arc<dyn DocumentReader> = Arc::new(InProcess::default());
+    let reader = MediaReader::new(Arc::clone(&documents), None, Some(Arc::new(Ears)));
+    let said = Bytes::from_static(b"ID3Good morning. The pump is broken.");
+    let document = reader.read(&request("a.mp3", ChunkMethod::Audio), said.clone()).await.unwrap();
+    assert_eq!(text(&document), "Good morning. The pump is broken.");
+    let silent = Bytes::from_static(b"ID3 ");
+    let error = reader.read(&request("a.mp3", ChunkMethod::Audio), silent).await.unwrap_err();
+    assert!(error.full().contains("`ears` hears no speech"), "{}", error.full());
+    let deaf = MediaReader::new(documents, None, None);
+    let error = deaf.read(&request("a.mp3", ChunkMethod::Audio), said).await.unwrap_err();
+    assert!(error.full().contains("models.default_speech"), "{}", error.full());
+}
+
+fn tesseract(limits: Limits) -> Option<Tesseract> {
+    match Tesseract::open(worker(), &["eng".to_owned()], limits, 2) {
+        Ok(reader) => Some(reader),
+        Err(error) => {
+            weft_testkit::skipped(error.full());
+            None
+        }
+    }
+}
+
+#[tokio::test]
+async fn tesseract_keeps_the_contract() {
+    let Some(reader) = tesseract(Limits::default()) else { return };
+    picture_reader_keeps_its_contract(&reader).await;
+}
+
+#[tokio::test]
+async fn tesseract_reads_a_scan() {
+    let Some(reader) = tesseract(Limits::default()) else { return };
+    let documents = Arc::new(ChildReader::new(worker(), Limits::default(), 2));
+    let reader = MediaReader::new(documents, Some(Arc::new(reader)), None);
+    let scan = Bytes::from(pdf_with_pictures(&[("", Some(SCAN))]));
+    let document = reader.read(&request("scan.pdf", ChunkMethod::Manual), scan).await.unwrap();
+    let text = text(&document);
+    assert!(
+        text.contains("The pump of the second boiler has to be looked after every ninety days"),
+        "{text}"
+    );
+    assert!(
+        document.headings.iter().any(|heading| heading.title == "Maintenance manual"),
+        "{:?}",
+        document.headings
+    );
+    assert!(
+        document
+            .pieces
+            .iter()
+            .flat_map(|piece| &piece.positions)
+            .all(|place| place.page == 1 && place.right > place.left)
+    );
+}
+
+#[tokio::test]
+async fn tesseract_is_bounded() {
+    let limits = Limits { time: Duration::from_millis(1), ..Limits::default() };
+    let Some(reader) = tesseract(limits) else { return };
+    let picture = weft_testkit::contracts::picture_reader::picture(WORDS, 600, 300);
+    // It ends within the time that a worker is waited for, whatever became of it.
+    let ended = tokio::time::timeout(Duration::from_secs(20), reader.read(&picture)).await.unwrap();
+    if let Err(error) = ended {
+        assert!(matches!(error.kind, ErrorKind::Timeout | ErrorKind::Invalid), "{}", error.full());
+    }
+    let limits = Limits { memory_bytes: 0, ..Limits::default() };
+    let Some(small) = tesseract(limits) else { return };
+    // With the little that the program has for itself it still ends in words.
+    drop(small.read(&picture).await);
+}

@@ -1,0 +1,110 @@
+//! Scripts without a dictionary here, in pairs of neighbours: kana, hangul, Thai and others, and Japanese characters.
+
+use std::ops::Range;
+
+use super::fold;
+
+type Found<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
+
+/// Particles that are written behind a Korean word, longer ones first.
+const PARTICLES: [&str; 28] = [
+    "에서는",
+    "으로는",
+    "에게서",
+    "까지",
+    "부터",
+    "에서",
+    "에게",
+    "으로",
+    "이나",
+    "처럼",
+    "보다",
+    "하고",
+    "은",
+    "는",
+    "이",
+    "가",
+    "을",
+    "를",
+    "의",
+    "에",
+    "와",
+    "과",
+    "로",
+    "도",
+    "만",
+    "나",
+    "께",
+    "요",
+];
+
+/// How a character of such a script is treated.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Hiragana,
+    Katakana,
+    Hangul,
+    Other,
+}
+
+fn kind(c: char) -> Kind {
+    match u32::from(c) {
+        0x3040..=0x309f => Kind::Hiragana,
+        0x30a0..=0x30ff | 0x31f0..=0x31ff | 0xff66..=0xff9f => Kind::Katakana,
+        0x1100..=0x11ff | 0x3130..=0x318f | 0xac00..=0xd7af | 0xffa0..=0xffdc => Kind::Hangul,
+        _ => Kind::Other,
+    }
+}
+
+/// Whether a line is Japanese: it has kana, which Chinese has not.
+pub fn is_japanese(line: &str) -> bool {
+    line.chars().any(|c| matches!(kind(c), Kind::Hiragana | Kind::Katakana))
+}
+
+/// Cuts a run of characters that begins at a place of the text, each kind by itself.
+pub fn cut(run: &str, at: usize, found: &mut Found<'_>) {
+    let mut rest = run;
+    while let Some(first) = rest.chars().next().map(kind) {
+        let end = rest.char_indices().find(|(_, c)| kind(*c) != first).map_or(rest.len(), |(end, _)| end);
+        let (stretch, after) = rest.split_at(end);
+        let from = at + run.len() - rest.len();
+        match first {
+            // What is written in hiragana alone is mostly grammar.
+            Kind::Hiragana => pairs(stretch, from, &|_| true, found),
+            Kind::Hangul => korean(stretch, from, found),
+            Kind::Katakana | Kind::Other => pairs(stretch, from, &|_| false, found),
+        }
+        rest = after;
+    }
+}
+
+/// Every pair of neighbours; a character that stands alone gives itself. `is_common` is told where each begins.
+pub fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mut Found<'_>) {
+    let mut folded = String::new();
+    let mut borders: Vec<usize> = run.char_indices().map(|(from, _)| from).collect();
+    borders.push(run.len());
+    let mut give = |from: usize, to: usize| {
+        folded.clear();
+        fold::fold(&run[from..to], &mut folded);
+        found(&folded, at + from..at + to, is_common(from));
+    };
+    match borders[..] {
+        [from, to] => give(from, to),
+        _ => borders.windows(3).for_each(|pair| give(pair[0], pair[2])),
+    }
+}
+
+/// Pairs of a Korean word. Those with a part of its particle say nothing of what it is about; a word of one syllable with a
+/// particle gives itself, too.
+fn korean(word: &str, at: usize, found: &mut Found<'_>) {
+    let stem =
+        PARTICLES.iter().find_map(|particle| word.strip_suffix(particle)).filter(|stem| !stem.is_empty());
+    let Some(stem) = stem else { return pairs(word, at, &|_| false, found) };
+    let last = stem.char_indices().next_back().map_or(0, |(last, _)| last);
+    let is_alone = last == 0;
+    if is_alone {
+        pairs(stem, at, &|_| false, found);
+    }
+    // Of two syllables the second may as well be no particle.
+    pairs(word, at, &|from| from >= last && !is_alone, found);
+}

@@ -1,0 +1,177 @@
+//! Graphs and summaries of all documents of a dataset: asked for at once, and looked at while they are made.
+//!
+//! They are made document by document, by the same work that reads documents ([`weft_knowledge::ingest`]): to run a task is to
+//! write into the settings of every document that it is wanted, and to have them read again; to trace it is to look at the
+//! states of these documents.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+use weft_core::id::DatasetKey;
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState, Settings};
+use weft_core::{DocumentId, hex};
+
+use super::owned;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::chunk::dataset_not_owned;
+use crate::wire::envelope::Success;
+
+/// Documents that are looked at together.
+const PAGE: u64 = 200;
+
+/// What is made of all documents.
+#[derive(Clone, Copy)]
+struct Task {
+    /// The settings that ask for it.
+    section: &'static str,
+    /// The one of them that does.
+    switch: &'static str,
+    /// What the API calls it.
+    name: &'static str,
+}
+
+const GRAPH: Task = Task { section: "graphrag", switch: "use_graphrag", name: "graphrag_task_id" };
+const RAPTOR: Task = Task { section: "raptor", switch: "use_raptor", name: "raptor_task_id" };
+
+impl Task {
+    fn is_wanted(self, settings: &Settings) -> bool {
+        settings.get(self.section).and_then(|section| section.get(self.switch)).and_then(Json::as_bool)
+            == Some(true)
+    }
+
+    fn asked(self, mut settings: Settings) -> Settings {
+        let section = settings.entry(self.section).or_insert_with(|| json!({}));
+        if !section.is_object() {
+            *section = json!({});
+        }
+        section[self.switch] = json!(true);
+        settings
+    }
+
+    /// There is one of its kind in a dataset, so its name follows from that.
+    fn id(self, dataset: &DatasetKey) -> String {
+        let whole = [dataset.tenant.as_str(), dataset.id.as_str(), self.section].join("\u{0}");
+        hex(&Sha256::digest(whole.as_bytes())[..16])
+    }
+}
+
+/// `POST …/run_graphrag`: every document of the dataset gets its graph.
+///
+/// # Errors
+/// 102 for an unknown dataset, one without documents, and one whose documents are being read.
+pub async fn run_graph(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    run(&state, &caller, &id, GRAPH).await
+}
+
+/// `POST …/run_raptor`: every document of the dataset gets its summaries.
+///
+/// # Errors
+/// As [`run_graph`].
+pub async fn run_raptor(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    run(&state, &caller, &id, RAPTOR).await
+}
+
+/// `GET …/trace_graphrag`: how far that has come.
+///
+/// # Errors
+/// 102 for an unknown dataset.
+pub async fn trace_graph(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    trace(&state, &caller, &id, GRAPH).await
+}
+
+/// `GET …/trace_raptor`: how far that has come.
+///
+/// # Errors
+/// As [`trace_graph`].
+pub async fn trace_raptor(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    trace(&state, &caller, &id, RAPTOR).await
+}
+
+async fn documents(state: &ServerState, dataset: &DatasetKey) -> Result<Vec<Document>, ApiError> {
+    let mut all = Vec::new();
+    loop {
+        let filter = DocumentFilter { offset: all.len() as u64, limit: PAGE, ..DocumentFilter::default() };
+        let (page, _) = state.app.datasets.documents(dataset, &filter).await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
+
+async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
+    let documents = documents(state, &dataset.key).await?;
+    if documents.is_empty() {
+        return Err(ApiError::data(format!("No documents in Dataset {id}")));
+    }
+    if let Some(document) = documents.iter().find(|document| document.state == DocumentState::Running) {
+        let message = format!("the document {} is being read; try again when that is done", document.name);
+        return Err(ApiError::data(message));
+    }
+    let mut ids: Vec<DocumentId> = Vec::with_capacity(documents.len());
+    for document in documents {
+        let settings = Some(task.asked(document.settings));
+        let change = DocumentChange { settings, ..DocumentChange::default() };
+        state.app.library.update_document(&document.key, &change).await?;
+        ids.push(document.key.id);
+    }
+    state.app.library.queue(&dataset.key, &ids).await?;
+    let mut told = serde_json::Map::new();
+    told.insert(task.name.to_owned(), Json::from(task.id(&dataset.key)));
+    Ok(Success(Json::Object(told)).into_response())
+}
+
+async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
+    let mut documents = documents(state, &dataset.key).await?;
+    documents.retain(|document| task.is_wanted(&document.settings));
+    if documents.is_empty() {
+        return Ok(Success(json!({})).into_response());
+    }
+    Ok(Success(told(&documents, task.id(&dataset.key))).into_response())
+}
+
+/// A task as clients know it: −1 is the progress of one that has failed.
+fn told(documents: &[Document], id: String) -> Json {
+    let failed: Vec<&Document> =
+        documents.iter().filter(|document| document.state == DocumentState::Failed).collect();
+    let running = documents.iter().any(|document| document.state == DocumentState::Running);
+    let share = documents.iter().map(|document| document.progress.clamp(0.0, 1.0)).sum::<f64>();
+    let done = documents.iter().filter(|document| document.state == DocumentState::Done).count();
+    let mut message = format!("{done} of {} documents are done", documents.len());
+    for document in failed.iter().take(5) {
+        message.push_str(&format!("\n{}: {}", document.name, document.message));
+    }
+    let progress = match (failed.is_empty(), running) {
+        (false, false) => -1.0,
+        _ => share / documents.len() as f64,
+    };
+    json!({
+        "id": id,
+        "progress": progress,
+        "progress_msg": message,
+        "begin_at": documents.iter().filter_map(|document| document.begun_ms).min(),
+        "process_duration": documents.iter().map(|document| document.duration_ms).sum::<i64>() as f64 / 1_000.0,
+    })
+}

@@ -1,0 +1,85 @@
+//! Graphs and summaries of whole datasets.
+
+use serde_json::json;
+use weft_testkit::{Reply, Script};
+
+use crate::support::bench;
+
+#[tokio::test]
+async fn a_graph_of_all_documents_is_asked_for_and_traced() {
+    let graph = json!({"entities": [{"name": "fox", "kind": "animal", "description": "It is quick."}], "relations": []});
+    let bench = bench(Script::new().reply(Reply::text(graph.to_string()))).await;
+    let dataset = bench.dataset("Docs").await;
+    let id = dataset.rsplit('/').next().unwrap();
+    let run = format!("{dataset}/run_graphrag");
+    let refused = bench.post(&run, json!({})).await.refusal();
+    assert_eq!(refused, (102, format!("No documents in Dataset {id}")));
+    let trace = format!("{dataset}/trace_graphrag");
+    assert_eq!(bench.get(&trace).await.data(), json!({}), "nobody has asked");
+    let document = bench.document(&dataset, "a.txt", "The quick fox").await;
+    let task = bench.post(&run, json!({})).await.data()["graphrag_task_id"].as_str().unwrap().to_owned();
+    assert_eq!(task.len(), 32);
+    let traced = bench.get(&trace).await.data();
+    assert_eq!((&traced["id"], &traced["progress_msg"]), (&json!(task), &json!("0 of 1 documents are done")));
+    let refused = bench.post(&run, json!({})).await.refusal();
+    assert!(refused.1.contains("a.txt is being read"), "{refused:?}");
+    let read = bench.work(&dataset).await;
+    assert_eq!(read["docs"][0]["parser_config"]["graphrag"]["use_graphrag"], true);
+    let traced = bench.get(&trace).await.data();
+    assert_eq!((&traced["progress"], &traced["id"]), (&json!(1.0), &json!(task)));
+    assert!(traced["begin_at"].is_i64(), "{traced}");
+    let shown = bench.get(&format!("{dataset}/knowledge_graph")).await.data();
+    assert!(shown.to_string().contains("It is quick."), "{shown}");
+    assert_eq!(bench.get(&format!("{dataset}/trace_raptor")).await.data(), json!({}), "the other task");
+    let stranger = bench.as_stranger().await;
+    for path in [&trace, &format!("{dataset}/trace_raptor")] {
+        assert_eq!(stranger.get(path).await.refusal().0, 102);
+    }
+    assert_eq!(stranger.post(&run, json!({})).await.refusal().0, 102);
+    drop(document);
+}
+
+#[tokio::test]
+async fn summaries_without_vectors_are_told_of() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    bench.document(&dataset, "a.txt", "one\ntwo").await;
+    assert!(
+        bench.post(&format!("{dataset}/run_raptor"), json!({})).await.data()["raptor_task_id"].is_string()
+    );
+    let read = bench.work(&dataset).await;
+    let said = read["docs"][0]["progress_msg"].as_str().unwrap();
+    assert!(said.contains("Summaries (raptor) need vectors"), "{said}");
+    let traced = bench.get(&format!("{dataset}/trace_raptor")).await.data();
+    assert_eq!(traced["progress"], 1.0);
+}
+
+#[tokio::test]
+async fn chunks_get_the_tags_of_the_texts_most_like_them() {
+    let bench = bench(Script::new()).await;
+    let tags = bench.dataset("Tags").await;
+    let set = bench.document(&tags, "tags.txt", "pump oil valve\ntax court form").await;
+    bench.read(&tags, &[&set]).await;
+    let chunks = format!("{tags}/documents/{set}/chunks");
+    let listed = bench.get(&chunks).await.data();
+    for chunk in listed["chunks"].as_array().unwrap() {
+        let tag = if chunk["content"].as_str().unwrap().contains("pump") { "machines" } else { "law" };
+        let path = format!("{chunks}/{}", chunk["id"].as_str().unwrap());
+        bench.ask("PUT", &path, json!({"important_keywords": [tag]})).await.data();
+    }
+    let made = json!({"name": "Docs", "parser_config": {
+        "tag_kb_ids": [tags.rsplit('/').next().unwrap(), "0f0e0d0c0b0a11ee8000000000000001"], "topn_tags": 1}});
+    let id = bench.post("/api/v1/datasets", made).await.data()["id"].as_str().unwrap().to_owned();
+    let dataset = format!("/api/v1/datasets/{id}");
+    let document = bench.document(&dataset, "a.txt", "The pump lost its oil.\nNothing of the kind.").await;
+    let read = bench.read(&dataset, &[&document]).await;
+    let said = read["docs"][0]["progress_msg"].as_str().unwrap();
+    assert!(said.contains("The tag set `0f0e0d0c0b0a11ee8000000000000001` is not there"), "{said}");
+    let listed = bench.get(&format!("{dataset}/documents/{document}/chunks")).await.data();
+    let of = |word: &str| {
+        let chunks = listed["chunks"].as_array().unwrap();
+        let found = chunks.iter().find(|chunk| chunk["content"].as_str().unwrap().contains(word));
+        found.unwrap()["important_keywords"].clone()
+    };
+    assert_eq!((of("pump"), of("kind")), (json!(["machines"]), json!([])));
+}
