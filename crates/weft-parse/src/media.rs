@@ -78,7 +78,9 @@ impl MediaReader {
         let (mut readings, mut failed) = (Vec::new(), 0);
         while let Some((place, is_figure, lines)) = reading.next().await {
             match lines {
-                Ok(lines) => readings.push(placed(place, is_figure, lines)),
+                Ok(lines) => {
+                    readings.push(PictureReading { place, is_figure, lines: placed(place, lines) });
+                }
                 // It is this picture's own matter; anything else keeps all pictures from being read.
                 Err(error)
                     if matches!(
@@ -103,7 +105,7 @@ impl MediaReader {
 }
 
 /// Lines of a picture on their page.
-fn placed(place: Position, is_figure: bool, lines: Vec<PictureLine>) -> PictureReading {
+fn placed(place: Position, lines: Vec<PictureLine>) -> Vec<ReadingLine> {
     let (width, height) = (place.right - place.left, place.bottom - place.top);
     let on_page = |share: PicturePlace| Position {
         page: place.page,
@@ -122,7 +124,7 @@ fn placed(place: Position, is_figure: bool, lines: Vec<PictureLine>) -> PictureR
         left -= count;
         kept.push(ReadingLine { text, place: place.map(on_page) });
     }
-    PictureReading { place, is_figure, lines: kept }
+    kept
 }
 
 /// Kinds of files that may hold pictures which are read.

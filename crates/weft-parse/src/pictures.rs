@@ -1,7 +1,7 @@
 //! Pictures of a file that somebody else has to read (OCR): found here, never decoded further than needed.
 
 use bytes::Bytes;
-use weft_core::seam::document_reader::{FoundPicture, FoundPictures, Position};
+use weft_core::seam::document_reader::{FoundPicture, FoundPictures};
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture};
 
 /// Pictures of one file that are read, at most.
@@ -49,21 +49,22 @@ impl Pictures {
     }
 
     /// A picture at a place.
-    pub fn push(&mut self, picture: Picture, place: Position, is_figure: bool) {
-        if picture.bytes.len() > PICTURE_BYTES_MAX {
+    pub fn push(&mut self, found: FoundPicture) {
+        let (bytes, page) = (found.picture.bytes.len(), found.place.page);
+        if bytes > PICTURE_BYTES_MAX {
             let mib = PICTURE_BYTES_MAX >> 20;
-            self.warn(format!("a picture on page {} has more than {mib} MiB and is not read", place.page));
+            self.warn(format!("a picture on page {page} has more than {mib} MiB and is not read"));
             return;
         }
-        let bytes = self.bytes.saturating_add(picture.bytes.len());
+        let bytes = self.bytes.saturating_add(bytes);
         if self.found.pictures.len() >= PICTURES_MAX || bytes > ALL_BYTES_MAX {
             self.full = true;
             let count = self.found.pictures.len();
-            self.warn(format!("only the first {count} pictures are read, up to page {}", place.page));
+            self.warn(format!("only the first {count} pictures are read, up to page {page}"));
             return;
         }
         self.bytes = bytes;
-        self.found.pictures.push(FoundPicture { place, is_figure, picture });
+        self.found.pictures.push(found);
     }
 }
 
@@ -169,6 +170,8 @@ fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use weft_core::seam::document_reader::Position;
+
     use super::*;
 
     #[test]
@@ -208,7 +211,8 @@ mod tests {
         let small = Picture { bytes: Bytes::from_static(b"x"), ..Picture::default() };
         for page in 0..3_000 {
             if pictures.takes(100, 100, "") {
-                pictures.push(small.clone(), Position { page, ..Position::default() }, false);
+                let place = Position { page, ..Position::default() };
+                pictures.push(FoundPicture { place, is_figure: false, picture: small.clone() });
             }
         }
         let found = pictures.finish();

@@ -154,8 +154,9 @@ impl Shared {
 
     /// Removes what older programs have written of a dataset, which is never read again.
     fn forget_older(&self, key: &DatasetKey) -> Result<()> {
-        let older = schema::OLDER_VERSIONS.iter().filter_map(|version| self.folder_of_version(key, version));
-        older.map(|folder| home::remove(&folder)).collect()
+        let mut older =
+            schema::OLDER_VERSIONS.iter().filter_map(|version| self.folder_of_version(key, version));
+        older.try_for_each(|folder| home::remove(&folder))
     }
 
     /// A dataset that is open, and whether its state is still the latest.

@@ -249,6 +249,7 @@ fn or_something(ids: &[u32]) -> Vec<u32> {
     if ids.is_empty() { vec![0] } else { ids.to_vec() }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are handed over as they come")]
 fn unsplit(cause: tokenizers::Error) -> Error {
     Error::internal("cannot split a text into tokens").because(cause.to_string())
 }

@@ -9,6 +9,7 @@ use axum::{Json as Body, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
+use tokio::task::JoinSet;
 use weft_core::ErrorKind;
 use weft_models::{Directory, ModelsConfig};
 use weft_testkit::contracts::picture_reader::{
@@ -73,13 +74,15 @@ async fn chat(Body(body): Body<Json>) -> (StatusCode, String) {
     (StatusCode::OK, format!("data: {delta}\n\ndata: [DONE]\n\n"))
 }
 
-async fn server(does: Does) -> String {
+/// Its address, and what it lives in.
+async fn server(does: Does) -> (String, JoinSet<()>) {
     let router =
         Router::new().route("/ocr", post(ocr)).route("/v1/chat/completions", post(chat)).with_state(does);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    format!("http://{address}")
+    let mut serving = JoinSet::new();
+    serving.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (format!("http://{address}"), serving)
 }
 
 fn directory(entries: &Json) -> Directory {
@@ -89,7 +92,7 @@ fn directory(entries: &Json) -> Directory {
 
 #[tokio::test]
 async fn a_service_keeps_the_contract() {
-    let url = server(Does::Reads).await;
+    let (url, _serving) = server(Does::Reads).await;
     let models = directory(&json!([{"name": "paddle", "kind": "ocr", "base_url": url, "retries": 0}]));
     let reader = models.picture_reader("paddle").unwrap();
     picture_reader_keeps_its_contract(&*reader).await;
@@ -100,14 +103,15 @@ async fn a_service_keeps_the_contract() {
 
 #[tokio::test]
 async fn a_model_that_sees_keeps_the_contract() {
-    let url = format!("{}/v1", server(Does::Reads).await);
+    let (url, _serving) = server(Does::Reads).await;
+    let url = format!("{url}/v1");
     let models = directory(&json!([{"name": "eyes", "kind": "vision", "base_url": url, "retries": 0}]));
     picture_reader_keeps_its_contract(&*models.picture_reader("eyes").unwrap()).await;
 }
 
 #[tokio::test]
 async fn a_slow_or_odd_service_is_bounded() {
-    let url = server(Does::Hangs).await;
+    let (url, _serving) = server(Does::Hangs).await;
     let entry = json!([{"name": "o", "kind": "ocr", "base_url": url, "retries": 0, "answer_seconds": 0.2}]);
     let reader = directory(&entry).picture_reader("o").unwrap();
     let words = picture(WORDS, 600, 300);
@@ -119,7 +123,7 @@ async fn a_slow_or_odd_service_is_bounded() {
         ("{\"errorCode\": 7, \"errorMsg\": \"no\"}", ErrorKind::Invalid),
         ("{\"result\": {\"ocrResults\": 3}}", ErrorKind::Garbled),
     ] {
-        let url = server(Does::Says(answer)).await;
+        let (url, _serving) = server(Does::Says(answer)).await;
         let entry = json!([{"name": "o", "kind": "ocr", "base_url": url, "retries": 0}]);
         let error =
             directory(&entry).picture_reader("o").unwrap().read(&picture(WORDS, 1, 1)).await.unwrap_err();
@@ -127,7 +131,7 @@ async fn a_slow_or_odd_service_is_bounded() {
     }
     // Boxes that do not fit say nothing, and texts still count.
     let odd = r#"{"result": {"ocrResults": [{"prunedResult": {"rec_texts": ["a", "b"], "rec_boxes": [[1, 2, 3, 4]]}}]}}"#;
-    let url = server(Does::Says(odd)).await;
+    let (url, _serving) = server(Does::Says(odd)).await;
     let models = directory(&json!([{"name": "o", "kind": "ocr", "base_url": url}]));
     let lines = models.picture_reader("o").unwrap().read(&picture(WORDS, 600, 300)).await.unwrap();
     assert_eq!((lines.len(), lines[0].place), (2, None));

@@ -1,6 +1,6 @@
 //! Pictures: what somebody has read in them.
 
-use weft_core::seam::document_reader::{FoundPictures, Position};
+use weft_core::seam::document_reader::{FoundPicture, FoundPictures, Position};
 use weft_core::seam::picture_reader::PIXELS_MAX;
 
 use super::pdf::read_lines;
@@ -43,7 +43,8 @@ pub fn pictures(bytes: &[u8]) -> FoundPictures {
         #[expect(clippy::cast_precision_loss, reason = "pixels of a picture need no more than 24 bits")]
         let (right, bottom) = (picture.width as f32, picture.height as f32);
         picture.bytes = bytes::Bytes::copy_from_slice(bytes);
-        pictures.push(picture, Position { page: 1, left: 0.0, right, top: 0.0, bottom }, false);
+        let place = Position { page: 1, left: 0.0, right, top: 0.0, bottom };
+        pictures.push(FoundPicture { place, is_figure: false, picture });
     }
     pictures.finish()
 }

@@ -247,8 +247,11 @@ pub fn pdf_with_bomb() -> Vec<u8> {
     pdf_of_pictures(&[("Text beside it", Some((head, b"x\x9c")))])
 }
 
+/// The text of a page, and the filter and bytes of its picture.
+type PageOfPictures<'a> = (&'a str, Option<(&'a str, &'a [u8])>);
+
 /// Pages with a text and a picture: what is said of it, and its bytes.
-fn pdf_of_pictures(pages: &[(&str, Option<(&str, &[u8])>)]) -> Vec<u8> {
+fn pdf_of_pictures(pages: &[PageOfPictures<'_>]) -> Vec<u8> {
     let mut objects = vec![
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
         Vec::new(),

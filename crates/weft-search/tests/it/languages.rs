@@ -107,7 +107,12 @@ fn key() -> DatasetKey {
 
 async fn filled(index: &dyn Index) {
     let id = DocumentId::new("d");
-    let document = IndexedDocument { id: id.clone(), metadata: Default::default(), available: true };
+    let document = IndexedDocument {
+        id: id.clone(),
+        name: id.to_string(),
+        metadata: Default::default(),
+        available: true,
+    };
     let chunk = |Passage(name, text, _): &Passage| {
         (ChunkId::new(*name), IndexedChunk { content: (*text).to_owned(), ..IndexedChunk::default() })
     };

@@ -168,7 +168,7 @@ pub static UPDATE_METADATA: Operation =
 const CONFIG: Type = Type::Object(&[
     list("metadata", &Type::Any, "what a model is to find out"),
     list("built_in_metadata", &Type::Any, "what a file says of itself"),
-    flag("enabled", "whether it is on"),
+    flag("enabled", "whether it is on; as older clients are told").optional(),
 ]);
 /// `GET …/metadata/config`.
 pub static GET_CONFIG: Operation =
@@ -260,23 +260,22 @@ pub static DELETE_GRAPH: Operation =
 
 /// `POST …/run_graphrag`.
 pub static RUN_GRAPH: Operation =
-    Operation::new("Has every document of a dataset read again, with its knowledge graph.")
+    Operation::edits("Has every document of a dataset read again, with its knowledge graph.")
         .data(Type::Object(&[text("graphrag_task_id", "the task")]));
 /// `POST …/run_raptor`.
 pub static RUN_RAPTOR: Operation =
-    Operation::new("Has every document of a dataset read again, with summaries of what belongs together.")
+    Operation::edits("Has every document of a dataset read again, with summaries of what belongs together.")
         .data(Type::Object(&[text("raptor_task_id", "the task")]));
 /// `GET …/trace_graphrag`, `GET …/trace_raptor`.
-pub static TRACE: Operation = Operation::new(
-    "Shows how far such a task has come; an empty object when no document asks for it.",
-)
-.data(Type::Object(&[
-    text("id", "the task").optional(),
-    member("progress", Type::Number, "from 0 to 1; -1 when a document failed").optional(),
-    text("progress_msg", "what has come of it").optional(),
-    member("begin_at", Type::Any, "when it began, in milliseconds since 1970").optional(),
-    member("process_duration", Type::Number, "seconds of work, of all documents together").optional(),
-]));
+pub static TRACE: Operation =
+    Operation::reads("Shows how far such a task has come; an empty object when no document asks for it.")
+        .data(Type::Object(&[
+            text("id", "the task").optional(),
+            member("progress", Type::Number, "from 0 to 1; -1 when a document failed").optional(),
+            text("progress_msg", "what has come of it").optional(),
+            member("begin_at", Type::Any, "when it began, in milliseconds since 1970").optional(),
+            member("process_duration", Type::Number, "seconds of work, of all documents together").optional(),
+        ]));
 
 static HIT: Shape = Shape {
     name: "Hit",

@@ -149,11 +149,11 @@ async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     if documents.is_empty() {
         return Ok(Success(json!({})).into_response());
     }
-    Ok(Success(told(&documents, task.id(&dataset.key))).into_response())
+    Ok(Success(told(&documents, &task.id(&dataset.key))).into_response())
 }
 
 /// A task as clients know it: −1 is the progress of one that has failed.
-fn told(documents: &[Document], id: String) -> Json {
+fn told(documents: &[Document], id: &str) -> Json {
     let failed: Vec<&Document> =
         documents.iter().filter(|document| document.state == DocumentState::Failed).collect();
     let running = documents.iter().any(|document| document.state == DocumentState::Running);
@@ -172,6 +172,6 @@ fn told(documents: &[Document], id: String) -> Json {
         "progress": progress,
         "progress_msg": message,
         "begin_at": documents.iter().filter_map(|document| document.begun_ms).min(),
-        "process_duration": documents.iter().map(|document| document.duration_ms).sum::<i64>() as f64 / 1_000.0,
+        "process_duration": documents.iter().map(|document| document.duration_ms as f64).sum::<f64>() / 1_000.0,
     })
 }

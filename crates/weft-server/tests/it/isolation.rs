@@ -61,8 +61,10 @@ impl Operation {
 }
 
 /// Operations that one can name without reading them: a caller that may only look changes nothing with them.
-const LOOKS_BY_POST: [&str; 16] = [
+const LOOKS_BY_POST: [&str; 18] = [
     "POST /api/v1/retrieval",
+    "POST /api/v1/datasets/search",
+    "POST /api/v1/datasets/{id}/search",
     "POST /api/v1/dify/retrieval",
     "POST /api/v1/runs/{id}/replay",
     // Each of its tools needs what it does.

@@ -195,7 +195,8 @@ async fn a_conversation_of_220_turns_takes_little() {
     assert_eq!(store.sessions().messages(&key(), i64::MAX, 999).await.unwrap().len(), 440);
     store.close().await.unwrap();
     let left = bytes(folder.path());
-    assert!(left <= 512 << 10, "{} KiB", left >> 10);
+    // A tenth of it are tables without rows, a page for each and for each index.
+    assert!(left <= 544 << 10, "{} KiB", left >> 10);
 }
 
 /// Text that cannot be compressed much.

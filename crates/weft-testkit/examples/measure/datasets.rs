@@ -95,6 +95,7 @@ async fn read(server: &Process, dataset: &str, ids: &[String], before: usize) {
 }
 
 /// W7: questions to many chunks, by words and by words and vectors.
+#[expect(clippy::disallowed_methods, reason = "who measures may say how many chunks")]
 pub async fn questions(bench: &Bench) {
     let count = std::env::var("MEASURE_CHUNKS").ok().and_then(|count| count.parse().ok()).unwrap_or(CHUNKS);
     let server = bench.serve_with("mock-1-0-0-0", &[("WEFT_DEFAULT_EMBEDDING", "mock")]).await;

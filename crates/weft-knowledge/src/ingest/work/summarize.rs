@@ -79,7 +79,7 @@ impl Work<'_> {
                 let of = chunk.fields.get(raptor::OF).and_then(Json::as_str).map(str::to_owned);
                 match of {
                     Some(of) if raptor::is_summary(&chunk) => {
-                        drop(summaries.known.insert(of, Arc::new(chunk)))
+                        drop(summaries.known.insert(of, Arc::new(chunk)));
                     }
                     _ => nodes.push(Arc::new(chunk)),
                 }

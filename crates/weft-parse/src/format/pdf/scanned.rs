@@ -2,7 +2,7 @@
 
 use pdf_oxide::extractors::ColorSpace;
 use pdf_oxide::{PdfDocument, PdfFilter, PdfImageHandle};
-use weft_core::seam::document_reader::{FoundPictures, PictureReading, Position};
+use weft_core::seam::document_reader::{FoundPicture, FoundPictures, PictureReading, Position};
 use weft_core::seam::picture_reader::Picture;
 
 use super::layout;
@@ -43,11 +43,8 @@ pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) ->
                 Ok((media_type, bytes)) => {
                     let (width, height) = (image.width, image.height);
                     let media_type = media_type.to_owned();
-                    pictures.push(
-                        Picture { media_type, width, height, bytes: bytes.into() },
-                        place,
-                        is_figure,
-                    );
+                    let picture = Picture { media_type, width, height, bytes: bytes.into() };
+                    pictures.push(FoundPicture { place, is_figure, picture });
                 }
                 Err(reason) => pictures
                     .warn(format!("a picture on page {number} is kept in a way that is not read ({reason})")),
