@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use weft_app::assemble::installed::{self, InstalledNote};
+use weft_app::{ModelEntry, ModelsConfig};
 use weft_core::seam::chat_model::ModelKind;
-use weft_server::{ModelEntry, ModelsConfig};
 
 use crate::args::{ModelsAddArgs, ModelsCommand, ModelsListArgs};
 use crate::failure::{Exit, Failure, Outcome};
