@@ -51,7 +51,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, ScheduleCommand, TasksCommand};
+use crate::args::{Cli, Command, RunArgs, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::report::Colour;
 use crate::screen::{Data, Notes};
@@ -123,10 +123,7 @@ fn flags(cli: &Cli) -> Flags {
     let mut flags = Flags { config: common.config.clone(), data: common.data.clone(), ..Flags::default() };
     match &cli.command {
         Command::Demo(args) => flags.model.clone_from(&args.model),
-        Command::Run(args) => {
-            flags.model.clone_from(&args.model);
-            flags.one_server.clone_from(&args.measuring.llm_base_url);
-        }
+        Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,
         Command::Chat(args) => flags.model.clone_from(&args.model),
         Command::Tasks(args) => {
             if let Some(TasksCommand::Answer(answer)) = &args.command {
@@ -146,7 +143,7 @@ async fn command(cli: &Cli) -> Outcome {
     let environment = Environment::of_process();
     let flags = flags(cli);
     let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
-    let level = if serves { "warn,weft_server=info,weft_engine=info" } else { QUIET };
+    let level = if serves { "warn,weft_app=info,weft_server=info,weft_engine=info" } else { QUIET };
     logging::start(&environment, level);
     settings::set_fault_point(&environment)?;
     match &cli.command {
@@ -157,9 +154,10 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Run(args) => {
             let setup = Setup::read(&environment, &flags).await?;
-            match args.measuring.bench_json {
-                true => measure::run(args, &setup).await,
-                false => run::run(args, &setup).await,
+            if args.measuring.bench_json {
+                measure::run(args, &setup).await
+            } else {
+                run::run(args, &setup).await
             }
         }
         Command::Chat(args) => chat::run(args, &Setup::read(&environment, &flags).await?).await,
@@ -213,4 +211,8 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Worker(args) => Box::pin(worker::run(args, &Setup::read(&environment, &flags).await?)).await,
         Command::Serve(args) => Box::pin(serve::run(args, &Setup::read(&environment, &flags).await?)).await,
     }
+}
+
+async fn run_or_measure(args: &RunArgs, setup: &Setup) -> Outcome {
+    if args.measuring.bench_json { measure::run(args, setup).await } else { run::run(args, setup).await }
 }
