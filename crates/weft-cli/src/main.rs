@@ -123,7 +123,10 @@ fn flags(cli: &Cli) -> Flags {
     let mut flags = Flags { config: common.config.clone(), data: common.data.clone(), ..Flags::default() };
     match &cli.command {
         Command::Demo(args) => flags.model.clone_from(&args.model),
-        Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,
+        Command::Run(args) => {
+            flags.model.clone_from(&args.model);
+            flags.one_server.clone_from(&args.measuring.llm_base_url);
+        }
         Command::Chat(args) => flags.model.clone_from(&args.model),
         Command::Tasks(args) => {
             if let Some(TasksCommand::Answer(answer)) = &args.command {
@@ -152,14 +155,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Settings(args) => settings_page::run(args),
         Command::Schema(args) => components::schema(args),
         Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
-        Command::Run(args) => {
-            let setup = Setup::read(&environment, &flags).await?;
-            if args.measuring.bench_json {
-                measure::run(args, &setup).await
-            } else {
-                run::run(args, &setup).await
-            }
-        }
+        Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,
         Command::Chat(args) => chat::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Dataset { command } => {
             let setup = match dataset::asks_models(command) {
