@@ -257,7 +257,7 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     home.write("shed/documents/.hidden.md", "# Nobody reads this\n");
     // A link of whoever has made the canvas reads nothing of whoever runs it; one within its folder does.
     std::fs::create_dir_all(home.path().join("private")).unwrap();
-    home.write("private/key.txt", "The key to the safe is 4711.\n");
+    home.write("private/key.txt", "The key to the safe is quokka.\n");
     #[cfg(unix)]
     {
         let documents = home.path().join("shed/documents");
@@ -266,7 +266,7 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     }
     let file = file.to_string_lossy();
     let run = home.weft(&["run", &file, "--query", "What is the key to the safe?"]).with(0);
-    assert!(!run.stdout.contains("4711"), "{}", run.stdout);
+    assert!(!run.stdout.contains("quokka"), "{}", run.stdout);
     if cfg!(unix) {
         run.says(&[
             "documents/key.txt leads out of the folder of the canvas",

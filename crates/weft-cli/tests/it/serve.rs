@@ -214,7 +214,7 @@ fn a_description_is_never_a_path() {
     let home = Home::quoting();
     let folder = home.path().join("mine");
     std::fs::create_dir_all(folder.join("documents")).unwrap();
-    std::fs::write(folder.join("documents/safe.md"), "The code of the safe is 4711.").unwrap();
+    std::fs::write(folder.join("documents/safe.md"), "The code of the safe is quokka.").unwrap();
     let (file, canvas) = (folder.join("canvas.json"), searching("mine"));
     std::fs::write(&file, canvas.to_string()).unwrap();
     let task = || {
@@ -225,7 +225,7 @@ fn a_description_is_never_a_path() {
     // What the operator runs from its file finds what lies beside it, also when it goes on elsewhere.
     home.weft(&["run", "mine/canvas.json", "--query", "code of the safe", "--data", "d"]).with(3);
     let own = home.weft(&["tasks", "answer", &task(), "--input", "go=true", "--data", "d"]).with(0);
-    assert!(own.stdout.contains("4711"), "{}", own.stdout);
+    assert!(own.stdout.contains("quokka"), "{}", own.stdout);
 
     let server = Server::start(&home, &["--data", "d"]);
     let token = server.token.clone().unwrap();
@@ -238,7 +238,7 @@ fn a_description_is_never_a_path() {
     assert!(status.contains("200"), "{answer}");
     assert_eq!(server.stop(), "");
     let theirs = home.weft(&["tasks", "answer", &task(), "--input", "go=true", "--events", "--data", "d"]);
-    assert!(!theirs.stdout.contains("4711") && !theirs.stderr.contains("beside"), "{theirs:?}");
+    assert!(!theirs.stdout.contains("quokka") && !theirs.stderr.contains("beside"), "{theirs:?}");
     let run = home.weft(&["runs", "list", "--json", "--data", "d"]).json_lines()[0]["id"]
         .as_str()
         .unwrap()
