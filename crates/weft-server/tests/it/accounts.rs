@@ -137,8 +137,10 @@ async fn guessing_is_slowed_down_and_does_not_lock_out_whoever_comes_from_elsewh
     assert_eq!(from(here, "ANN@example.com ", PASSWORD).await, too_many, "the account from here");
     assert_eq!(from(there, "ann@example.com", PASSWORD).await, (StatusCode::OK, 0), "not from elsewhere");
     // Others from here have what is left of the attempts of this address.
-    assert_eq!(from(here, "bob@example.com", "x").await, mismatch);
-    assert_eq!(from(here, "eve@example.com", "x").await, too_many);
+    for email in ["bob@example.com", "eve@example.com"] {
+        assert_eq!(from(here, email, "x").await, mismatch);
+    }
+    assert_eq!(from(here, "kim@example.com", "x").await, too_many);
 }
 
 #[tokio::test]
@@ -396,7 +398,7 @@ async fn the_audit_log_says_who_changed_what_and_who_was_refused() {
     assert_eq!(entries, expected);
     let of_viewer = ann.get(&format!("/api/v1/audit?actor=user:{viewer_id}")).await.data();
     assert_eq!(of_viewer["entries"].as_array().unwrap().len(), 1);
-    // Page by page, and as lines. Looks at the log are in it, too: two before the first page, four before the lines.
+    // Page by page, and as lines. Looks at the log are in it, too: two before the first page, five with that which asks for the lines.
     let first = ann.get("/api/v1/audit?page_size=2").await.data();
     let second = ann
         .get(&format!("/api/v1/audit?page_size=50&after={}", first["next"].as_str().unwrap()))
@@ -406,7 +408,7 @@ async fn the_audit_log_says_who_changed_what_and_who_was_refused() {
     assert_eq!(second["next"], Json::Null);
     let lines = ann.get("/api/v1/audit/export").await.text;
     let lines: Vec<Json> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((lines.len(), &lines[0]["action"]), (expected.len() + 4, &json!("login")));
+    assert_eq!((lines.len(), &lines[0]["action"]), (expected.len() + 5, &json!("login")));
     for wrong in ["since=x", "after=x"] {
         assert_eq!(ann.get(&format!("/api/v1/audit?{wrong}")).await.refusal().0, 101, "{wrong}");
     }
