@@ -420,8 +420,12 @@ async fn asked(bench: &Bench, operation: &Operation, ids: Ids<'_>) -> Reading {
 
 /// What is answered whatever the id: what is asked to stop is asked in the same words whether it is there or not, and a
 /// name of one's own is no id of another.
-const SAME_FOR_ALL: [&str; 3] =
-    ["PUT /api/v1/secrets/{name}", "POST /api/v1/tasks/{id}/cancel", "PUT /v1/canvas/cancel/{id}"];
+const SAME_FOR_ALL: [&str; 4] = [
+    "PUT /api/v1/secrets/{name}",
+    "PATCH /api/v1/tasks/{id}",
+    "POST /api/v1/tasks/{id}/cancel",
+    "PUT /v1/canvas/cancel/{id}",
+];
 
 /// Everything that a tenant sees of its own, without what changes by being looked at.
 async fn seen(bench: &Bench, world: &World) -> BTreeMap<String, String> {

@@ -43,7 +43,7 @@ async fn models_are_listed_by_kind_without_their_keys() {
     let answer = bench.get("/api/v1/models").await;
     let models = answer.data();
     let kinds: Vec<_> = models.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(kinds.len(), 6, "{models}");
+    assert_eq!(kinds.len(), 7, "{models}");
     let fast = models["chat"].as_array().unwrap().iter().find(|model| model["name"] == "fast").unwrap();
     let expected = json!({"name": "fast", "provider": "openai", "model": "qwen3-8b", "window": 32768, "tools": true,
         "kind": "chat", "prices": {"prompt": 0.5, "completion": 2.0}});
