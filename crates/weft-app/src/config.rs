@@ -6,6 +6,7 @@ mod attachments;
 mod browser;
 mod budgets;
 mod confined;
+mod places;
 mod plugin_servers;
 mod secrets;
 mod sections;
@@ -14,12 +15,12 @@ pub mod trust;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 use weft_core::budget::{BudgetLimits, PeriodLimits};
-use weft_core::{CanvasId, Error, ErrorKind, Result};
+use weft_core::{CanvasId, Error, Result};
 use weft_engine::engine::{Allowances, EngineLimits};
 use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
@@ -118,22 +119,6 @@ pub struct BlobsConfig {
 pub struct IndexConfig {
     /// `folder:PATH`; empty for a folder in the data folder.
     pub url: String,
-}
-
-/// The folder that a setting names.
-fn folder(name: &str, url: &str, data: &Path, absent: &str) -> Result<PathBuf> {
-    match url.split_once(':') {
-        None if url.is_empty() => Ok(data.join(absent)),
-        Some(("folder", path)) if !path.is_empty() => Ok(data.join(path)),
-        _ => {
-            // It may hold a key.
-            Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("{name} is an address that this build cannot use"),
-            )
-            .help("write `folder:` and a path, or leave it empty for a folder in the data folder"))
-        }
-    }
 }
 
 /// How long runs are kept. What either number lets go is removed; conversations are not.
@@ -404,54 +389,6 @@ impl LimitsConfig {
 }
 
 impl Config {
-    /// The store's URL, also when none is set.
-    pub fn store_url(&self) -> String {
-        match self.store.url.as_str() {
-            "" => format!("sqlite:{}", self.data.join(STORE_FILE).display()),
-            url => url.to_owned(),
-        }
-    }
-
-    /// The folder of the interpreter of Python.
-    pub fn python_folder(&self) -> PathBuf {
-        self.data.join("python")
-    }
-
-    /// Where machine code of tools is kept that are WebAssembly components.
-    pub fn components_folder(&self) -> PathBuf {
-        self.data.join("wasm")
-    }
-
-    /// The folder of plugins.
-    pub fn plugins_folder(&self) -> PathBuf {
-        match self.plugins.folder.as_os_str().is_empty() {
-            true => self.data.join("plugins"),
-            false => self.plugins.folder.clone(),
-        }
-    }
-
-    /// The folder of uploaded files.
-    ///
-    /// # Errors
-    /// `Unsupported` for another place than a folder.
-    pub fn blobs_folder(&self) -> Result<PathBuf> {
-        folder("blobs.url", &self.blobs.url, &self.data, "blobs")
-    }
-
-    /// The folder of the index.
-    ///
-    /// # Errors
-    /// `Unsupported` for another place than a folder.
-    pub fn index_folder(&self) -> Result<PathBuf> {
-        folder("index.url", &self.index.url, &self.data, "index")
-    }
-
-    /// The folder of the files that agents have, if they have any.
-    pub fn files_root(&self) -> Option<PathBuf> {
-        let root = self.files.root.trim();
-        (!root.is_empty()).then(|| self.data.join(root))
-    }
-
     /// Looks at what the types cannot say.
     ///
     /// # Errors

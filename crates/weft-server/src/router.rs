@@ -1,4 +1,6 @@
-//! Every route on one screen.
+//! Every route on one screen; those of accounts on another.
+
+mod accounts;
 
 use std::any::Any;
 
@@ -12,6 +14,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
 
+use self::accounts::{of_audit, of_shares, of_tenants, of_tokens, of_users};
 use crate::audit::record_requests;
 use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::accounts as of_account;
@@ -26,11 +29,10 @@ use crate::openapi::versions as of_version;
 use crate::openapi::webhooks as of_webhook;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
-    ag_ui, agents, attachments, audit, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
+    ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, dataset_tasks, datasets, documents, graph, health, mcp, memories,
     metadata, models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, secrets,
-    sessions, shares, speech, spending, tasks, templates, tenants, tokens, traces, uploads, users, versions,
-    webhook_logs, webhooks,
+    sessions, speech, spending, tasks, templates, traces, uploads, users, versions, webhook_logs, webhooks,
 };
 use crate::state::ServerState;
 use weft_app::config::Auth;
@@ -379,89 +381,6 @@ fn of_secrets() -> Routes {
         .on(GET, "/api/v1/secrets", secrets::list, &of_run::LIST_SECRETS)
         .on(PUT, "/api/v1/secrets/{name}", secrets::put, &of_run::PUT_SECRET)
         .on(DELETE, "/api/v1/secrets/{name}", secrets::remove, &of_run::DELETE_SECRET)
-}
-
-fn of_tokens() -> Routes {
-    Routes::new("Tokens")
-        .on(GET, "/api/v1/system/tokens", tokens::list, &of_run::LIST_TOKENS)
-        .on(POST, "/api/v1/system/tokens", tokens::create, &of_run::CREATE_TOKEN)
-        .on(DELETE, "/api/v1/system/tokens/{token}", tokens::remove, &of_run::DELETE_TOKEN)
-        // The older names.
-        .on(POST, "/v1/system/new_token", tokens::create, &of_run::CREATE_TOKEN)
-        .on(GET, "/v1/system/token_list", tokens::list, &of_run::LIST_TOKENS)
-        .on(DELETE, "/v1/system/token/{token}", tokens::remove, &of_run::DELETE_TOKEN)
-}
-
-fn of_users() -> Routes {
-    Routes::new("Users")
-        .on(POST, "/api/v1/auth/login", users::sign_in, &of_account::SIGN_IN)
-        .on(POST, "/api/v1/auth/logout", users::sign_out, &of_account::SIGN_OUT)
-        .on(
-            POST,
-            "/api/v1/auth/invitations/accept",
-            tenants::accept_with_secret,
-            &of_account::ACCEPT_WITH_SECRET,
-        )
-        .on(POST, "/api/v1/users", users::register, &of_account::REGISTER)
-        .on(GET, "/api/v1/users/me", users::me, &of_account::ME)
-        .on(PATCH, "/api/v1/users/me", users::change_me, &of_account::CHANGE_ME)
-        .on(DELETE, "/api/v1/users/me", users::erase_me, &of_account::ERASE_ME)
-        .on(GET, "/api/v1/users/me/export", users::export_me, &of_account::EXPORT_ME)
-        .on(GET, "/api/v1/users/me/logins", users::logins, &of_account::LOGINS)
-        .on(DELETE, "/api/v1/users/me/logins", users::end_logins, &of_account::END_LOGINS)
-        .on(DELETE, "/api/v1/users/me/logins/{login}", users::end_login, &of_account::END_LOGIN)
-        .on(PUT, "/api/v1/users/me/tenant", tenants::switch, &of_account::SWITCH)
-        .on(DELETE, "/api/v1/users/me/tenants/{tenant}", tenants::leave, &of_account::LEAVE)
-        // The older names.
-        .on(POST, "/v1/user/login", users::sign_in, &of_account::SIGN_IN)
-        .on(GET, "/v1/user/logout", users::sign_out, &of_account::SIGN_OUT)
-        .on(POST, "/v1/user/register", users::register, &of_account::REGISTER)
-        .on(GET, "/v1/user/info", users::me, &of_account::ME)
-        .on(POST, "/v1/user/setting", users::change_me, &of_account::CHANGE_ME)
-}
-
-fn of_tenants() -> Routes {
-    let member = "/api/v1/tenants/{tenant}/users/{user}";
-    Routes::new("Tenants")
-        .on(GET, "/api/v1/tenants", tenants::list, &of_account::TENANTS)
-        .on(PATCH, "/api/v1/tenants/{tenant}", tenants::accept, &of_account::ACCEPT)
-        .on(GET, "/api/v1/tenants/{tenant}/users", tenants::members, &of_account::MEMBERS)
-        .on(POST, "/api/v1/tenants/{tenant}/users", tenants::invite, &of_account::INVITE)
-        .on(PATCH, member, tenants::set_role, &of_account::SET_ROLE)
-        .on(DELETE, member, tenants::remove_member, &of_account::REMOVE_MEMBER)
-        .on(
-            GET,
-            "/api/v1/tenants/{tenant}/users/{user}/export",
-            tenants::export_member,
-            &of_account::EXPORT_MEMBER,
-        )
-        // The older names.
-        .on(GET, "/v1/tenant/list", tenants::list, &of_account::TENANTS)
-        .on(PUT, "/v1/tenant/agree/{tenant}", tenants::accept, &of_account::ACCEPT)
-        .on(GET, "/v1/tenant/{tenant}/user/list", tenants::members, &of_account::MEMBERS)
-        .on(POST, "/v1/tenant/{tenant}/user", tenants::invite, &of_account::INVITE)
-        .on(DELETE, "/v1/tenant/{tenant}/user/{user}", tenants::remove_member, &of_account::REMOVE_MEMBER)
-}
-
-fn of_shares() -> Routes {
-    Routes::new("Pages that show an agent")
-        .on(GET, "/api/v1/agents/{id}/shares", shares::list_of_agent, &of_account::SHARES)
-        .on(POST, "/api/v1/agents/{id}/shares", shares::make_of_agent, &of_account::MAKE_SHARE)
-        .on(DELETE, "/api/v1/agents/{id}/shares/{share}", shares::remove_of_agent, &of_account::REMOVE_SHARE)
-        .on(GET, "/api/v1/chats/{id}/shares", shares::list_of_chat, &of_account::SHARES)
-        .on(POST, "/api/v1/chats/{id}/shares", shares::make_of_chat, &of_account::MAKE_SHARE)
-        .on(DELETE, "/api/v1/chats/{id}/shares/{share}", shares::remove_of_chat, &of_account::REMOVE_SHARE)
-        .on(GET, "/api/v1/agentbots/{id}/inputs", shares::agentbot, &of_account::AGENTBOT)
-        .on(POST, "/api/v1/agentbots/{id}/completions", shares::ask_agentbot, &of_account::ASK_AGENTBOT)
-}
-
-fn of_audit() -> Routes {
-    Routes::new("Audit log").on(GET, "/api/v1/audit", audit::list, &of_account::AUDIT).on(
-        GET,
-        "/api/v1/audit/export",
-        audit::export,
-        &of_account::EXPORT_AUDIT,
-    )
 }
 
 fn of_mcp() -> Routes {

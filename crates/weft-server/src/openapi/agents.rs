@@ -66,7 +66,7 @@ pub(super) const AGENT_BODY: [Member; 9] = [
     text("canvas_type", "the heading it is listed under").optional(),
     text("canvas_category", "`agent_canvas`, or `dataflow_canvas` for an ingestion pipeline").optional(),
     flag("release", "whether what is stored is to be the published version").optional(),
-    member("tags", Type::Either(&[Type::Text, Type::List(&Type::Text)]), "its tags, where it is imported")
+    member("tags", Type::Either(&[Type::Text, Type::List(&Type::Text)]), "its tags, when imported")
         .optional(),
 ];
 

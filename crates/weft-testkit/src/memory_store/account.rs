@@ -266,11 +266,15 @@ impl TenantStore for MemoryStore {
 
     async fn remove_member(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
         let mut tables = self.tables();
+        let at = (tenant.clone(), user.clone());
+        // Who is no member learns nothing of the tenant.
+        if !tables.accounts.members.contains_key(&at) {
+            return Err(Error::not_found("there is no such member of the tenant"));
+        }
         if !tables.accounts.can_do_without(tenant, user) {
             return Err(last_owner());
         }
-        let gone = tables.accounts.members.remove(&(tenant.clone(), user.clone()));
-        gone.ok_or_else(|| Error::not_found("there is no such member of the tenant"))?;
+        tables.accounts.members.remove(&at);
         tables.forget(Some(tenant), user);
         Ok(())
     }
