@@ -10,7 +10,6 @@ pub const PAGE: [Member; 2] = [
     whole("page_size", "how many entries it has").optional(),
 ];
 const ORDER: Member = flag("desc", "whether the newest come first; true when absent").optional();
-
 /// What is found wrong with a canvas.
 pub(super) static PROBLEM: Shape = Shape {
     name: "Problem",
