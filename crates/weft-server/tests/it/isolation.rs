@@ -512,7 +512,9 @@ async fn what_another_tenant_has_does_not_exist() {
             let (a, b) = (&answers[0], &answers[1]);
             assert_eq!((a.0, &a.1), (b.0, &b.1), "{name} tells that there is something:\n{}\n{}", a.2, b.2);
             let refused = a.0 != 200 || a.1 != json!(0);
-            let harmless = SAME_FOR_ALL.contains(&name.as_str()) || empty(&a.2);
+            // Whoever stops a run is told the same of every id, by each name of that route.
+            let stops = operation.path.contains("/cancel");
+            let harmless = stops || SAME_FOR_ALL.contains(&name.as_str()) || empty(&a.2);
             assert!(refused || harmless, "{name} answers with what is another tenant's: {}", a.2);
         }
     }
