@@ -3,6 +3,7 @@
 import gc
 
 import modules
+import zones
 import guest
 import wit_world
 from componentize_py_types import Err

@@ -90,6 +90,7 @@ mod tests {
             ("guest.py", include_str!("../../python/guest.py")),
             ("modules.py", include_str!("../../python/modules.py")),
             ("world.wit", include_str!("../../python/world.wit")),
+            ("zones.py", include_str!("../../python/zones.py")),
         ] {
             assert!(
                 sources.contains(&format!("{}  {name}\n", digest(text.as_bytes()))),

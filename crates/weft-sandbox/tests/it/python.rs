@@ -86,6 +86,8 @@ async fn results_are_what_json_has_words_for() {
     check("import collections; return [collections.Counter('aab'), collections.deque([1]), collections.namedtuple('P', 'x')(1)]", json!([{"a": 2, "b": 1}, [1], [1]]))
         .await;
     check("import dataclasses, enum; E = enum.Enum('E', 'A'); D = dataclasses.make_dataclass('D', ['x', 'e']); return D({1}, E.A)", json!({"x": [1], "e": 1})).await;
+    check("from datetime import datetime as dt; from zoneinfo import ZoneInfo; return dt(2026, 7, 1, 12, tzinfo=ZoneInfo('Asia/Tokyo')).astimezone(ZoneInfo('Europe/Berlin'))", json!("2026-07-01T05:00:00+02:00")).await;
+    check("import zoneinfo; return ['Asia/Shanghai' in zoneinfo.available_timezones(), len(zoneinfo.available_timezones()) > 400]", json!([true, true])).await;
     check("return {1: 2, None: 3, True: 4, 1.5: 5}", json!({"1": 4, "null": 3, "1.5": 5})).await;
     check("return b'text'", json!("text")).await;
     check("return ['\\ud83d\\ude00', '\\ud800汉😀']", json!(["😀", "\u{fffd}汉😀"])).await;
