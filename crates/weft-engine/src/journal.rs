@@ -10,7 +10,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use weft_core::id::generate;
 use weft_core::masking::{Masks, is_sealed, shown};
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
 use weft_core::seam::{Clock, RunStore};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId};
 
@@ -327,7 +327,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the store refuses the records. The inner one when it has them and refuses the note of the end.
-    pub async fn end(&mut self, finished: Finished) -> Result<Result<()>> {
+    pub async fn end(&mut self, finished: FinishedRun) -> Result<Result<()>> {
         if self.is_writing() {
             self.written().await?;
         }

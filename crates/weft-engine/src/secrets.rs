@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use weft_core::masking::{self, MASK, Masks};
 use weft_core::reference::Inputs;
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{Named, PREFIX, SecretInfo};
+use weft_core::seam::secrets::{NamedSecret, PREFIX, SecretInfo};
 use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId};
 use weft_dsl::Plan;
 
 /// The values of the secrets that a plan names, as far as there are such. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct SecretValues(Arc<BTreeMap<Arc<str>, Named>>);
+pub struct SecretValues(Arc<BTreeMap<Arc<str>, NamedSecret>>);
 
 impl SecretValues {
     /// Looks up what a plan names; most name nothing, and ask nobody.
@@ -78,11 +78,11 @@ impl Secrets for StandInSecrets {
         self.0.list(tenant).await
     }
 
-    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>> {
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         let mut values = self.0.values(tenant, names).await.unwrap_or_default();
         for name in names {
             if !values.iter().any(|known| known.name == *name) {
-                values.push(Named { name: Arc::clone(name), value: Secret::new(MASK) });
+                values.push(NamedSecret { name: Arc::clone(name), value: Secret::new(MASK) });
             }
         }
         Ok(values)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, json};
 use weft_core::Json;
-use weft_core::seam::tool_source::Pin;
+use weft_core::seam::tool_source::ToolPin;
 
 use crate::config::PinMode;
 
@@ -126,12 +126,12 @@ impl Definition {
 
     /// Whether it was accepted when hints were not remembered yet. They belong to what is accepted from the
     /// next time on that it is seen.
-    pub(crate) fn completes(&self, pins: &[Pin]) -> bool {
+    pub(crate) fn completes(&self, pins: &[ToolPin]) -> bool {
         pins.iter().any(|pin| pin.tool == self.name && pin.definition.get(HINTED).is_none() && self.is(pin))
     }
 
     /// Whether this is what was accepted.
-    fn is(&self, pin: &Pin) -> bool {
+    fn is(&self, pin: &ToolPin) -> bool {
         let mut now = self.pinned();
         if let (None, Some(now)) = (pin.definition.get(HINTED), now.as_object_mut()) {
             now.remove(HINTED);
@@ -152,7 +152,7 @@ impl Definition {
     }
 
     /// Whether it may be used.
-    pub(crate) fn verdict(&self, mode: PinMode, pins: &[Pin]) -> Verdict {
+    pub(crate) fn verdict(&self, mode: PinMode, pins: &[ToolPin]) -> Verdict {
         if let Some(flaw) = &self.flaw {
             return Verdict::Flawed(flaw.clone());
         }
@@ -266,7 +266,8 @@ mod tests {
     fn a_definition_counts_as_accepted_or_the_change_is_told() {
         let of = |json: &Json| definitions(std::slice::from_ref(json)).remove(0);
         let accepted = of(&tool("t"));
-        let pin = Pin { server: "s".into(), tool: "t".into(), definition: accepted.pinned(), accepted_ms: 0 };
+        let pin =
+            ToolPin { server: "s".into(), tool: "t".into(), definition: accepted.pinned(), accepted_ms: 0 };
         let check = |change: fn(&mut Json), mode: PinMode, expected: Verdict| {
             let mut json = tool("t");
             change(&mut json);
@@ -308,10 +309,11 @@ mod tests {
         hinted["annotations"] = json!({"readOnlyHint": false, "idempotentHint": true, "openWorldHint": true});
         let accepted = of(&hinted);
         assert!(accepted.is_idempotent());
-        let pin = |definition: Json| Pin { server: "s".into(), tool: "t".into(), definition, accepted_ms: 0 };
+        let pin =
+            |definition: Json| ToolPin { server: "s".into(), tool: "t".into(), definition, accepted_ms: 0 };
         let (now, mut older) = (pin(accepted.pinned()), pin(accepted.pinned()));
         older.definition.as_object_mut().unwrap().remove("annotations");
-        let check = |definition: &Definition, pin: &Pin, accepted: bool, completes: bool| {
+        let check = |definition: &Definition, pin: &ToolPin, accepted: bool, completes: bool| {
             let pins = std::slice::from_ref(pin);
             assert_eq!(definition.verdict(PinMode::Strict, pins) == Verdict::Accepted, accepted);
             assert_eq!(definition.completes(pins), completes);

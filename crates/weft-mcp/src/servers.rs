@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::task::TaskTracker;
-use weft_core::seam::tool_source::{Offered, Pin, PinStore, Refused};
+use weft_core::seam::tool_source::{Offered, PinStore, RefusedTool, ToolPin};
 use weft_core::seam::{Clock, ToolSource};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::StreamingHttp;
@@ -171,7 +171,7 @@ impl Servers {
     }
 
     /// What was accepted of a server.
-    async fn pins(&self, server: &Server) -> Result<Vec<Pin>> {
+    async fn pins(&self, server: &Server) -> Result<Vec<ToolPin>> {
         match server.config.pin {
             PinMode::Off => Ok(Vec::new()),
             PinMode::FirstUse | PinMode::Strict => self.0.pins.pins(&server.id).await,
@@ -195,8 +195,8 @@ impl Servers {
         Ok(Offered { tools, refused: Vec::new(), down: Some(failure.full()) })
     }
 
-    fn pin(&self, server: &str, definition: &Definition) -> Pin {
-        Pin {
+    fn pin(&self, server: &str, definition: &Definition) -> ToolPin {
+        ToolPin {
             server: server.to_owned(),
             tool: definition.name.clone(),
             definition: definition.pinned(),
@@ -260,13 +260,17 @@ impl ToolSource for Servers {
                 Verdict::New | Verdict::Accepted => format!("nobody has accepted it yet; {accept}"),
             };
             tracing::debug!(server = id, tool = %definition.name, %reason, "a tool is not offered");
-            offered.refused.push(Refused { name: definition.name, reason });
+            offered.refused.push(RefusedTool { name: definition.name, reason });
         }
         Ok(offered)
     }
 }
 
-fn judge(server: &Server, definitions: &[Definition], pins: &[Pin]) -> Result<Vec<(Definition, Verdict)>> {
+fn judge(
+    server: &Server,
+    definitions: &[Definition],
+    pins: &[ToolPin],
+) -> Result<Vec<(Definition, Verdict)>> {
     unknown_names(server, definitions)?;
     let judged = definitions.iter().map(|definition| {
         let verdict = match server.config.is_enabled(&definition.name) {

@@ -25,7 +25,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use weft_core::id::{DatasetId, DatasetKey, TenantId};
 use weft_core::seam::Index;
-use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, Kept, TextQuery};
+use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, TextQuery, WriteConfirmation};
 use weft_core::{Error, Result};
 
 use self::dataset::{Dataset, Freshness};
@@ -281,7 +281,11 @@ impl Index for TantivyIndex {
         }
     }
 
-    async fn write_behind(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<Kept> {
+    async fn write_behind(
+        &self,
+        dataset: &DatasetKey,
+        changes: Vec<IndexChange>,
+    ) -> Result<WriteConfirmation> {
         let key = dataset.clone();
         let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Begin)).await?;
         match opened {

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use weft_core::id::TenantId;
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{Named, SECRETS_MAX, SecretInfo, check, missing};
+use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, SecretInfo, check, missing};
 use weft_core::{Error, ErrorKind, Result, Secret, hex};
 
 use crate::Store;
@@ -255,7 +255,7 @@ impl Secrets for Vault {
         Ok(self.store.secrets_of(tenant).await?.iter().map(Model::info).collect())
     }
 
-    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>> {
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         let rows = self.store.secrets_named(tenant, names).await?;
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -263,7 +263,7 @@ impl Secrets for Vault {
         let key = self.key(Absent::Refuse).await?;
         let opened = |row: &Model| {
             let value = self.open(key, row)?;
-            Ok(Named { name: Arc::from(row.name.as_str()), value })
+            Ok(NamedSecret { name: Arc::from(row.name.as_str()), value })
         };
         rows.iter().map(opened).collect()
     }

@@ -13,7 +13,7 @@ use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, Ten
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, Stage, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, IngestStage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::value::Json;
@@ -45,7 +45,7 @@ struct Kept {
     fresh: Vec<Chunk>,
     extras: BTreeMap<u8, Json>,
     fresh_extras: BTreeMap<u8, Json>,
-    stage: Stage,
+    stage: IngestStage,
     /// Absent while nobody has it.
     taken_ms: Option<i64>,
     at_ms: i64,
@@ -159,7 +159,7 @@ impl Kept {
             fresh: Vec::new(),
             extras: BTreeMap::new(),
             fresh_extras: BTreeMap::new(),
-            stage: Stage::Reading,
+            stage: IngestStage::Reading,
             taken_ms: None,
             at_ms: document.created_ms,
             fence: 0,

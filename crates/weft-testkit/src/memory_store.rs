@@ -33,7 +33,7 @@ use weft_core::seam::session_store::{
 };
 use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenStore};
-use weft_core::seam::tool_source::{Pin, PinStore};
+use weft_core::seam::tool_source::{PinStore, ToolPin};
 use weft_core::seam::version_store::CanvasVersion;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -59,7 +59,7 @@ struct Tables {
     runs: BTreeMap<(TenantId, RunId), Journaled>,
     processes: BTreeMap<ProcessId, StoredProcess>,
     tokens: BTreeMap<String, StoredToken>,
-    pins: BTreeMap<(String, String), Pin>,
+    pins: BTreeMap<(String, String), ToolPin>,
     /// By run: what has been noted of it.
     spent: BTreeMap<(TenantId, RunId), Spent>,
     /// By tenant, day and canvas.
@@ -411,11 +411,11 @@ impl TokenStore for MemoryStore {
 
 #[async_trait]
 impl PinStore for MemoryStore {
-    async fn pins(&self, server: &str) -> Result<Vec<Pin>> {
+    async fn pins(&self, server: &str) -> Result<Vec<ToolPin>> {
         Ok(self.tables().pins.values().filter(|pin| pin.server == server).cloned().collect())
     }
 
-    async fn accept(&self, pins: &[Pin]) -> Result<()> {
+    async fn accept(&self, pins: &[ToolPin]) -> Result<()> {
         if pins.iter().any(|pin| pin.server.is_empty() || pin.tool.is_empty()) {
             return Err(Error::invalid("a tool without a name cannot be accepted"));
         }

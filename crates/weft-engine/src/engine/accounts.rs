@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft_core::budget::{Budget, BudgetLimits, Holder, Period, PeriodLimits, Spent};
-use weft_core::seam::run_store::{Finished, RunLease};
+use weft_core::seam::run_store::{FinishedRun, RunLease};
 use weft_core::{CanvasId, Ending, Result, TenantId};
 
 use super::{Engine, Stores};
@@ -112,9 +112,9 @@ impl Engine {
     }
 
     /// How a run has ended by now, and what it has used.
-    pub(super) fn finished(&self, ending: Ending, spent: Spent) -> Finished {
+    pub(super) fn finished(&self, ending: Ending, spent: Spent) -> FinishedRun {
         let spent = noteworthy(spent).map(|spent| (self.today(), spent));
-        Finished { spent, ..Finished::new(ending, self.now_ms()) }
+        FinishedRun { spent, ..FinishedRun::new(ending, self.now_ms()) }
     }
 
     /// Adds what a run has used to what its canvas and its tenant have used.

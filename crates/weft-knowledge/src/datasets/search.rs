@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::dataset_store::{Dataset, DatasetStore, StoredChunk};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
 use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest};
 use weft_core::seam::{Index, ModelDirectory};
@@ -162,7 +162,7 @@ async fn vectors(
     }
     let made = async {
         let embedder = parts.models.embedder(parts.tenant, name)?;
-        embedder.embed(Purpose::Query, &request.questions).await
+        embedder.embed(EmbeddingPurpose::Query, &request.questions).await
     };
     match made.await {
         Ok(embedded) if embedded.vectors.len() == request.questions.len() => Ok(Some(embedded.vectors)),

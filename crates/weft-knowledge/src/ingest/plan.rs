@@ -1,7 +1,7 @@
 //! Decides what comes next in the work on a document. Nothing here waits.
 
 use weft_core::Error;
-use weft_core::seam::dataset_store::{Settings, Stage};
+use weft_core::seam::dataset_store::{IngestStage, Settings};
 use weft_core::seam::ingest_queue::{IngestOutcome, TakenDocument};
 use weft_core::value::Json;
 
@@ -75,34 +75,40 @@ impl Plan {
             || !self.tag_sets.is_empty()
     }
 
-    fn wants(&self, stage: Stage) -> bool {
+    fn wants(&self, stage: IngestStage) -> bool {
         match stage {
-            Stage::Reading | Stage::Indexing => true,
-            Stage::Enriching => self.enriches(),
-            Stage::Embedding => self.vectors,
-            Stage::Summarizing => self.vectors && self.summaries,
+            IngestStage::Reading | IngestStage::Indexing => true,
+            IngestStage::Enriching => self.enriches(),
+            IngestStage::Embedding => self.vectors,
+            IngestStage::Summarizing => self.vectors && self.summaries,
         }
     }
 
     /// The stage to do now: this one, or the first after it that is asked for.
-    pub(super) fn stage_from(&self, stage: Stage) -> Stage {
+    pub(super) fn stage_from(&self, stage: IngestStage) -> IngestStage {
         if self.wants(stage) { stage } else { after(stage).map_or(stage, |next| self.stage_from(next)) }
     }
 
     /// What comes after a stage; nothing after the last.
-    pub(super) fn next(&self, stage: Stage) -> Option<Stage> {
+    pub(super) fn next(&self, stage: IngestStage) -> Option<IngestStage> {
         after(stage).map(|next| self.stage_from(next))
     }
 
     /// The share of the whole work that is done when so much of a stage is.
-    pub(super) fn share(&self, stage: Stage, part: f64) -> f64 {
-        let weight = |stage: Stage| match stage {
+    pub(super) fn share(&self, stage: IngestStage, part: f64) -> f64 {
+        let weight = |stage: IngestStage| match stage {
             _ if !self.wants(stage) => 0.0,
-            Stage::Reading => 3.0,
-            Stage::Enriching | Stage::Embedding | Stage::Summarizing => 6.0,
-            Stage::Indexing => 1.0,
+            IngestStage::Reading => 3.0,
+            IngestStage::Enriching | IngestStage::Embedding | IngestStage::Summarizing => 6.0,
+            IngestStage::Indexing => 1.0,
         };
-        let all = [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Summarizing, Stage::Indexing];
+        let all = [
+            IngestStage::Reading,
+            IngestStage::Enriching,
+            IngestStage::Embedding,
+            IngestStage::Summarizing,
+            IngestStage::Indexing,
+        ];
         let before: f64 = all.into_iter().filter(|one| *one < stage).map(weight).sum();
         let whole: f64 = all.into_iter().map(weight).sum();
         // Whole it is only when it is settled.
@@ -110,13 +116,13 @@ impl Plan {
     }
 }
 
-fn after(stage: Stage) -> Option<Stage> {
+fn after(stage: IngestStage) -> Option<IngestStage> {
     match stage {
-        Stage::Reading => Some(Stage::Enriching),
-        Stage::Enriching => Some(Stage::Embedding),
-        Stage::Embedding => Some(Stage::Summarizing),
-        Stage::Summarizing => Some(Stage::Indexing),
-        Stage::Indexing => None,
+        IngestStage::Reading => Some(IngestStage::Enriching),
+        IngestStage::Enriching => Some(IngestStage::Embedding),
+        IngestStage::Embedding => Some(IngestStage::Summarizing),
+        IngestStage::Summarizing => Some(IngestStage::Indexing),
+        IngestStage::Indexing => None,
     }
 }
 
@@ -158,13 +164,13 @@ fn wanted_keys(settings: &Settings) -> Vec<(String, String)> {
 }
 
 /// The words for a stage.
-pub(super) fn doing(stage: Stage) -> &'static str {
+pub(super) fn doing(stage: IngestStage) -> &'static str {
     match stage {
-        Stage::Reading => "Reading the file",
-        Stage::Enriching => "Asking the model",
-        Stage::Embedding => "Making vectors",
-        Stage::Summarizing => "Summing up",
-        Stage::Indexing => "Putting it into the index",
+        IngestStage::Reading => "Reading the file",
+        IngestStage::Enriching => "Asking the model",
+        IngestStage::Embedding => "Making vectors",
+        IngestStage::Summarizing => "Summing up",
+        IngestStage::Indexing => "Putting it into the index",
     }
 }
 
@@ -275,12 +281,15 @@ mod tests {
         let all = Plan { keywords: 1, vectors: true, ..Plan::default() };
         let none = Plan::default();
         let way = |plan: &Plan| {
-            std::iter::successors(Some(Stage::Reading), |stage| plan.next(*stage)).collect::<Vec<_>>()
+            std::iter::successors(Some(IngestStage::Reading), |stage| plan.next(*stage)).collect::<Vec<_>>()
         };
-        assert_eq!(way(&all), [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Indexing]);
-        assert_eq!(way(&none), [Stage::Reading, Stage::Indexing]);
+        assert_eq!(
+            way(&all),
+            [IngestStage::Reading, IngestStage::Enriching, IngestStage::Embedding, IngestStage::Indexing]
+        );
+        assert_eq!(way(&none), [IngestStage::Reading, IngestStage::Indexing]);
         // Settings that have changed in a pause.
-        assert_eq!(none.stage_from(Stage::Embedding), Stage::Indexing);
+        assert_eq!(none.stage_from(IngestStage::Embedding), IngestStage::Indexing);
         for plan in [all, none] {
             let shares: Vec<f64> = way(&plan)
                 .into_iter()

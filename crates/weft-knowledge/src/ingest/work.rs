@@ -11,9 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use weft_core::filter::Metadata;
-use weft_core::seam::dataset_store::{Dataset, DocumentChange, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{Dataset, DocumentChange, IngestStage, StoredChunk};
 use weft_core::seam::document_reader::ReadRequest;
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::ingest_queue::{Amended, IngestProgress, TakenDocument, Wanted};
 use weft_core::seam::{ChatModel, Embedder};
 use weft_core::value::Json;
@@ -118,7 +118,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn say(&self, stage: Stage, part: f64, detail: &str) {
+    fn say(&self, stage: IngestStage, part: f64, detail: &str) {
         let message = format!("{}{detail}", plan::doing(stage));
         let share = self.plan.share(stage, part);
         self.said(|said| said.progress = IngestProgress { stage, share, message });
@@ -169,12 +169,12 @@ impl<'a> Work<'a> {
             self.say(stage, 0.0, "");
             self.tell().await?;
             match stage {
-                Stage::Reading => self.read().await?,
-                Stage::Enriching => self.enrich_and_tag().await?,
-                Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
-                Stage::Embedding => self.embed().await?,
-                Stage::Summarizing => self.summarize().await?,
-                Stage::Indexing => self.index().await?,
+                IngestStage::Reading => self.read().await?,
+                IngestStage::Enriching => self.enrich_and_tag().await?,
+                IngestStage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
+                IngestStage::Embedding => self.embed().await?,
+                IngestStage::Summarizing => self.summarize().await?,
+                IngestStage::Indexing => self.index().await?,
             }
             match self.plan.next(stage) {
                 Some(next) => stage = next,
@@ -295,7 +295,7 @@ impl<'a> Work<'a> {
             if let Some(error) = broken {
                 return Err(error);
             }
-            self.say(Stage::Enriching, part(done, count), &format!(": {done} of {count} chunks"));
+            self.say(IngestStage::Enriching, part(done, count), &format!(": {done} of {count} chunks"));
         }
     }
 
@@ -393,7 +393,7 @@ impl<'a> Work<'a> {
                 }
                 self.embed_some(&*embedder, &lacking, name.as_deref()).await?;
             }
-            self.say(Stage::Embedding, part(done, count), &format!(": {done} of {count} chunks"));
+            self.say(IngestStage::Embedding, part(done, count), &format!(": {done} of {count} chunks"));
         }
     }
 
@@ -422,7 +422,7 @@ fn part(done: u64, count: u64) -> f64 {
 
 /// One vector for each text.
 async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
-    let made = embedder.embed(Purpose::Passage, texts).await?.vectors;
+    let made = embedder.embed(EmbeddingPurpose::Passage, texts).await?.vectors;
     if made.len() != texts.len() {
         let message = format!("the embedder returned {} vectors for {} texts", made.len(), texts.len());
         return Err(Error::new(ErrorKind::Garbled, message));

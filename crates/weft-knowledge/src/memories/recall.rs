@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, MemoryKey, TenantId};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{
     IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
 };
@@ -71,7 +71,8 @@ impl ConversationMemories {
         if query.vector_weight <= 0.0 {
             return Ok(None);
         }
-        match self.vectors(tenant, name, Purpose::Query, std::slice::from_ref(&query.question)).await {
+        match self.vectors(tenant, name, EmbeddingPurpose::Query, std::slice::from_ref(&query.question)).await
+        {
             Ok(mut vectors) => Ok(vectors.pop()),
             Err(error) if query.vector_weight >= 1.0 => Err(error),
             Err(error) => {
@@ -86,7 +87,7 @@ impl ConversationMemories {
         &self,
         tenant: &TenantId,
         embedder: &str,
-        purpose: Purpose,
+        purpose: EmbeddingPurpose,
         texts: &[String],
     ) -> Result<Vec<Vec<f32>>> {
         let vectors = self.models.embedder(tenant, embedder)?.embed(purpose, texts).await?.vectors;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
-use weft_core::filter::{Condition, Filter, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator};
 use weft_core::seam::dataset_store::Extra;
 use weft_knowledge::ask::Step;
 use weft_knowledge::graph::extract::{Method, extract};
@@ -102,13 +102,13 @@ async fn a_graph_is_that_of_the_documents_that_are_searched() {
     };
     assert_eq!(said(asked()).await, (true, true));
     assert_eq!(said(Retrieval { documents: Some(vec!["charles".into()]), ..asked() }).await, (false, true));
-    let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(1843) };
+    let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Equal, value: json!(1843) };
     let filter = Filter { conditions: vec![condition], ..Filter::default() };
     assert_eq!(said(Retrieval { filter: FilterChoice::Given(filter), ..asked() }).await, (true, false));
     library.change_document("ada", |document| document.enabled = false);
     assert_eq!(said(asked()).await, (false, true));
     // A filter that leaves nothing leaves no graph.
-    let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(1) };
+    let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Equal, value: json!(1) };
     let filter = FilterChoice::Given(Filter { conditions: vec![condition], ..Filter::default() });
     let found = library.ask(&Retrieval { filter, ..asked() }).await;
     assert!(found.passages.is_empty() && found.filter.word() == Some("empty"), "{found:?}");

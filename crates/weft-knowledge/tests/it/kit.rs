@@ -12,7 +12,7 @@ use weft_core::seam::dataset_store::{
     DocumentChange, DocumentFilter, DocumentHead, DocumentState, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
-use weft_core::seam::embedder::{Embedded, Purpose};
+use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
 use weft_core::seam::index::{Hit, IndexAnswer, IndexChange, IndexQuery, IndexSize};
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Reranker};
@@ -387,8 +387,8 @@ impl Embedder for Meanings {
         512
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
-        assert_eq!(purpose, Purpose::Query);
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+        assert_eq!(purpose, EmbeddingPurpose::Query);
         self.1.embedded.lock().unwrap().extend(texts.iter().cloned());
         Ok(Embedded { vectors: texts.iter().map(|text| vector(text)).collect(), tokens: 1 })
     }

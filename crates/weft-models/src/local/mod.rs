@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokenizers::{PostProcessor as _, Tokenizer, TruncationParams};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
-use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 use weft_core::{Error, Result};
 
 use bert::{Bert, Pooling, Shape, Tokens};
@@ -284,11 +284,11 @@ impl Embedder for LocalEmbedder {
         self.files.tokens_max
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
         let model = Arc::clone(self.model().await?);
         let prefix = match purpose {
-            Purpose::Query => &self.query_prefix,
-            Purpose::Passage => &self.passage_prefix,
+            EmbeddingPurpose::Query => &self.query_prefix,
+            EmbeddingPurpose::Passage => &self.passage_prefix,
         };
         let owned: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
         let splitter = Arc::clone(&model);

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use weft_core::Result;
-use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 use super::cut;
 use super::wire::{EmbeddingWire, Texts, Vectors};
@@ -50,7 +50,7 @@ impl HttpEmbedder {
         })
     }
 
-    async fn ask(&self, purpose: Purpose, texts: Vec<String>) -> Result<Embedded> {
+    async fn ask(&self, purpose: EmbeddingPurpose, texts: Vec<String>) -> Result<Embedded> {
         let asked = Texts { model: &self.model, purpose, texts: &texts, dimensions: self.dimensions };
         let body = self.remote.ask(&(self.wire.body)(&asked)).await?;
         let answer = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
@@ -117,10 +117,10 @@ impl Embedder for HttpEmbedder {
         self.tokens_max
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
         let prefix = match purpose {
-            Purpose::Query => &self.query_prefix,
-            Purpose::Passage => &self.passage_prefix,
+            EmbeddingPurpose::Query => &self.query_prefix,
+            EmbeddingPurpose::Passage => &self.passage_prefix,
         };
         let fitting = |text: &String| cut::fitting(prefix, text, self.tokens_max).into_owned();
         let batches = batches(texts.iter().map(fitting).collect(), self.texts_max);

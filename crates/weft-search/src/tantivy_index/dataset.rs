@@ -10,7 +10,7 @@ use tantivy::{IndexReader, ReloadPolicy, Term};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
 use weft_core::id::{DatasetKey, DocumentId};
-use weft_core::seam::index::{IndexChange, Kept};
+use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::home::{Home, Stamp};
@@ -184,7 +184,7 @@ impl Dataset {
 
     /// Accepts changes that are made together with those that follow soon, and at the latest for the next question. When
     /// much waits it is written first.
-    pub async fn write_behind(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<Kept> {
+    pub async fn write_behind(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<WriteConfirmation> {
         // What may be refused is refused while somebody listens.
         if !self.is_plain(&changes) {
             self.write(changes).await?;

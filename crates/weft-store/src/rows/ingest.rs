@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
     TakenDocument, ToBeFound, Wanted,
@@ -314,7 +314,7 @@ impl IngestQueue for Store {
             }
             row.begun_ms = row.begun_ms.or(Some(now_ms));
             let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
-            let stage: Stage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
+            let stage: IngestStage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
             let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
             taken.push(TakenDocument { lease, document: row.into_document()?, stage, attempts });
         }
@@ -341,7 +341,7 @@ impl IngestQueue for Store {
         wanted.ok_or_else(|| lost(lease))
     }
 
-    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()> {
         let rows: Vec<chunk::Model> =
             chunks.iter().map(|chunk| chunk::Model::new(chunk, Age::Fresh)).collect::<Result<_>>()?;
         let stage = ids::word(&stage)?;

@@ -9,7 +9,8 @@ use sea_orm::{Condition, DbBackend, IntoActiveModel, QueryOrder, QuerySelect, St
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::{
-    self, Finished, GiveWay, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+    self, FinishedRun, GiveWay, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry,
+    StoredRun,
 };
 use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
 
@@ -341,7 +342,7 @@ impl RunStore for Store {
         rows.into_iter().map(Model::into_run).collect()
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         self.finish_alone(lease, finished).await
     }
 
@@ -349,7 +350,7 @@ impl RunStore for Store {
         &self,
         lease: &RunLease,
         entries: Vec<StoredEntry>,
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<Result<()>> {
         if self.end_with(lease, &entries, finished).await? {
             return Ok(Ok(()));

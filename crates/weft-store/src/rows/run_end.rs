@@ -5,7 +5,7 @@ use sea_orm::sea_query::Expr;
 use weft_core::Result;
 use weft_core::id::SessionKey;
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
 
 use crate::Store;
 use crate::batch::BatchOutcome;
@@ -21,7 +21,7 @@ const ENDED_AT_ONCE_MAX: u64 = 1_024;
 
 impl Store {
     /// Notes how a run ended, and what it has used. See [`RunStore::finish`].
-    pub(super) async fn finish_alone(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    pub(super) async fn finish_alone(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         const DOING: &str = "store how the run ended";
         for _ in 0..NOTES_TRIED_MAX {
             let more = match finished.spent {
@@ -45,7 +45,7 @@ impl Store {
     async fn finish_compacted(
         &self,
         lease: &RunLease,
-        ended: (Finished, Option<&UnrecordedSpending>),
+        ended: (FinishedRun, Option<&UnrecordedSpending>),
         session: Option<&SessionKey>,
     ) -> Result<bool, DbErr> {
         let row = self.compacted(lease, session, Vec::new()).await?.unwrap_or_else(|error| {
@@ -60,7 +60,7 @@ impl Store {
     async fn finish_run(
         &self,
         lease: &RunLease,
-        (finished, more): (Finished, Option<&UnrecordedSpending>),
+        (finished, more): (FinishedRun, Option<&UnrecordedSpending>),
         row: Option<(&Compacted, Option<&SessionKey>)>,
     ) -> Result<bool, DbErr> {
         let mut batch = self.batch();
@@ -85,7 +85,7 @@ impl Store {
         &self,
         lease: &RunLease,
         entries: &[StoredEntry],
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<bool> {
         const DOING: &str = "store how the run ended";
         let long = entries.first().is_none_or(|first| first.seq > ENDED_AT_ONCE_MAX);
@@ -116,7 +116,7 @@ impl Store {
     async fn end_compacted(
         &self,
         lease: &RunLease,
-        finished: Finished,
+        finished: FinishedRun,
         more: Option<&UnrecordedSpending>,
     ) -> Result<bool> {
         let key = &lease.run;

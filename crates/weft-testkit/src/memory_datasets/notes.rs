@@ -2,7 +2,7 @@
 
 use weft_core::Result;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Stage};
+use weft_core::seam::dataset_store::{DocumentState, IngestStage};
 use weft_core::seam::ingest_queue::{IndexNote, NotedFilter, Removed, ToBeFound};
 
 use super::{Kept, MemoryDatasets, bounded};
@@ -12,7 +12,7 @@ impl Kept {
     fn is_busy(&self) -> bool {
         self.document.state == DocumentState::Running
             && self.taken_ms.is_some()
-            && self.stage == Stage::Indexing
+            && self.stage == IngestStage::Indexing
     }
 
     /// Notes that the index may differ.

@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 
 use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
-    TakenDocument, ToBeFound, Waiting, Wanted, in_turns,
+    TakenDocument, TenantBacklog, ToBeFound, Wanted, in_turns,
 };
 use weft_core::value::Json;
 use weft_core::{Error, Result};
@@ -54,7 +54,7 @@ impl Kept {
             | DocumentState::Failed => {
                 self.end(DocumentState::Running);
                 self.forget_fresh();
-                (self.at_ms, self.attempts, self.stage) = (now_ms, 0, Stage::Reading);
+                (self.at_ms, self.attempts, self.stage) = (now_ms, 0, IngestStage::Reading);
                 let document = &mut self.document;
                 (document.progress, document.begun_ms, document.duration_ms) = (0.0, None, 0);
                 document.message.clear();
@@ -136,12 +136,12 @@ impl IngestQueue for MemoryDatasets {
         }
         let mut found: Vec<&mut Kept> = tables.documents.values_mut().filter(ready).collect();
         found.sort_by_key(|kept| (kept.at_ms, kept.document.key.id.clone()));
-        let mut waiting: Vec<Waiting<&mut Kept>> = Vec::new();
+        let mut waiting: Vec<TenantBacklog<&mut Kept>> = Vec::new();
         for kept in found {
             let (tenant, entry) = (kept.document.key.dataset.tenant.clone(), (kept.at_ms, kept));
             match waiting.iter_mut().find(|one| one.tenant == tenant) {
                 Some(one) => one.line.push_back(entry),
-                None => waiting.push(Waiting { tenant, line: VecDeque::from([entry]) }),
+                None => waiting.push(TenantBacklog { tenant, line: VecDeque::from([entry]) }),
             }
         }
         let mut taken = Vec::new();
@@ -173,7 +173,7 @@ impl IngestQueue for MemoryDatasets {
         })
     }
 
-    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()> {
         self.with_lease(lease, |kept| {
             let new = |chunk: &StoredChunk| Chunk {
                 chunk: StoredChunk { vector: None, ..chunk.clone() },

@@ -5,7 +5,7 @@ use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
-    self, Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
+    self, FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
     StoredRun, overtaken,
 };
 use weft_core::{Ending, Error, ProcessId, Result};
@@ -150,7 +150,7 @@ impl RunStore for MemoryStore {
         Ok(page(found.into_iter().cloned().collect(), 0, count_max).0)
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         let mut tables = self.tables();
         let journal = tables.held(lease, "store how the run ended")?;
         journal.run.ending = Some(finished.ending);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _};
-use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 use weft_core::seam::document_reader::PieceKind;
 use weft_core::seam::{ChatModel, Embedder};
 use weft_core::{Error, Json, Result};
@@ -123,7 +123,7 @@ impl Work<'_> {
             }
             let done = ((number + 1) * batch) as u64;
             let detail = format!(": level {level}, {} of {count} groups", done.min(count));
-            self.say(Stage::Summarizing, part(level - 1, LEVELS_MAX), &detail);
+            self.say(IngestStage::Summarizing, part(level - 1, LEVELS_MAX), &detail);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
 use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, Unread, Vectors, at, read_results};
 
@@ -20,8 +20,8 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
 
 fn embed(asked: &Texts<'_>) -> Json {
     let input_type = match asked.purpose {
-        Purpose::Query => "search_query",
-        Purpose::Passage => "search_document",
+        EmbeddingPurpose::Query => "search_query",
+        EmbeddingPurpose::Passage => "search_document",
     };
     // Older models read less than others; they cut by themselves.
     let mut body = json!({"model": asked.model, "texts": asked.texts, "input_type": input_type,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
 use super::{EmbeddingWire, Passages, RerankWire, Score, Scores, Texts, Unread, Vector, Vectors, at};
 
@@ -36,8 +36,8 @@ struct Usage {
 
 fn embed(asked: &Texts<'_>) -> Json {
     let text_type = match asked.purpose {
-        Purpose::Query => "query",
-        Purpose::Passage => "document",
+        EmbeddingPurpose::Query => "query",
+        EmbeddingPurpose::Passage => "document",
     };
     let mut body = json!({"model": asked.model, "input": {"texts": asked.texts},
         "parameters": {"text_type": text_type}});

@@ -2,7 +2,7 @@
 //! count as 0.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
 use super::{EmbeddingWire, RerankWire, Scores, Texts, at, openai, read_listed, read_results};
 
@@ -28,8 +28,8 @@ fn embed(asked: &Texts<'_>) -> Json {
     // The second generation knows one task only, and cuts without being told.
     if !asked.model.contains("-v2") {
         let task = match asked.purpose {
-            Purpose::Query => "retrieval.query",
-            Purpose::Passage => "retrieval.passage",
+            EmbeddingPurpose::Query => "retrieval.query",
+            EmbeddingPurpose::Passage => "retrieval.passage",
         };
         (body["task"], body["truncate"]) = (json!(task), json!(true));
     }

@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
 use crate::factories::Provider;
 
@@ -59,7 +59,7 @@ pub(super) enum Scores {
 /// Texts of one request.
 pub(super) struct Texts<'a> {
     pub model: &'a str,
-    pub purpose: Purpose,
+    pub purpose: EmbeddingPurpose,
     pub texts: &'a [String],
     /// The number of dimensions, when it was chosen.
     pub dimensions: Option<usize>,

@@ -1,7 +1,7 @@
 //! Voyage. Its scores are shares from 0 to 1.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
 use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, at, read_listed, read_results};
 
@@ -24,8 +24,8 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
 
 fn embed(asked: &Texts<'_>) -> Json {
     let input_type = match asked.purpose {
-        Purpose::Query => "query",
-        Purpose::Passage => "document",
+        EmbeddingPurpose::Query => "query",
+        EmbeddingPurpose::Passage => "document",
     };
     let mut body =
         json!({"model": asked.model, "input": asked.texts, "input_type": input_type, "truncation": true});

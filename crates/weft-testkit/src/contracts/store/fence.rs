@@ -9,7 +9,7 @@ use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{ProcessId, RunKey, TaskKey};
 use weft_core::seam::run_store::{
-    Finished, GiveWay, GiveWayWord, Retention, RunLease, RunRequest, StoredRun,
+    FinishedRun, GiveWay, GiveWayWord, Retention, RunLease, RunRequest, StoredRun,
 };
 use weft_core::seam::session_store::SessionCommit;
 use weft_core::seam::{RunStore, SessionStore, SpendingStore, TaskStore};
@@ -133,7 +133,7 @@ async fn a_run_is_asked_to_stop(store: &dyn RunStore) {
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.requests(&owner).await.unwrap(), []);
     assert_eq!(store.requests(&other).await.unwrap(), cancel);
-    store.finish(&lease, Finished::new(Ending::Cancelled, 10)).await.unwrap();
+    store.finish(&lease, FinishedRun::new(Ending::Cancelled, 10)).await.unwrap();
     assert_eq!(store.requests(&other).await.unwrap(), []);
     assert_eq!(store.get(&same.key).await.unwrap(), same);
 }
@@ -166,7 +166,7 @@ async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.requests(&owner).await.unwrap(), []);
     assert_eq!(store.requests(&other).await.unwrap(), asked(3, 2, true));
-    store.finish(&lease, Finished::new(Ending::Cancelled, 10)).await.unwrap();
+    store.finish(&lease, FinishedRun::new(Ending::Cancelled, 10)).await.unwrap();
     assert_eq!(store.requests(&other).await.unwrap(), []);
     for word in [Asked, Listened] {
         assert!(!store.say_of_giving_way(&one.key, word).await.unwrap(), "it has ended");
@@ -198,7 +198,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
         let lease = Some(&new);
         let commit = SessionCommit { revision: 0, state: &state, messages: &messages, tasks: None, lease };
         sessions.commit(&conversation.key, commit).await.unwrap();
-        runs.finish(&new, Finished::new(Ending::Succeeded, 2_000)).await.unwrap();
+        runs.finish(&new, FinishedRun::new(Ending::Succeeded, 2_000)).await.unwrap();
     }
     let seen = async || {
         let journal = runs.entries(&one.key, 0, u64::MAX).await.unwrap();
@@ -249,17 +249,17 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
         );
         assert_eq!(runs.remove(std::slice::from_ref(&one.key)).await.unwrap(), 1);
         refused(runs.append(&old, entries(5..=5)).await, NotFound);
-        refused(runs.finish(&old, Finished::new(Ending::Failed, 9)).await, NotFound);
+        refused(runs.finish(&old, FinishedRun::new(Ending::Failed, 9)).await, NotFound);
     }
 }
 
 /// Nor does it end the run, with any of these entries or without.
 async fn ends_nothing(runs: &dyn RunStore, old: &RunLease, firsts: [u64; 2]) {
     for first in firsts {
-        let end = runs.end(old, entries(first..=first), Finished::new(Ending::Failed, 9));
+        let end = runs.end(old, entries(first..=first), FinishedRun::new(Ending::Failed, 9));
         refused(end.await, Conflict);
     }
-    refused(runs.finish(old, Finished::new(Ending::Failed, 9)).await, Conflict);
+    refused(runs.finish(old, FinishedRun::new(Ending::Failed, 9)).await, Conflict);
 }
 
 /// The new owner's steps; the number of its last entry.
@@ -311,7 +311,7 @@ async fn an_owner_that_is_overtaken_while_it_writes_stops(store: &dyn RunStore) 
             let new = store.claim(&one.key, one.fence, &by).await.unwrap().unwrap();
             let found = store.entries(&one.key, 0, 99).await.unwrap().len() as u64;
             store.append(&new, entries(found + 1..=found + 2)).await.unwrap();
-            store.finish(&new, Finished::new(Ending::Succeeded, 9)).await.unwrap();
+            store.finish(&new, FinishedRun::new(Ending::Succeeded, 9)).await.unwrap();
             found
         };
         let (told, found) = futures::join!(write, take);

@@ -8,7 +8,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{CanvasKey, RunKey, TenantId};
 use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::work_queue::Work;
 use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
@@ -79,7 +79,7 @@ pub async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore, runs:
     assert!(runs.announce(&at("first", &theirs), 0).await.unwrap(), "another tenant's");
     sessions.commit(&session(&ours, "s", "c").key, change(0, &json!({}), &[])).await.unwrap();
     let lease = RunLease::first(&at("first", &ours).key);
-    runs.finish(&lease, Finished::new(Ending::Succeeded, 1)).await.unwrap();
+    runs.finish(&lease, FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
     // The session has gone on.
     assert!(!runs.announce(&at("third", &ours), 0).await.unwrap());
     let many: Vec<_> = (0..8).map(|number| at(&format!("many{number}"), &ours)).collect();
@@ -114,7 +114,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
         }
         sessions.commit(&one.key, change(turn.cast_signed(), &state(turn + 1), &[])).await.unwrap();
         assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} under way");
-        runs.finish(&RunLease::first(&run.key), Finished::new(Ending::Succeeded, 1)).await.unwrap();
+        runs.finish(&RunLease::first(&run.key), FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
         kept.push((run.key, written));
     }
     let check = async |kept: &[(RunKey, Vec<StoredEntry>)]| {
