@@ -10,7 +10,7 @@ use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::plan::NodeIx;
-use crate::problem::{Problem, Problems};
+use crate::problem::{Problem, ProblemList};
 use crate::references;
 use crate::targets::target_place;
 
@@ -31,7 +31,7 @@ pub struct Reporter<'a> {
 
 impl Reporter<'_> {
     /// Reports everything.
-    pub fn report(&self, problems: &mut Problems) {
+    pub fn report(&self, problems: &mut ProblemList) {
         let findings = &self.linked.findings;
         let without_turn: HashMap<NodeIx, &str> = findings
             .iter()
@@ -42,7 +42,7 @@ impl Reporter<'_> {
             })
             .collect();
         self.unsupported(problems);
-        let mut places = Places { reporter: self, known: HashMap::new() };
+        let mut places = ReferencePlaces { reporter: self, known: HashMap::new() };
         for finding in findings {
             let problem = match finding {
                 Finding::Unreachable(node) => self.unreachable(*node),
@@ -80,7 +80,7 @@ impl Reporter<'_> {
     }
 
     /// Reports what this build cannot run: a run stops there, and some stop in any case.
-    fn unsupported(&self, problems: &mut Problems) {
+    fn unsupported(&self, problems: &mut ProblemList) {
         let certain = self.certain();
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             let Some(reason) = &node.shape.unsupported else { continue };
@@ -229,15 +229,21 @@ impl Reporter<'_> {
         place.or_else(link).unwrap_or_else(|| node.place.node.clone())
     }
 
-    fn read(&self, places: &mut Places<'_>, ix: NodeIx, reference: &Reference, message: String) -> Problem {
+    fn read(
+        &self,
+        places: &mut ReferencePlaces<'_>,
+        ix: NodeIx,
+        reference: &Reference,
+        message: String,
+    ) -> Problem {
         self.about(Problem::warning("reads-nothing", places.find(ix, reference), message), ix)
     }
 
     fn reads_of_what_never_runs(
         &self,
         never: &HashMap<NodeIx, &str>,
-        places: &mut Places<'_>,
-        problems: &mut Problems,
+        places: &mut ReferencePlaces<'_>,
+        problems: &mut ProblemList,
     ) {
         if never.is_empty() {
             return;
@@ -254,7 +260,7 @@ impl Reporter<'_> {
     }
 
     /// Outside of an Iteration there is one value of what its body gives in every round.
-    fn reads_of_the_last_round(&self, places: &mut Places<'_>, problems: &mut Problems) {
+    fn reads_of_the_last_round(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
         if !self.linked.nodes.iter().any(|node| node.role == Role::Each) {
             return;
         }
@@ -283,12 +289,12 @@ impl Reporter<'_> {
 }
 
 /// Finds where references are written; each node is searched once.
-struct Places<'a> {
+struct ReferencePlaces<'a> {
     reporter: &'a Reporter<'a>,
     known: HashMap<NodeIx, HashMap<String, String>>,
 }
 
-impl Places<'_> {
+impl ReferencePlaces<'_> {
     fn find(&mut self, ix: NodeIx, reference: &Reference) -> String {
         let Some(node) = self.reporter.node(ix) else { return String::new() };
         let builder = self.reporter.builder;

@@ -6,7 +6,7 @@ use weft_core::assign::{check_depth, place};
 use weft_core::reference::Inputs;
 use weft_core::value::walk;
 use weft_core::{Assignment, Error, Json, Operand, Outputs, Reference, Result};
-use weft_dsl::plan::{NodeIx, Read};
+use weft_dsl::plan::{NodeIx, PlannedRead};
 
 use crate::machine::{Machine, Running};
 use crate::perform::too_much;
@@ -34,7 +34,7 @@ enum Root {
 struct Work<'a> {
     machine: &'a Machine,
     scope: ScopeId,
-    reads: &'a [Read],
+    reads: &'a [PlannedRead],
     /// Nothing but the room for the texts that they put together.
     texts: Inputs,
     changes: Changes,
@@ -170,11 +170,11 @@ impl Work<'_> {
         (*value.snapshot()).clone()
     }
 
-    fn read_of(&self, reference: &Reference) -> Read {
+    fn read_of(&self, reference: &Reference) -> PlannedRead {
         let node = reference.component().and_then(|id| self.machine.plan.by_id.get(id)).copied();
         let same_pass =
             self.reads.iter().any(|read| read.node.is_some() && read.node == node && read.same_pass);
-        Read { reference: reference.clone(), key: Arc::default(), node, same_pass }
+        PlannedRead { reference: reference.clone(), key: Arc::default(), node, same_pass }
     }
 
     /// The value of a root that has not been changed yet.

@@ -9,7 +9,7 @@ use weft_core::component::Role;
 use weft_core::journal::FrameStep;
 use weft_core::value::to_text;
 use weft_core::{Json, Outputs};
-use weft_dsl::plan::{NodeIx, Read};
+use weft_dsl::plan::{NodeIx, PlannedRead};
 
 use crate::machine::{Broken, Closed, Consequence, Machine};
 use crate::perform::ERROR;
@@ -124,7 +124,8 @@ impl Machine {
         let Some(node) = self.frames.get(&round.frame).map(|frame| &plan.nodes[frame.node]) else { return };
         let values = node.shape.collects.iter().map(|(_, reference)| {
             let node = reference.component().and_then(|id| plan.by_id.get(id)).copied();
-            let read = Read { reference: reference.clone(), key: Arc::default(), node, same_pass: true };
+            let read =
+                PlannedRead { reference: reference.clone(), key: Arc::default(), node, same_pass: true };
             (*self.value(scope, &read).snapshot()).clone()
         });
         let values: Vec<_> = values.collect();

@@ -15,7 +15,7 @@ use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::task_store::TaskStatus;
 use weft_core::value::OrderedMap;
 use weft_core::{ComponentId, Error, Json, Outputs, Reference, RunId, TaskId, Value};
-use weft_dsl::plan::{NodeIx, Plan, Read};
+use weft_dsl::plan::{NodeIx, Plan, PlannedRead};
 
 use crate::assign::Changes;
 use crate::frame::FrameRun;
@@ -418,7 +418,7 @@ impl Machine {
     }
 
     /// The value of something that a node of this scope reads.
-    pub fn value(&self, scope: ScopeId, read: &Read) -> Value {
+    pub fn value(&self, scope: ScopeId, read: &PlannedRead) -> Value {
         crate::values::read(self, scope, read)
     }
 

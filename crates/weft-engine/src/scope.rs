@@ -263,7 +263,7 @@ impl ScopeRun {
     /// A scope in which nothing has happened.
     pub fn new(
         plan_scope: usize,
-        shape: &weft_dsl::plan::Scope,
+        shape: &weft_dsl::plan::PlanScope,
         round: Option<RoundOf>,
         path: FramePath,
     ) -> Self {

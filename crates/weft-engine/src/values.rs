@@ -5,14 +5,14 @@ use weft_core::masking::Masks;
 use weft_core::seam::secrets::PREFIX;
 use weft_core::value::{to_text, walk};
 use weft_core::{Json, Outputs, Reference, Value};
-use weft_dsl::plan::{NodeIx, Plan, Read};
+use weft_dsl::plan::{NodeIx, Plan, PlannedRead};
 
 use crate::machine::Machine;
 use crate::scope::{NodeState, ScopeId, ScopeRun, Status};
 use crate::secrets::SecretValues;
 
 /// The value of a reference, seen from a scope. What was never produced is null.
-pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+pub fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     if let (Some(node), Reference::Output { path, .. }) = (read.node, &read.reference)
         && let Some(Found::Here(state)) = find(machine, scope, node)
         && let Some(text) = state.published.as_ref().and_then(|published| published.texts.get(path))
@@ -23,7 +23,7 @@ pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
 }
 
 /// The same without texts that are still being written: what the journal alone tells.
-pub fn settled(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+pub fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     match &read.reference {
         Reference::Global(name) => global(machine, name),
         Reference::Output { path, .. } => {
@@ -39,7 +39,7 @@ pub fn settled(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
 
 /// The same for a reader that may begin early: what a node that is still at work gives with its end only
 /// is waited for, and is never what it gave the time before.
-pub fn read_early(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+pub fn read_early(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     let (Reference::Output { path, .. }, Some(node)) = (&read.reference, read.node) else {
         return self::read(machine, scope, read);
     };
@@ -92,7 +92,7 @@ fn round_before<'a>(machine: &'a Machine, run: &'a ScopeRun, node: NodeIx) -> Op
     (in_loop && past.frame == round.frame).then_some(&*past.outputs)
 }
 
-fn from_state(state: &NodeState, path: &str, read: &Read) -> Value {
+fn from_state(state: &NodeState, path: &str, read: &PlannedRead) -> Value {
     match &state.outputs {
         // Inside a loop a node that this pass skipped reads as empty; from outside, a loop's node is
         // what it last said.

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_remembered_of_a_round_replaces_the_round_before() {
         let past = |round, bytes| Past { frame: 1, round, outputs: Arc::default(), bytes };
-        let mut run = ScopeRun::new(0, &weft_dsl::plan::Scope::default(), None, Arc::from([]));
+        let mut run = ScopeRun::new(0, &weft_dsl::plan::PlanScope::default(), None, Arc::from([]));
         assert_eq!(run.remember(0, past(0, 10)), 0);
         assert_eq!(run.remember(0, past(2, 20)), 10);
         // A round that ends late is not the last one.
