@@ -23,7 +23,7 @@ type Given = Map<String, Json>;
 
 /// What is known of the answers that a run begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum AnswerStatus {
     /// A caller has just given them.
     New,
     /// A run has begun with them before.

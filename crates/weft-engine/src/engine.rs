@@ -31,24 +31,24 @@ use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TenantId, TurnInput};
 use weft_dsl::Plan;
 
-use self::accounts::Accounts;
 pub use self::accounts::Allowances;
+use self::accounts::SharedBudgets;
 pub use self::fork::ForkPoint;
 pub use self::held::BusySession;
 use self::held::{SessionLock, went_on_elsewhere};
 pub use self::limits::EngineLimits;
 pub use self::owner::ProcessIdentity;
-use self::owner::{Ownership, Taken};
+use self::owner::{Ownership, TakenRun};
 pub use self::pick_up::PickedUp;
 pub use self::replay::Replayed;
-pub use self::trial::{Source, Trial, Tried};
+pub use self::trial::{AnswerSource, Trial, Tried};
 use self::turn::{last_record, next_state};
-use crate::answers::{self, Answers};
-use crate::calls::Calls;
-use crate::drive::Report;
+use crate::answers::{self, AnswerStatus};
+use crate::calls::CallHandling;
+use crate::drive::RunReport;
 use crate::feed::{EntryReader, Feed};
 use crate::history;
-use crate::journal::Journal;
+use crate::journal::RunJournal;
 use crate::machine::{Machine, MachineLimits};
 use crate::pins;
 use crate::recover::Recovered;
@@ -100,7 +100,7 @@ pub struct RunHandle {
     pub cancel: CancellationToken,
 }
 
-struct Live {
+struct LiveRun {
     feed: Arc<Feed>,
     cancel: CancellationToken,
     leave: CancellationToken,
@@ -108,7 +108,7 @@ struct Live {
     background: bool,
 }
 
-impl Live {
+impl LiveRun {
     /// Whether it works for nobody: it was not begun in the background, and nobody listens to it here.
     fn is_abandoned(&self) -> bool {
         !self.background && !self.feed.is_listened_to()
@@ -116,8 +116,8 @@ impl Live {
 }
 
 #[derive(Default)]
-struct Running {
-    runs: HashMap<RunKey, Live>,
+struct RunningRuns {
+    runs: HashMap<RunKey, LiveRun>,
     /// Those in the middle of a turn, and who wants to know when they are free.
     sessions: HashMap<SessionKey, Arc<Notify>>,
     /// Somebody says that this process is at work, and hears what others want.
@@ -126,17 +126,17 @@ struct Running {
 
 /// Runs canvases. Cheap to clone; all clones are the same engine.
 #[derive(Clone)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<EngineInner>);
 
-struct Inner {
+struct EngineInner {
     seams: Arc<Seams>,
     stores: Option<Stores>,
     limits: EngineLimits,
     allowances: Allowances,
-    accounts: Accounts,
+    accounts: SharedBudgets,
     ownership: Ownership,
     places: Arc<Semaphore>,
-    running: Mutex<Running>,
+    running: Mutex<RunningRuns>,
     tasks: TaskTracker,
 }
 
@@ -154,7 +154,7 @@ struct Prepared {
     now_ms: i64,
     /// Where it goes on, when it was cut off.
     recovered: Option<Recovered>,
-    calls: Calls,
+    calls: CallHandling,
 }
 
 /// What a run begins with besides its request.
@@ -165,7 +165,7 @@ struct Beginning {
     /// The budgets that it shares with other runs.
     around: Option<Arc<Budget>>,
     limits: MachineLimits,
-    answers: Answers,
+    answers: AnswerStatus,
     secrets: SecretValues,
 }
 
@@ -193,12 +193,12 @@ impl Engine {
         process: ProcessIdentity,
     ) -> Self {
         let stores = stores.map(retrying);
-        Self(Arc::new(Inner {
+        Self(Arc::new(EngineInner {
             seams,
             stores,
             limits,
             allowances,
-            accounts: Accounts::default(),
+            accounts: SharedBudgets::default(),
             ownership: Ownership::new(process),
             places: Arc::new(Semaphore::new(limits.runs_at_once)),
             running: Mutex::default(),
@@ -254,7 +254,7 @@ impl Engine {
             let run = self.stored_run(&prepared);
             // From its announcement on a run has its session to itself.
             if stores.runs.announce(&run, prepared.revision).await? {
-                let taken = Taken::new(self, RunLease::of(&run));
+                let taken = TakenRun::new(self, RunLease::of(&run));
                 let handle = self.launch(stores, prepared, (place, lock, RunLease::of(&run)));
                 taken.kept();
                 return Ok(handle);
@@ -283,15 +283,15 @@ impl Engine {
         request: StartRun,
         state: SessionState,
         history: Vec<HistoryMessage>,
-    ) -> Result<(Arc<Feed>, Report, SessionState)> {
+    ) -> Result<(Arc<Feed>, RunReport, SessionState)> {
         let feed = Feed::whole();
         let secrets = self.secrets_of(&request.plan, &request.session.tenant).await?;
         let beginning = self.beginning((&request.session, RunId::generate()), 0, None);
         let beginning = Beginning { secrets, ..beginning };
         let mut prepared = self.assemble(request, state, history, beginning)?;
-        prepared.calls = Calls::Unkept;
+        prepared.calls = CallHandling::Unkept;
         let clock = Arc::clone(&self.0.seams.clock);
-        let mut journal = Journal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
+        let mut journal = RunJournal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
         let before = prepared.state.clone();
         let (report, context) = self.drive(prepared, &mut journal, CancellationToken::new()).await;
         let state = next_state(&before, &report, &context);
@@ -321,7 +321,7 @@ impl Engine {
         Ok(self.reader(feed, key, after_event))
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, RunningRuns> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -373,7 +373,7 @@ impl Engine {
             now_ms: self.now_ms(),
             around,
             limits: self.machine_limits(),
-            answers: Answers::New,
+            answers: AnswerStatus::New,
             secrets: SecretValues::default(),
         }
     }
@@ -414,7 +414,7 @@ impl Engine {
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
-                if given == Answers::New {
+                if given == AnswerStatus::New {
                     answers::check(&machine, &request.input.inputs, &query)?;
                 }
                 answers::give(&mut machine, &request.input.inputs, &query);
@@ -423,7 +423,7 @@ impl Engine {
             None => {
                 let globals = state.globals_for(&request.input, &history, (&key.id, &now));
                 let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
-                if given == Answers::New {
+                if given == AnswerStatus::New {
                     answers::check_beginning(&machine, &request.input.inputs)?;
                 }
                 machine.unused = answers::unasked(&request.plan, &request.input.inputs);
@@ -457,7 +457,7 @@ impl Engine {
             revision,
             now_ms,
             recovered: None,
-            calls: Calls::Kept,
+            calls: CallHandling::Kept,
         })
     }
 }

@@ -47,7 +47,7 @@ const UNMASKED: [&str; 12] = [
 
 /// The journal of one run, as its driver writes it. While one batch is being stored the next one
 /// gathers, so the number of writes follows the speed of the store.
-pub struct Journal {
+pub struct RunJournal {
     lease: RunLease,
     store: Option<Arc<dyn RunStore>>,
     feed: Arc<Feed>,
@@ -69,12 +69,12 @@ pub struct Journal {
     /// When the write under way began, as [`Clock::running`] tells it.
     asked: Duration,
     /// Why nothing more can be stored from here.
-    broken: Option<Broken>,
+    broken: Option<JournalFailure>,
 }
 
 /// Why a journal cannot be gone on with.
 #[derive(Clone, Debug)]
-pub enum Broken {
+pub enum JournalFailure {
     /// Somebody else writes it now: the run belongs to them.
     Lost(Arc<Error>),
     /// The store did not take it, however often it was asked. Whether it did all the same is for whoever
@@ -84,7 +84,7 @@ pub enum Broken {
     Refused(Arc<Error>),
 }
 
-impl Broken {
+impl JournalFailure {
     fn new(error: Error) -> Self {
         match error.kind {
             ErrorKind::Conflict => Self::Lost(error.into()),
@@ -99,7 +99,7 @@ impl Broken {
     }
 }
 
-impl Journal {
+impl RunJournal {
     /// The same journal, to be gone on with after its last entry; it has so many bytes.
     #[must_use]
     pub fn after(self, (seq, event): (u64, u64), bytes: u64) -> Self {
@@ -149,7 +149,7 @@ impl Journal {
         self.masks = masks;
     }
 
-    /// Adds a record. It is stored and shown soon; see [`Journal::flush`].
+    /// Adds a record. It is stored and shown soon; see [`RunJournal::flush`].
     pub fn note(&mut self, record: Record) {
         // First of all: should it break, no number is left out.
         let at_ms = self.clock.now_ms();
@@ -292,7 +292,7 @@ impl Journal {
     fn broke(&mut self, error: Error) -> Error {
         // Whoever waits for an entry to be safe is told that it will not be.
         self.awaited.clear();
-        self.broken.insert(Broken::new(error)).error()
+        self.broken.insert(JournalFailure::new(error)).error()
     }
 
     fn show(&mut self, entries: &[Arc<Entry>]) {
@@ -346,7 +346,7 @@ impl Journal {
     }
 
     /// Why nothing more can be stored from here, if that is so.
-    pub fn broken(&self) -> Option<&Broken> {
+    pub fn broken(&self) -> Option<&JournalFailure> {
         self.broken.as_ref()
     }
 

@@ -26,11 +26,11 @@ use weft_core::{ComponentId, Entry, Floor, Json, Piece, Record, Result, SharedTe
 use weft_dsl::plan::{NodeIx, Plan};
 
 use crate::drive::STOPPED;
-use crate::machine::Start;
+use crate::machine::ActivationStart;
 use crate::output_dedup::OutputDedup;
-use crate::perform::{NodeResult, Outcome, Own, Room, bounded, context_of, settle, work};
+use crate::perform::{ActivationOutcome, ActivationRoom, NodeResult, Own, bounded, context_of, settle, work};
 use crate::recording::Recording;
-use crate::recover::Reading;
+use crate::recover::JournalReader;
 
 /// How often work is looked at that may be stuck behind a call that never came back.
 const LOOKS_MAX: usize = 1_000;
@@ -71,7 +71,7 @@ pub struct ReplayLimits {
 }
 
 /// An activation that is done again.
-struct Active {
+struct ReplayedActivation {
     who: ActivationRef,
     ix: NodeIx,
     cancel: CancellationToken,
@@ -79,13 +79,13 @@ struct Active {
     said: String,
     tools: Vec<ToolFinished>,
     texts: BTreeMap<Arc<str>, SharedText>,
-    end: Option<End>,
+    end: Option<ActivationEnd>,
     /// What the journal tells of it so far.
     then: Then,
 }
 
 /// What came of an activation.
-struct End {
+struct ActivationEnd {
     settled: NodeResult,
     /// It has only ended for now.
     suspended: Option<Suspension>,
@@ -103,13 +103,13 @@ pub struct Replay {
     plan: Arc<Plan>,
     context: Arc<RunContext>,
     limits: ReplayLimits,
-    reading: Reading,
+    reading: JournalReader,
     recording: Recording,
     recorded: Arc<Recorded>,
-    tasks: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    tasks: FuturesUnordered<BoxFuture<'static, ActivationOutcome>>,
     to_replay: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
-    active: BTreeMap<u32, Active>,
+    active: BTreeMap<u32, ReplayedActivation>,
     /// Work waits for a call that never came back.
     stuck: bool,
     /// The entries of steps whose outputs were given by hand, when the run was forked.
@@ -119,7 +119,12 @@ pub struct Replay {
 
 impl Replay {
     /// Begins with the machine and the context as the run began with them.
-    pub fn new(reading: Reading, plan: Arc<Plan>, context: Arc<RunContext>, limits: ReplayLimits) -> Self {
+    pub fn new(
+        reading: JournalReader,
+        plan: Arc<Plan>,
+        context: Arc<RunContext>,
+        limits: ReplayLimits,
+    ) -> Self {
         let (to_replay, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
         Self {
             plan,
@@ -160,7 +165,7 @@ impl Replay {
         Ok(self.differences)
     }
 
-    fn start(&mut self, mut start: Start) {
+    fn start(&mut self, mut start: ActivationStart) {
         let activation = start.who.activation;
         let node = &self.plan.nodes[start.node];
         let cancel = CancellationToken::new();
@@ -174,7 +179,7 @@ impl Replay {
         let context = context_of(&self.context, node, &mut start, own);
         let limit = node.time_limit.unwrap_or(self.limits.node);
         self.tasks.push(work(&self.plan, start.node, context, limit));
-        let active = Active {
+        let active = ReplayedActivation {
             who: start.who,
             ix: start.node,
             cancel,
@@ -200,7 +205,7 @@ impl Replay {
                 }
             }
             Record::FrameOpened { activation, outputs, items } => {
-                let Some((active, End { settled: NodeResult { finished, .. }, .. })) =
+                let Some((active, ActivationEnd { settled: NodeResult { finished, .. }, .. })) =
                     self.end(*activation).await
                 else {
                     return;
@@ -253,7 +258,9 @@ impl Replay {
             }
             return;
         }
-        let Some((active, End { settled, suspended })) = self.end(who.activation).await else { return };
+        let Some((active, ActivationEnd { settled, suspended })) = self.end(who.activation).await else {
+            return;
+        };
         let node = Arc::clone(&self.plan);
         let node = &node.nodes[active.ix];
         self.compare(at, ("suspension", json!(suspension), json!(suspended)));
@@ -265,7 +272,7 @@ impl Replay {
         let changes = self.reading.machine().changes(who.activation, assigned, (text_max, usize::MAX));
         let settled = match changes {
             Ok(_) => settled,
-            Err(error) => settle(node, Outcome { activation: who.activation, result: Err(error) }),
+            Err(error) => settle(node, ActivationOutcome { activation: who.activation, result: Err(error) }),
         };
         let NodeResult { finished, onward, error: now, .. } = settled;
         self.compare(at, ("error", json!(error), json!(now.as_ref().map(weft_core::Error::full))));
@@ -323,7 +330,7 @@ impl Replay {
 
     /// What came of an activation; `None` when it waits for a call that never came back, so that its end
     /// came from elsewhere.
-    async fn end(&mut self, activation: u32) -> Option<(Active, End)> {
+    async fn end(&mut self, activation: u32) -> Option<(ReplayedActivation, ActivationEnd)> {
         let mut looks = 0;
         while looks < LOOKS_MAX {
             if self.active.get(&activation)?.end.is_some() {
@@ -357,14 +364,14 @@ impl Replay {
         }
     }
 
-    fn ended(&mut self, mut outcome: Outcome) {
+    fn ended(&mut self, mut outcome: ActivationOutcome) {
         let Some(active) = self.active.get_mut(&outcome.activation) else { return };
         let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
         let limits = (self.limits.output_bytes, self.limits.values_bytes);
-        let room = Room::of(self.reading.machine(), outcome.activation, limits);
+        let room = ActivationRoom::of(self.reading.machine(), outcome.activation, limits);
         let settled = settle(&self.plan.nodes[active.ix], bounded(outcome, room));
         let activation = settled.activation;
-        active.end = Some(End { settled, suspended: suspended.map(|suspended| *suspended) });
+        active.end = Some(ActivationEnd { settled, suspended: suspended.map(|suspended| *suspended) });
         self.produced(activation);
     }
 
@@ -372,7 +379,7 @@ impl Replay {
     /// it began to write.
     fn produced(&self, activation: u32) {
         let end = self.active.get(&activation).and_then(|active| active.end.as_ref());
-        if let Some(End { settled, suspended: None }) = end {
+        if let Some(ActivationEnd { settled, suspended: None }) = end {
             self.reading.produced(activation, settled.produced());
         }
     }

@@ -10,7 +10,7 @@ use weft_core::seam::task_store::TaskStatus;
 use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
-use crate::machine::{Machine, Running};
+use crate::machine::{Machine, RunningNode};
 use crate::output_dedup::SaidSoFar;
 use crate::scope::{EdgeState, ScopeId, Status, SuspendedNode};
 
@@ -22,7 +22,7 @@ impl Machine {
 
     /// A running node writes nothing more for now: nobody may begin with its text.
     pub fn stop_speaking(&mut self, activation: u32) {
-        let Some(&Running { scope, node, .. }) = self.running.get(&activation) else { return };
+        let Some(&RunningNode { scope, node, .. }) = self.running.get(&activation) else { return };
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         run.nodes[plan.nodes[node].local].published = None;
@@ -59,7 +59,7 @@ impl Machine {
         spoken: SaidSoFar,
     ) {
         self.stop_speaking(activation);
-        let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
+        let Some(RunningNode { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let Suspension { form, state } = suspension;
         let suspended = SuspendedNode { form, state, answers: Map::new(), alternative };
@@ -80,7 +80,7 @@ impl Machine {
     /// turn yet, and what had reached it reaches it again.
     pub fn requeue(&mut self, activation: u32, spoken: SaidSoFar) {
         self.stop_speaking(activation);
-        let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };
+        let Some(RunningNode { scope, node, works, took }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };

@@ -14,7 +14,7 @@ use weft_dsl::plan::NodeIx;
 use crate::engine::StartRun;
 use crate::machine::Machine;
 use crate::pause::Paused;
-use crate::scope::{Asked, ScopeId};
+use crate::scope::{ScopeId, SuspendedSince};
 
 impl Machine {
     /// Notes since when those wait that were not waiting before.
@@ -26,7 +26,7 @@ impl Machine {
             if node.asked.is_some() {
                 continue;
             }
-            node.asked = Some(Asked { run: run.clone(), number, at_ms });
+            node.asked = Some(SuspendedSince { run: run.clone(), number, at_ms });
             let tasks = node.suspended.as_ref().map_or(1, |suspended| suspended.form.fields.len());
             number = number.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX));
         }
@@ -50,7 +50,7 @@ impl Machine {
         waiting
     }
 
-    pub(crate) fn asked(&self, (scope, ix): (ScopeId, NodeIx)) -> Option<&Asked> {
+    pub(crate) fn asked(&self, (scope, ix): (ScopeId, NodeIx)) -> Option<&SuspendedSince> {
         self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].asked.as_ref()
     }
 

@@ -14,7 +14,7 @@ use crate::secrets::SecretValues;
 /// The value of a reference, seen from a scope. What was never produced is null.
 pub fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     if let (Some(node), Reference::Output { path, .. }) = (read.node, &read.reference)
-        && let Some(Found::Here(state)) = find(machine, scope, node)
+        && let Some(OutputSource::Here(state)) = find(machine, scope, node)
         && let Some(text) = state.published.as_ref().and_then(|published| published.texts.get(path))
     {
         return text.clone();
@@ -29,8 +29,8 @@ pub fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
         Reference::Output { path, .. } => {
             let Some(node) = read.node else { return Value::null() };
             match find(machine, scope, node) {
-                Some(Found::Here(state)) => from_state(state, path, read),
-                Some(Found::Past(outputs)) => outputs.at(path),
+                Some(OutputSource::Here(state)) => from_state(state, path, read),
+                Some(OutputSource::Past(outputs)) => outputs.at(path),
                 None => Value::null(),
             }
         }
@@ -44,7 +44,7 @@ pub fn read_early(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Valu
         return self::read(machine, scope, read);
     };
     match find(machine, scope, node) {
-        Some(Found::Here(NodeState { published: Some(published), .. })) => {
+        Some(OutputSource::Here(NodeState { published: Some(published), .. })) => {
             let text = published.texts.get(path).cloned();
             text.unwrap_or_else(|| Value::Pending(published.whole.at(path)))
         }
@@ -52,24 +52,24 @@ pub fn read_early(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Valu
     }
 }
 
-enum Found<'a> {
+enum OutputSource<'a> {
     Here(&'a NodeState),
     Past(&'a Outputs),
 }
 
 /// Looks for a node in this scope and in those around it; or, for a node of a body further in, among
 /// the rounds that are over of the innermost scope that holds both.
-fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<Found<'_>> {
+fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<OutputSource<'_>> {
     let plan_node = &machine.plan.nodes[node];
     let mut at = Some(scope);
     while let Some(run) = at.and_then(|scope| machine.scopes.get(&scope)) {
         if run.plan_scope == plan_node.scope {
             let state = &run.nodes[plan_node.local];
             let before = if state.outputs.is_none() { round_before(machine, run, node) } else { None };
-            return Some(before.map_or(Found::Here(state), Found::Past));
+            return Some(before.map_or(OutputSource::Here(state), OutputSource::Past));
         }
         if encloses(&machine.plan, run.plan_scope, plan_node.scope) {
-            return run.past.get(&node).map(|past| Found::Past(&past.outputs));
+            return run.past.get(&node).map(|past| OutputSource::Past(&past.outputs));
         }
         at = run.round.as_ref().map(|round| round.parent);
     }

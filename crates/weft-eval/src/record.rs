@@ -158,7 +158,7 @@ mod tests {
     use std::sync::Arc;
     use weft_core::effect::EffectResult;
     use weft_core::{ErrorKind, Json};
-    use weft_engine::recording::{Answers, Where};
+    use weft_engine::recording::{RecordedAnswers, Where};
 
     fn recorded(value: Json, failure: &str) -> Vec<RecordedCase> {
         let gave = BTreeMap::from([
@@ -170,7 +170,7 @@ mod tests {
         ]);
         let asked = BTreeMap::from([(Arc::from("model#0"), Arc::from("0123456789012345"))]);
         let place = Where { node: "LLM:A".into(), rounds: vec![0, 2] };
-        let answers = vec![Answers { place, gave, asked }];
+        let answers = vec![RecordedAnswers { place, gave, asked }];
         let turn = RecordedTurn {
             now_ms: 1_700_000_000_000,
             seed: u64::MAX,

@@ -59,9 +59,9 @@ impl Account {
 
 /// The counts that runs under way share.
 #[derive(Debug, Default)]
-pub(super) struct Accounts(Mutex<HashMap<Account, Weak<Budget>>>);
+pub(super) struct SharedBudgets(Mutex<HashMap<Account, Weak<Budget>>>);
 
-impl Accounts {
+impl SharedBudgets {
     fn open(&self, account: Account, limits: BudgetLimits, around: Option<Arc<Budget>>) -> Arc<Budget> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(budget) = open.get(&account).and_then(Weak::upgrade) {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn one_count_for_all_who_ask_at_the_same_time() {
-        let accounts = Accounts::default();
+        let accounts = SharedBudgets::default();
         let account = |day| Account { tenant: "t".into(), canvas: None, period: Period::Day, day };
         let first = accounts.open(account(1), BudgetLimits::default(), None);
         assert!(Arc::ptr_eq(&first, &accounts.open(account(1), BudgetLimits::default(), None)));

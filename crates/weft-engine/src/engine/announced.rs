@@ -4,7 +4,7 @@ use weft_core::seam::run_store::StoredRun;
 use weft_core::{Error, ErrorKind, Result, RunKey};
 
 use super::held::SessionLock;
-use super::owner::Taken;
+use super::owner::TakenRun;
 use super::{Engine, RunHandle, StartRun};
 
 impl Engine {
@@ -18,7 +18,7 @@ impl Engine {
         let place = self.place()?;
         let lock = SessionLock::take(self, &request.session)?;
         let lease = self.take_over(&stores, run).await?;
-        let taken = Taken::new(self, lease.clone());
+        let taken = TakenRun::new(self, lease.clone());
         if self.has_begun(&run.key).await? {
             return Err(Error::new(ErrorKind::Conflict, format!("run {} has begun", run.key.id)));
         }

@@ -22,9 +22,9 @@ use weft_dsl::Plan;
 
 use super::held::Became;
 use super::{Engine, EngineLimits, Prepared, Stores};
-use crate::drive::{DriveLimits, Driver, Report};
+use crate::drive::{DriveLimits, RunDriver, RunReport};
 use crate::feed::{BrokenOff, Feed};
-use crate::journal::{Broken, Journal, writer};
+use crate::journal::{JournalFailure, RunJournal, writer};
 use crate::pause::Paused;
 use crate::retrying_store::may_pass;
 use crate::secrets;
@@ -38,9 +38,9 @@ impl Engine {
     pub(super) async fn drive(
         &self,
         prepared: Prepared,
-        journal: &mut Journal,
+        journal: &mut RunJournal,
         cancel: CancellationToken,
-    ) -> (Report, Arc<RunContext>) {
+    ) -> (RunReport, Arc<RunContext>) {
         let Prepared {
             request,
             key,
@@ -90,7 +90,7 @@ impl Engine {
                 journal.note(Record::Warned { node, message: message.into() });
             }
         }
-        let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
+        let driver = RunDriver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
         let driver = match recovered {
             Some(recovered) => driver.after(recovered),
             None => driver,
@@ -131,7 +131,7 @@ impl Engine {
         let canvas = prepared.request.canvas.clone();
         let resumed = prepared.resumes.is_some();
         let clock = Arc::clone(&self.0.seams.clock);
-        let journal = Journal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
         let mut journal = match &prepared.recovered {
             Some(recovered) => journal.after((recovered.seq, recovered.event), recovered.bytes),
             None => journal,
@@ -170,11 +170,13 @@ impl Engine {
         &self,
         stores: &Stores,
         ((session, canvas, lease), (before, revision, resumed)): (OfRun<'_>, (&SessionState, i64, bool)),
-        (mut report, context): (Report, Arc<RunContext>),
-        journal: &mut Journal,
+        (mut report, context): (RunReport, Arc<RunContext>),
+        journal: &mut RunJournal,
     ) -> Result<Record> {
         let flushed = journal.flush().await;
-        if let (Some(Broken::Lost(_) | Broken::Unsure(_)), Err(error)) = (journal.broken(), &flushed) {
+        if let (Some(JournalFailure::Lost(_) | JournalFailure::Unsure(_)), Err(error)) =
+            (journal.broken(), &flushed)
+        {
             return Err(Error::new(error.kind, error.full()));
         }
         let state = next_state(before, &report, &context);
@@ -213,7 +215,7 @@ impl Engine {
     pub(super) async fn end(
         &self,
         stores: &Stores,
-        journal: &mut Journal,
+        journal: &mut RunJournal,
         (lease, record): (&RunLease, Record),
     ) -> Result<Became> {
         let key = &lease.run;
@@ -227,7 +229,7 @@ impl Engine {
         journal.note(record);
         match journal.end(self.finished(ending, spent)).await {
             Ok(noted) => return Ok(became(lease, noted)),
-            Err(cause) if !matches!(journal.broken(), Some(Broken::Refused(_))) => return Err(cause),
+            Err(cause) if !matches!(journal.broken(), Some(JournalFailure::Refused(_))) => return Err(cause),
             Err(cause) => {
                 tracing::error!(run.id = %key.id, error = cause.detail(), "the end of a run could not be stored");
                 if let Record::RunFinished { ending: told, error, .. } = &mut last {
@@ -314,7 +316,7 @@ fn overtaken(session: &SessionKey, error: Error) -> Error {
     Error::new(ErrorKind::Conflict, message).because(error).help("ask again")
 }
 
-pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunContext) -> SessionState {
+pub(super) fn next_state(before: &SessionState, report: &RunReport, context: &RunContext) -> SessionState {
     let machine = &report.machine;
     let paused = (report.ending == Ending::Waiting).then(|| {
         let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
@@ -326,7 +328,7 @@ pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunCo
 /// What becomes of the tasks of the session; nothing when there were none and there are none.
 fn tasks(
     before: &SessionState,
-    report: &Report,
+    report: &RunReport,
     (context, canvas, at_ms): (&RunContext, &CanvasId, i64),
 ) -> Option<TaskChange> {
     let waits = report.ending == Ending::Waiting;
@@ -340,7 +342,7 @@ fn tasks(
 }
 
 pub(super) fn messages(
-    report: &Report,
+    report: &RunReport,
     context: &RunContext,
     (resumed, now_ms): (bool, i64),
 ) -> Vec<SessionMessage> {
@@ -379,7 +381,7 @@ pub(super) fn broken_record() -> Record {
     }
 }
 
-pub(super) fn last_record(report: &Report) -> Record {
+pub(super) fn last_record(report: &RunReport) -> Record {
     Record::RunFinished {
         ending: report.ending,
         outputs: Arc::clone(&report.outputs),

@@ -24,7 +24,7 @@ use weft_core::{
 use weft_dsl::Plan;
 use weft_dsl::link::{Finding, NodeDraft, link};
 use weft_dsl::plan::Exception;
-use weft_engine::drive::Report;
+use weft_engine::drive::RunReport;
 use weft_engine::{Engine, EngineLimits, SessionState, StartRun};
 
 type Decide = Arc<dyn Fn(usize, &NodeContext) -> Vec<&'static str> + Send + Sync>;
@@ -507,7 +507,7 @@ pub fn asking(query: &str) -> TurnInput {
 /// What a run did.
 pub struct Ran {
     pub records: Vec<Record>,
-    pub report: Report,
+    pub report: RunReport,
     pub state: SessionState,
 }
 
