@@ -13,7 +13,7 @@ use weft_engine::recording::RecordedAnswers;
 use weft_engine::{Engine, SessionState, StartRun};
 
 use crate::expect::{Expectation, Miss};
-use crate::file::{Case, Invalid, Judged, RecordedCase, RecordedTurn, Turn};
+use crate::file::{Case, Invalid, JudgedCriterion, RecordedCase, RecordedTurn, Turn};
 use crate::observed::Observed;
 use crate::report::{CaseReport, TurnReport};
 
@@ -197,7 +197,7 @@ impl Subject {
     }
 
     /// Asks models what only a reader can tell.
-    async fn judge(&self, turn: &Turn, seen: &Observed) -> Result<Vec<Judged>> {
+    async fn judge(&self, turn: &Turn, seen: &Observed) -> Result<Vec<JudgedCriterion>> {
         let mut all = Vec::new();
         for expectation in &turn.expect {
             let Expectation::Judge(judge) = expectation else { continue };
@@ -232,7 +232,7 @@ fn begun(tried: &Tried) -> (u64, i64) {
 fn looked_at(
     (turn, last): (&Turn, bool),
     seen: Observed,
-    (judged, calls): (&[Judged], &[RecordedCall]),
+    (judged, calls): (&[JudgedCriterion], &[RecordedCall]),
 ) -> TurnReport {
     let mut misses = Vec::new();
     for call in calls.iter().filter(|call| call.answered == Match::Lacking) {

@@ -155,13 +155,13 @@ pub struct RecordedTurn {
     pub answers: Vec<RecordedAnswers>,
     /// What models said of criteria, in the order in which they are expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub judged: Vec<Judged>,
+    pub judged: Vec<JudgedCriterion>,
 }
 
 /// What a model said of a criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Judged {
+pub struct JudgedCriterion {
     /// The criterion.
     pub criterion: String,
     /// The answer that was judged; nothing is known of another one.

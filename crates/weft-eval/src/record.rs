@@ -6,7 +6,9 @@ use serde::Serialize;
 use weft_core::Json;
 use weft_core::journal::Ending;
 
-use crate::expect::{CallTest, CitationsTest, Expectation, Limits, OutputTest, TextTest, Texts, ToolsTest};
+use crate::expect::{
+    CallTest, CitationsTest, Expectation, OneOrManyTexts, OutputTest, TextTest, ToolsTest, UsageLimits,
+};
 use crate::file::{EvalFile, Invalid, RecordedCase, Turn, VERSION};
 use crate::observed::Observed;
 
@@ -72,7 +74,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
         let mut names: Vec<_> = seen.cited.iter().map(|cited| cited.chunk.document_name.clone()).collect();
         names.sort();
         names.dedup();
-        let documents = Some(Texts::Many(names));
+        let documents = Some(OneOrManyTexts::Many(names));
         expect.push(Expectation::Citations(CitationsTest {
             resolve: true,
             documents,
@@ -81,7 +83,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     }
     if seen.spent.model_calls > 0 {
         let model_calls = Some(seen.spent.model_calls);
-        expect.push(Expectation::AtMost(Limits { model_calls, ..Limits::default() }));
+        expect.push(Expectation::AtMost(UsageLimits { model_calls, ..UsageLimits::default() }));
     }
     expect
 }
