@@ -6,9 +6,9 @@ use weft_core::Result;
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 use super::cut;
-use super::wire::{EmbeddingWire, Texts, Vectors};
+use super::wire::{EmbeddingTexts, EmbeddingWire, Vectors};
 use crate::config::ModelEntry;
-use crate::remote::Remote;
+use crate::remote::RemoteModel;
 use crate::vectors::normalised;
 
 /// Tokens of one request by our own careful count; providers take at least twice as many.
@@ -22,7 +22,7 @@ pub(super) struct HttpEmbedder {
     name: String,
     /// What the provider calls it.
     model: String,
-    remote: Remote,
+    remote: RemoteModel,
     wire: &'static EmbeddingWire,
     texts_max: usize,
     tokens_max: usize,
@@ -40,7 +40,7 @@ impl HttpEmbedder {
         Ok(Self {
             name: entry.full_name(),
             model: entry.provider_name().to_owned(),
-            remote: Remote::new(entry, &(wire.url)(entry.address()?), client)?,
+            remote: RemoteModel::new(entry, &(wire.url)(entry.address()?), client)?,
             wire,
             texts_max: entry.batch.unwrap_or(wire.texts_max).max(1),
             tokens_max: entry.own_window().unwrap_or(wire.tokens_max).max(1),
@@ -51,7 +51,8 @@ impl HttpEmbedder {
     }
 
     async fn ask(&self, purpose: EmbeddingPurpose, texts: Vec<String>) -> Result<Embedded> {
-        let asked = Texts { model: &self.model, purpose, texts: &texts, dimensions: self.dimensions };
+        let asked =
+            EmbeddingTexts { model: &self.model, purpose, texts: &texts, dimensions: self.dimensions };
         let body = self.remote.ask(&(self.wire.body)(&asked)).await?;
         let answer = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
         let tokens = answer.tokens.filter(|tokens| *tokens > 0);

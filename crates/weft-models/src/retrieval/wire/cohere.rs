@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use weft_core::seam::embedder::EmbeddingPurpose;
 
-use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, Unread, Vectors, at, read_results};
+use super::{EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Scores, Unread, Vectors, at, read_results};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire =
     EmbeddingWire { url: |base| at(base, "v2", "embed"), texts_max: 96, tokens_max: 8192, body: embed, read };
@@ -18,7 +18,7 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
     read: read_results,
 };
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let input_type = match asked.purpose {
         EmbeddingPurpose::Query => "search_query",
         EmbeddingPurpose::Passage => "search_document",

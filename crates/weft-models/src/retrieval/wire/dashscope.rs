@@ -4,7 +4,9 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use weft_core::seam::embedder::EmbeddingPurpose;
 
-use super::{EmbeddingWire, Passages, RerankWire, Score, Scores, Texts, Unread, Vector, Vectors, at};
+use super::{
+    EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Score, Scores, Unread, Vector, Vectors, at,
+};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| at(root(base), "api/v1", "services/embeddings/text-embedding/text-embedding"),
@@ -34,7 +36,7 @@ struct Usage {
     total_tokens: Option<u64>,
 }
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let text_type = match asked.purpose {
         EmbeddingPurpose::Query => "query",
         EmbeddingPurpose::Passage => "document",

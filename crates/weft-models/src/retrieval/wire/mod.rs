@@ -27,7 +27,7 @@ pub(super) struct EmbeddingWire {
     pub texts_max: usize,
     /// Tokens of one text, unless the operator says otherwise.
     pub tokens_max: usize,
-    pub body: fn(&Texts<'_>) -> Json,
+    pub body: fn(&EmbeddingTexts<'_>) -> Json,
     pub read: fn(&[u8]) -> Result<Vectors, Unread>,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Scores {
 }
 
 /// Texts of one request.
-pub(super) struct Texts<'a> {
+pub(super) struct EmbeddingTexts<'a> {
     pub model: &'a str,
     pub purpose: EmbeddingPurpose,
     pub texts: &'a [String],
@@ -143,7 +143,7 @@ fn at(base_url: &str, version: &str, rest: &str) -> String {
 
 /// The list that OpenAI's wire, and those made after it, answer with.
 #[derive(Deserialize)]
-struct Listed {
+struct ListedVectors {
     data: Vec<ListedVector>,
     #[serde(default)]
     usage: Option<ListedUsage>,
@@ -172,7 +172,7 @@ enum Numbers {
 }
 
 fn read_listed(body: &[u8]) -> Result<Vectors, Unread> {
-    let Listed { data, usage } = serde_json::from_slice(body)?;
+    let ListedVectors { data, usage } = serde_json::from_slice(body)?;
     let usage = usage.unwrap_or_default();
     let vector =
         |item: ListedVector| Ok(Vector { index: item.index, numbers: item.embedding.into_numbers()? });
