@@ -21,8 +21,8 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
-use worker::{Answer, READINGS_BYTES_MAX};
-pub(crate) use worker::{Job, Order};
+use worker::{READINGS_BYTES_MAX, ReaderAnswer};
+pub(crate) use worker::{ReaderJob, ReaderOrder};
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
@@ -107,7 +107,7 @@ impl ChildReader {
     }
 
     /// Has a job done on some bytes: the answer, and the bytes that follow it.
-    async fn ask(&self, name: &str, job: Job, bytes: &[u8]) -> Result<(Answer, Vec<u8>)> {
+    async fn ask(&self, name: &str, job: ReaderJob, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
         self.ask_of(name, job, (&[], bytes)).await
     }
 
@@ -115,18 +115,18 @@ impl ChildReader {
     async fn ask_of(
         &self,
         name: &str,
-        job: Job,
+        job: ReaderJob,
         (before, bytes): (&[u8], &[u8]),
-    ) -> Result<(Answer, Vec<u8>)> {
+    ) -> Result<(ReaderAnswer, Vec<u8>)> {
         let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
         let order =
-            Order::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
+            ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
         match self.ended(&[order.as_slice(), before, bytes]).await? {
             Ended::Answered(told) => {
-                let (answer, made) = Answer::read(&told)?;
+                let (answer, made) = ReaderAnswer::read(&told)?;
                 let from = told.len() - made.len();
                 let mut made = told;
                 made.drain(..from);
@@ -191,16 +191,16 @@ fn is_rare(letter: char) -> bool {
 impl DocumentReader for ChildReader {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
-        match self.ask(&request.name, Job::Read(request.clone()), &bytes).await? {
-            (Answer::Read(document), _) => Ok(document),
+        match self.ask(&request.name, ReaderJob::Read(request.clone()), &bytes).await? {
+            (ReaderAnswer::Read(document), _) => Ok(document),
             (answer, _) => Err(answer.failed()),
         }
     }
 
     async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
-        match self.ask(&request.name, Job::Pictures(request.clone()), &bytes).await? {
-            (Answer::Pictures(mut found, sizes), told) => {
+        match self.ask(&request.name, ReaderJob::Pictures(request.clone()), &bytes).await? {
+            (ReaderAnswer::Pictures(mut found, sizes), told) => {
                 let mut told = Bytes::from(told);
                 for (one, size) in found.pictures.iter_mut().zip(sizes) {
                     one.picture.bytes = told.split_to(size.min(told.len()));
@@ -227,9 +227,9 @@ impl DocumentReader for ChildReader {
             ))
             .help("divide the file"));
         }
-        let job = Job::ReadWith(request.clone(), readings.len());
+        let job = ReaderJob::ReadWith(request.clone(), readings.len());
         match self.ask_of(&request.name, job, (&readings, &bytes)).await? {
-            (Answer::Read(document), _) => Ok(document),
+            (ReaderAnswer::Read(document), _) => Ok(document),
             (answer, _) => Err(answer.failed()),
         }
     }
@@ -239,16 +239,16 @@ impl DocumentReader for ChildReader {
 impl DocumentWriter for ChildReader {
     async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
         let font = self.font_for(request).await?;
-        match self.ask("the document", Job::Write(request.clone()), &font).await? {
-            (Answer::Made, made) => Ok(made.into()),
+        match self.ask("the document", ReaderJob::Write(request.clone()), &font).await? {
+            (ReaderAnswer::Made, made) => Ok(made.into()),
             (answer, _) => Err(answer.failed()),
         }
     }
 
     async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
         self.limits.check(name, &bytes)?;
-        match self.ask(name, Job::Sheets(name.to_owned()), &bytes).await? {
-            (Answer::Sheets(sheets), _) => Ok(sheets),
+        match self.ask(name, ReaderJob::Sheets(name.to_owned()), &bytes).await? {
+            (ReaderAnswer::Sheets(sheets), _) => Ok(sheets),
             (answer, _) => Err(answer.failed()),
         }
     }
