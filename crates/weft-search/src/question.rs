@@ -45,7 +45,7 @@ impl Scale {
 
 /// The different words of a question. The commonest ones are left out unless there are no others.
 pub fn words(query: &TextQuery) -> Vec<Word> {
-    let mut words = Words::default();
+    let mut words = QuestionWords::default();
     words.read(&query.text, 1.0);
     for (keyword, weight) in query.keywords.iter().filter(|(_, weight)| weight.is_finite() && *weight > 0.0) {
         words.read(keyword, *weight);
@@ -59,7 +59,7 @@ pub fn words(query: &TextQuery) -> Vec<Word> {
 }
 
 #[derive(Default)]
-struct Words {
+struct QuestionWords {
     telling: Vec<Word>,
     common: Vec<Word>,
     places: HashMap<String, usize>,
@@ -67,7 +67,7 @@ struct Words {
     count: usize,
 }
 
-impl Words {
+impl QuestionWords {
     fn read(&mut self, text: &str, weight: f32) {
         let end = (0..=text.len().min(QUESTION_MAX)).rev().find(|end| text.is_char_boundary(*end));
         let before = self.count;
