@@ -28,7 +28,7 @@ impl std::fmt::Debug for CombinedKnowledge {
 }
 
 /// Whose datasets some are.
-struct Parts {
+struct SplitDatasets {
     first: Vec<DatasetId>,
     second: Vec<DatasetId>,
 }
@@ -39,11 +39,11 @@ impl CombinedKnowledge {
         Self { first, second }
     }
 
-    async fn parts(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<Parts> {
+    async fn parts(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<SplitDatasets> {
         let own: HashSet<DatasetId> =
             self.first.datasets(tenant, &[]).await?.into_iter().map(|brief| brief.id).collect();
         let (first, second) = datasets.iter().cloned().partition(|id| own.contains(id));
-        Ok(Parts { first, second })
+        Ok(SplitDatasets { first, second })
     }
 
     async fn all(&self, tenant: &TenantId) -> Result<Vec<DatasetBrief>> {

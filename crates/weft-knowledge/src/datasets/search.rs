@@ -20,7 +20,7 @@ const PARTS_OF_ONE: f64 = 1e6;
 
 /// What a search asks.
 #[derive(Clone, Copy)]
-pub struct Parts<'a> {
+pub struct SearchSources<'a> {
     /// Where chunks are kept.
     pub store: &'a dyn DatasetStore,
     /// Where they are found.
@@ -32,7 +32,11 @@ pub struct Parts<'a> {
 }
 
 /// Finds passages of these datasets.
-pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequest) -> Result<Found> {
+pub async fn search(
+    parts: SearchSources<'_>,
+    datasets: &[Dataset],
+    request: &SearchRequest,
+) -> Result<Found> {
     let mut found = Found::default();
     if datasets.is_empty() {
         return Ok(found);
@@ -66,7 +70,7 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
 
 /// What a model ranks is not left out before it has been asked, and is there: it costs.
 async fn ranked_by_model(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     answers: &[IndexAnswer],
@@ -81,7 +85,7 @@ async fn ranked_by_model(
 /// What the index says to each question. Datasets without vectors are asked apart, so that the words of
 /// their passages are the whole of their scores.
 async fn answers(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     vectors: Option<&[Vec<f32>]>,
@@ -132,7 +136,7 @@ fn ranked(
 /// The vectors of the questions, unless no dataset has an embedder, or words alone count. An embedder that
 /// fails ends the search where vectors alone count; elsewhere it is noted.
 async fn vectors(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     notes: &mut Vec<String>,
@@ -221,7 +225,7 @@ fn in_order(list: &mut [Scored]) {
 
 /// The best passages, ranked by a model: its score takes the place of the vectors' share.
 async fn reranked(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     mut list: Vec<Scored>,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weft_core::seam::knowledge::{GraphEntity, GraphFound, GraphRelation, GraphReport, GraphRequest};
 
 use super::merge::Graph;
-use super::{Report, folded};
+use super::{CommunityReport, folded};
 
 /// How near a name has to be.
 const NEARNESS_MIN: f64 = 0.3;
@@ -38,7 +38,7 @@ pub(super) fn alike(one: &str, other: &str) -> f64 {
 
 /// The report on the community that most of what was found belongs to.
 fn report(graph: &Graph, found: &[GraphEntity]) -> Option<GraphReport> {
-    let score = |report: &Report| {
+    let score = |report: &CommunityReport| {
         let has =
             |entity: &&GraphEntity| report.entities.iter().any(|name| folded(name) == folded(&entity.name));
         found.iter().filter(has).map(|entity| entity.score).sum::<f64>()
@@ -149,7 +149,7 @@ fn near(name: &Grams, names: &[Grams], question: &Grams) -> f64 {
 mod tests {
     use super::*;
     use crate::graph::merge::merge;
-    use crate::graph::{Entity, Relation, Report, Subgraph};
+    use crate::graph::{CommunityReport, Entity, Relation, Subgraph};
 
     fn graph() -> Graph {
         let entity = |name: &str, kind: &str| Entity {
@@ -177,7 +177,7 @@ mod tests {
                 relation("Charles Babbage", "London", 1.0),
                 relation("Ada Lovelace", "London", 2.0),
             ],
-            reports: vec![Report {
+            reports: vec![CommunityReport {
                 title: "Engines".to_owned(),
                 text: "They built engines.".to_owned(),
                 entities: vec!["charles babbage".to_owned(), "Analytical Engine".to_owned()],

@@ -7,7 +7,7 @@ use weft_core::{Error, Json, Result};
 use super::communities::communities;
 use super::find::alike;
 use super::merge::merge;
-use super::{DESCRIPTION_MAX, NAME_MAX, Report, Subgraph, cut, folded};
+use super::{CommunityReport, DESCRIPTION_MAX, NAME_MAX, Subgraph, cut, folded};
 use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const SAME: &str = include_str!("../prompts/graph_same.md");
@@ -137,7 +137,7 @@ fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
     groups.into_iter().map(tell).collect()
 }
 
-fn report(answer: &Json, entities: Vec<String>) -> Option<Report> {
+fn report(answer: &Json, entities: Vec<String>) -> Option<CommunityReport> {
     let text = |key: &str, most: usize| cut(answer.get(key).and_then(Json::as_str).unwrap_or_default(), most);
     let (title, mut body) = (text("title", NAME_MAX), text("summary", DESCRIPTION_MAX));
     for finding in answer.get("findings").and_then(Json::as_array).into_iter().flatten() {
@@ -148,7 +148,7 @@ fn report(answer: &Json, entities: Vec<String>) -> Option<Report> {
         }
     }
     let text = cut(&body, REPORT_MAX);
-    (!text.is_empty()).then_some(Report { title, text, entities })
+    (!text.is_empty()).then_some(CommunityReport { title, text, entities })
 }
 
 #[cfg(test)]

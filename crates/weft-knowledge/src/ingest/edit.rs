@@ -15,7 +15,7 @@ use super::gather::{self, Arriving};
 use super::ids::Namer;
 use super::indexing::{adding, indexed_document, missing_chunk, stem};
 use super::library::Library;
-use super::plan::Plan;
+use super::plan::IngestPlan;
 
 /// A chunk that somebody writes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -271,7 +271,7 @@ impl Library {
             return Ok(None);
         }
         let embedder = self.parts.models.embedder(&dataset.key.tenant, &dataset.embedder)?;
-        let share = Plan::new(&document.settings).name_share;
+        let share = IngestPlan::new(&document.settings).name_share;
         let texts = [embed::text(chunk), stem(&document.name).to_owned()];
         let mut vectors = embedder.embed(EmbeddingPurpose::Passage, &texts).await?.vectors.into_iter();
         let (text, name) = (vectors.next(), vectors.next());

@@ -23,7 +23,7 @@ const NAME_SHARE: f64 = 0.1;
 
 /// What the settings of a document ask for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct IngestPlan {
     /// Keywords for each chunk.
     pub(super) keywords: u64,
     /// Questions for each chunk.
@@ -46,7 +46,7 @@ pub(super) struct Plan {
     pub(super) model: String,
 }
 
-impl Plan {
+impl IngestPlan {
     pub(super) fn new(settings: &Settings) -> Self {
         let count = |key: &str, most: u64| settings.get(key).and_then(Json::as_u64).unwrap_or(0).min(most);
         let share = settings.get("filename_embd_weight").and_then(Json::as_f64).unwrap_or(NAME_SHARE);
@@ -178,7 +178,7 @@ pub(super) fn doing(stage: IngestStage) -> &'static str {
 pub const WORDS_ALONE: &str = "The dataset has no embedder: it is searched by words alone";
 
 /// What is said of a document that has come to its end.
-pub(super) fn done(plan: &Plan, warnings: &[String]) -> IngestOutcome {
+pub(super) fn done(plan: &IngestPlan, warnings: &[String]) -> IngestOutcome {
     let mut message = "Task done".to_owned();
     if !plan.vectors {
         message.push_str(". ");
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn settings_are_read_within_their_limits() {
-        let plan = Plan::new(&settings(&json!({
+        let plan = IngestPlan::new(&settings(&json!({
             "auto_keywords": 99, "auto_questions": 3, "enable_metadata": true, "filename_embd_weight": 7,
             "metadata": [{"key": "author", "description": "Who", "enum": ["a"]}, "year", {"x": 1}], "llm_id": "m@P"
         })));
@@ -249,10 +249,11 @@ mod tests {
         let schema = settings(
             &json!({"enable_metadata": true, "metadata": {"type": "object", "properties": {"k": {}}}}),
         );
-        assert_eq!(Plan::new(&schema).metadata, [("k".to_owned(), String::new())]);
-        let odd =
-            Plan::new(&settings(&json!({"auto_keywords": "x", "enable_metadata": false, "metadata": ["k"]})));
-        assert_eq!(odd, Plan { name_share: NAME_SHARE, tags_max: TAGS, ..Plan::default() });
+        assert_eq!(IngestPlan::new(&schema).metadata, [("k".to_owned(), String::new())]);
+        let odd = IngestPlan::new(&settings(
+            &json!({"auto_keywords": "x", "enable_metadata": false, "metadata": ["k"]}),
+        ));
+        assert_eq!(odd, IngestPlan { name_share: NAME_SHARE, tags_max: TAGS, ..IngestPlan::default() });
     }
 
     #[test]
@@ -278,9 +279,9 @@ mod tests {
 
     #[test]
     fn stages_that_nobody_asked_for_are_passed_over() {
-        let all = Plan { keywords: 1, vectors: true, ..Plan::default() };
-        let none = Plan::default();
-        let way = |plan: &Plan| {
+        let all = IngestPlan { keywords: 1, vectors: true, ..IngestPlan::default() };
+        let none = IngestPlan::default();
+        let way = |plan: &IngestPlan| {
             std::iter::successors(Some(IngestStage::Reading), |stage| plan.next(*stage)).collect::<Vec<_>>()
         };
         assert_eq!(

@@ -13,7 +13,7 @@ use weft_core::{ErrorKind, Result};
 use super::library::Library;
 use super::pipeline::{NoPipelines, PipelineRunner};
 use super::plan;
-use super::work::{Ended, Work};
+use super::work::{DocumentWork, IngestEnd};
 
 /// How a worker works.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +169,8 @@ impl IngestWorker {
             return Some(given_up);
         }
         let failed = |error, attempts| plan::failed(&error, attempts, self.library.now_ms());
-        let work = match Work::new(&self.library, &*self.pipelines, taken, ms(self.pace.lease)).await {
+        let work = match DocumentWork::new(&self.library, &*self.pipelines, taken, ms(self.pace.lease)).await
+        {
             Ok(work) => work,
             Err(error) => return Some(failed(error, taken.attempts)),
         };
@@ -185,19 +186,19 @@ impl IngestWorker {
             () = has_to_go => return Some(IngestOutcome::Released),
             ended = work.keep(self.pace.tell_every) => ended,
             outcome = work.run() => match outcome {
-                Ok(()) => Ended::Settled,
-                Err(error) if error.kind == ErrorKind::Cancelled => Ended::Stopped,
-                Err(error) if error.kind == ErrorKind::Conflict => Ended::Lost,
+                Ok(()) => IngestEnd::Settled,
+                Err(error) if error.kind == ErrorKind::Cancelled => IngestEnd::Stopped,
+                Err(error) if error.kind == ErrorKind::Conflict => IngestEnd::Lost,
                 Err(error) => return Some(failed(error, work.attempts())),
             },
         };
         match ended {
-            Ended::Settled => None,
-            Ended::Stopped => {
+            IngestEnd::Settled => None,
+            IngestEnd::Stopped => {
                 self.pipelines.stop(&taken.document.key).await;
                 Some(IngestOutcome::Stopped)
             }
-            Ended::Lost => {
+            IngestEnd::Lost => {
                 tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
                 if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {
                     tracing::warn!(error = error.detail(), "a document that is gone is left in the index");

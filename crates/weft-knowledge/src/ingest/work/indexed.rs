@@ -7,12 +7,12 @@ use weft_core::seam::dataset_store::IngestStage;
 use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::seam::ingest_queue::IndexNote;
 
-use super::Work;
+use super::DocumentWork;
 use crate::ingest::behind::Noted;
 use crate::ingest::indexing::{CHUNKS_AT_ONCE, adding, indexed_document};
 use crate::ingest::plan;
 
-impl Work<'_> {
+impl DocumentWork<'_> {
     /// Puts the new chunks into the index, then into the place of the old ones, then takes out what is of no
     /// more use. The module's description says why in this order.
     pub(super) async fn index(&self) -> Result<()> {

@@ -8,10 +8,10 @@ use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 use weft_core::value::Json;
 use weft_core::{Error, Result};
 
-use super::Work;
+use super::DocumentWork;
 use crate::ingest::{ids, pipeline};
 
-impl Work<'_> {
+impl DocumentWork<'_> {
     /// Has a pipeline read and cut the file.
     pub(super) async fn read_by(&self, pipeline: &CanvasId) -> Result<()> {
         let parts = &self.library.parts;

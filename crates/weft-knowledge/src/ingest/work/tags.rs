@@ -8,14 +8,14 @@ use weft_core::seam::index::{IndexQuery, TextQuery};
 use weft_core::seam::ingest_queue::Amended;
 use weft_core::{ErrorKind, Result};
 
-use super::{ENRICHED_AT_ONCE, Work, part};
+use super::{DocumentWork, ENRICHED_AT_ONCE, part};
 
 /// Texts of the sets that are asked for their tags.
 const NEIGHBOURS: usize = 30;
 /// Characters of a chunk that are compared.
 const COMPARED_MAX: usize = 4_000;
 
-impl Work<'_> {
+impl DocumentWork<'_> {
     /// Adds what a model adds, then tags.
     pub(super) async fn enrich_and_tag(&self) -> Result<()> {
         self.enrich().await?;
