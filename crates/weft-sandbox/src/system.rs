@@ -65,7 +65,7 @@ type Cell = Arc<OnceCell<Parent>>;
 
 /// A program as its guard takes it.
 #[derive(Serialize)]
-struct Request<'a> {
+struct GuardedProgram<'a> {
     source: &'a str,
     arguments: String,
     seconds: f64,
@@ -187,7 +187,7 @@ impl Sandbox for SystemPython {
         }
         let limits = program.limits.within(self.limits);
         let failed = |cause| Error::internal("cannot write a program down").because(cause);
-        let mut request = serde_json::to_vec(&Request {
+        let mut request = serde_json::to_vec(&GuardedProgram {
             source: &program.source,
             arguments: serde_json::to_string(&program.arguments).map_err(failed)?,
             seconds: limits.time.as_secs_f64(),
