@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A crate of this workspace and what its manifest names, by package name.
 #[derive(Debug, Default, PartialEq)]
-pub struct Member {
+pub struct WorkspaceMember {
     /// Its name.
     pub name: String,
     /// `[dependencies]`.
@@ -20,15 +20,15 @@ pub struct Member {
 
 /// The workspace and everything that is linked with it.
 #[derive(Debug, Default, PartialEq)]
-pub struct Metadata {
+pub struct WorkspaceMetadata {
     /// Our crates.
-    pub members: Vec<Member>,
+    pub members: Vec<WorkspaceMember>,
     /// Package → packages that link it, normal dependencies only, all features, this platform.
     pub linked_by: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// Asks cargo.
-pub fn read(root: &Path) -> Result<Metadata> {
+pub fn read(root: &Path) -> Result<WorkspaceMetadata> {
     let version = run(root, "rustc", &["-vV"])?;
     let host =
         version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not name a host")?;
@@ -74,7 +74,7 @@ fn run(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{program} does not speak UTF-8"))
 }
 
-fn parse(json: &Value) -> Metadata {
+fn parse(json: &Value) -> WorkspaceMetadata {
     let names: BTreeMap<&str, &str> = list(json, "/packages")
         .filter_map(|package| Some((text(package, "/id")?, text(package, "/name")?)))
         .collect();
@@ -83,7 +83,7 @@ fn parse(json: &Value) -> Metadata {
         .filter(|package| text(package, "/id").is_some_and(|id| ours.contains(id)))
         .map(member)
         .collect();
-    let mut metadata = Metadata { members, linked_by: BTreeMap::new() };
+    let mut metadata = WorkspaceMetadata { members, linked_by: BTreeMap::new() };
     for node in list(json, "/resolve/nodes") {
         let Some(user) = text(node, "/id").and_then(|id| names.get(id)) else { continue };
         for dependency in list(node, "/deps").filter(|dependency| is_linked(dependency)) {
@@ -94,14 +94,14 @@ fn parse(json: &Value) -> Metadata {
     metadata
 }
 
-fn member(package: &Value) -> Member {
+fn member(package: &Value) -> WorkspaceMember {
     let of_kind = |kind: Option<&str>| {
         list(package, "/dependencies")
             .filter(|dependency| text(dependency, "/kind") == kind)
             .filter_map(|dependency| text(dependency, "/name").map(str::to_owned))
             .collect()
     };
-    Member {
+    WorkspaceMember {
         name: text(package, "/name").unwrap_or_default().to_owned(),
         normal: of_kind(None),
         dev: of_kind(Some("dev")),
@@ -142,8 +142,12 @@ mod tests {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(
             metadata,
-            Metadata {
-                members: vec![Member { name: "a".to_owned(), normal: set(&["b"]), dev: set(&["c"]) }],
+            WorkspaceMetadata {
+                members: vec![WorkspaceMember {
+                    name: "a".to_owned(),
+                    normal: set(&["b"]),
+                    dev: set(&["c"])
+                }],
                 linked_by: BTreeMap::from([("b".to_owned(), set(&["a"]))]),
             }
         );

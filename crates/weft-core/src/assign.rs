@@ -254,7 +254,7 @@ pub fn check_depth(path: &str, value: &Json) -> Result<()> {
 #[derive(Serialize, Deserialize)]
 struct Written {
     target: String,
-    #[serde(default, skip_serializing_if = "Operator::is_overwrite")]
+    #[serde(default, skip_serializing_if = "AssignOperator::is_overwrite")]
     operator: AssignOperator,
     #[serde(default, skip_serializing_if = "Json::is_null")]
     value: Json,

@@ -39,7 +39,7 @@ pub struct Condition {
     pub key: String,
     /// How it is compared.
     pub operator: FilterOperator,
-    /// With what; of no interest to [`Operator::Empty`] and [`Operator::NotEmpty`].
+    /// With what; of no interest to [`FilterOperator::Empty`] and [`FilterOperator::NotEmpty`].
     #[serde(default)]
     pub value: Json,
 }

@@ -21,7 +21,7 @@ const SHOWN_MAX: usize = 120;
 
 /// A tool as its server defines it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Definition {
+pub(crate) struct ToolDefinition {
     /// What the server calls it.
     pub(crate) name: String,
     pub(crate) description: String,
@@ -49,12 +49,12 @@ pub enum Verdict {
 }
 
 /// The tools in a server's list. One that is not valid keeps its place, with what is wrong.
-pub(crate) fn definitions(listed: &[Json]) -> Vec<Definition> {
+pub(crate) fn definitions(listed: &[Json]) -> Vec<ToolDefinition> {
     let mut seen = HashSet::new();
     listed.iter().enumerate().map(|(at, json)| one(at, json, &mut seen)).collect()
 }
 
-fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> Definition {
+fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> ToolDefinition {
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default().to_owned();
     let description = json.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
     let hint = |name: &'static str| Some((name, json.get(HINTED)?.get(name)?.as_bool()?));
@@ -75,7 +75,7 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> Definition {
     };
     let name = if name.is_empty() { format!("tool {}", at + 1) } else { name };
     let hints = HINTS.into_iter().filter_map(hint).collect();
-    Definition { name, description, schema, hints, flaw }
+    ToolDefinition { name, description, schema, hints, flaw }
 }
 
 /// The schema of a tool's arguments: `inputSchema`, or `parameters` as a schema or as the bare
@@ -113,7 +113,7 @@ fn wrapped(fields: &Map<String, Json>) -> Json {
     }
 }
 
-impl Definition {
+impl ToolDefinition {
     /// What is remembered of it.
     pub(crate) fn pinned(&self) -> Json {
         json!({"name": self.name, "description": self.description, "inputSchema": self.schema, HINTED: self.hints})
@@ -313,7 +313,7 @@ mod tests {
             |definition: Json| ToolPin { server: "s".into(), tool: "t".into(), definition, accepted_ms: 0 };
         let (now, mut older) = (pin(accepted.pinned()), pin(accepted.pinned()));
         older.definition.as_object_mut().unwrap().remove("annotations");
-        let check = |definition: &Definition, pin: &ToolPin, accepted: bool, completes: bool| {
+        let check = |definition: &ToolDefinition, pin: &ToolPin, accepted: bool, completes: bool| {
             let pins = std::slice::from_ref(pin);
             assert_eq!(definition.verdict(PinMode::Strict, pins) == Verdict::Accepted, accepted);
             assert_eq!(definition.completes(pins), completes);

@@ -24,30 +24,30 @@ pub(crate) struct Oauth {
     config: OauthConfig,
     http: Arc<dyn StreamingHttp>,
     /// Held while a new token is had, so that calls side by side ask once.
-    tokens: Mutex<Tokens>,
+    tokens: Mutex<TokenPair>,
 }
 
 #[derive(Default)]
-struct Tokens {
-    current: Option<Token>,
+struct TokenPair {
+    current: Option<AccessToken>,
     /// Given out in place of the configured one.
     refresh: Option<Secret>,
 }
 
-struct Token {
+struct AccessToken {
     access: Secret,
     until: Option<Instant>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenAnswer {
     access_token: Secret,
     expires_in: Option<f64>,
     refresh_token: Option<Secret>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct TokenRefusal {
     error: String,
 }
 
@@ -63,7 +63,7 @@ impl Oauth {
     /// cannot be asked.
     pub(crate) async fn token(&self) -> Result<Secret> {
         let mut tokens = self.tokens.lock().await;
-        let is_good = |token: &&Token| token.until.is_none_or(|until| Instant::now() + MARGIN < until);
+        let is_good = |token: &&AccessToken| token.until.is_none_or(|until| Instant::now() + MARGIN < until);
         if let Some(token) = tokens.current.as_ref().filter(is_good) {
             return Ok(token.access.clone());
         }
@@ -83,7 +83,7 @@ impl Oauth {
         }
     }
 
-    async fn renew(&self, tokens: &mut Tokens) -> Result<Secret> {
+    async fn renew(&self, tokens: &mut TokenPair) -> Result<Secret> {
         let asked = self.ask(tokens.refresh.as_ref().unwrap_or(&self.config.refresh_token));
         let answer = tokio::time::timeout(TIME_LIMIT, asked)
             .await
@@ -93,7 +93,7 @@ impl Oauth {
         if let Some(refresh) = answer.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Some(refresh);
         }
-        tokens.current = Some(Token { access: answer.access_token.clone(), until });
+        tokens.current = Some(AccessToken { access: answer.access_token.clone(), until });
         Ok(answer.access_token)
     }
 
@@ -116,7 +116,7 @@ impl Oauth {
         form.finish()
     }
 
-    async fn ask(&self, refresh: &Secret) -> Result<Answer> {
+    async fn ask(&self, refresh: &Secret) -> Result<TokenAnswer> {
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let request = StreamRequest {
             method: "POST".to_owned(),
@@ -136,7 +136,7 @@ impl Oauth {
             200..=299 => serde_json::from_slice(&body)
                 .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
             400..=499 => {
-                let reason = serde_json::from_slice::<Refusal>(&body).map(|refusal| refusal.error);
+                let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
                 let reason = reason.unwrap_or_else(|_| format!("status {status}"));
                 let message = format!("the token server refuses: {reason}");
                 Err(Error::new(ErrorKind::Unauthenticated, message)

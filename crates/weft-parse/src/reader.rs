@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use weft_child::{Duty, Ended};
+use weft_child::{Duty, WorkerEnd};
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
@@ -125,16 +125,16 @@ impl ChildReader {
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
         match self.ended(&[order.as_slice(), before, bytes]).await? {
-            Ended::Answered(told) => {
+            WorkerEnd::Answered(told) => {
                 let (answer, made) = ReaderAnswer::read(&told)?;
                 let from = told.len() - made.len();
                 let mut made = told;
                 made.drain(..from);
                 Ok((answer, made))
             }
-            Ended::Late | Ended::OutOfTime => Err(self.late(name)),
+            WorkerEnd::Late | WorkerEnd::OutOfTime => Err(self.late(name)),
             // Without memory a program ends itself by a signal.
-            Ended::Broken => {
+            WorkerEnd::Broken => {
                 let most = self.limits.memory_bytes >> 20;
                 Err(Error::invalid(format!("cannot work on `{name}`: it takes more than {most} MiB of memory, or is made to break its reader"))
                     .help("divide the file, or raise `documents.memory_bytes`"))
@@ -143,7 +143,7 @@ impl ChildReader {
     }
 
     /// Has a worker do what it is asked: a fork of one that is ready, where there are such.
-    async fn ended(&self, asked: &[&[u8]]) -> Result<Ended> {
+    async fn ended(&self, asked: &[&[u8]]) -> Result<WorkerEnd> {
         let time = self.limits.time;
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         {

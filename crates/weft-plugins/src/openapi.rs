@@ -12,8 +12,8 @@ use weft_core::tool::{Origin, ToolTraits};
 use weft_core::{Error, Json, Result, Tool};
 
 use crate::settings::PluginSettings;
-use call::{Body, Call, Place};
-use schema::Shapes;
+use call::{ArgumentPlace, BodyKind, OperationCall};
+use schema::OperationSchemas;
 
 /// Operations of one document, at most.
 pub const OPERATIONS_MAX: usize = 1_000;
@@ -85,8 +85,8 @@ impl Plugin {
         if !enabled || settings.disable.contains(&name) {
             return Ok(());
         }
-        let mut shapes = Shapes::of(document);
-        let Arguments { schema, places, body } = match arguments(&mut shapes, item, operation) {
+        let mut shapes = OperationSchemas::of(document);
+        let OperationArguments { schema, places, body } = match arguments(&mut shapes, item, operation) {
             Ok(arguments) => arguments,
             Err(why) => {
                 self.left_out.push(format!("{name}: {why}"));
@@ -103,7 +103,7 @@ impl Plugin {
             time_limit: Duration::from_secs(settings.seconds),
             ..ToolTraits::default()
         };
-        let call = Call {
+        let call = OperationCall {
             base: base.clone(),
             path: path.to_owned(),
             method: method.to_uppercase(),
@@ -208,31 +208,35 @@ fn description(operation: &Json, (path, method): (&str, &str)) -> String {
 }
 
 /// What an operation is given.
-struct Arguments {
+struct OperationArguments {
     /// The JSON Schema of all of it.
     schema: Json,
     /// Where each argument goes, but for the body.
-    places: Vec<(String, Place)>,
+    places: Vec<(String, ArgumentPlace)>,
     /// What the body is written as.
-    body: Body,
+    body: BodyKind,
 }
 
 /// Arguments as they are read.
 #[derive(Default)]
-struct Reading {
+struct ArgumentsReader {
     properties: Map<String, Json>,
     required: Vec<String>,
-    places: Vec<(String, Place)>,
+    places: Vec<(String, ArgumentPlace)>,
 }
 
-impl Reading {
-    fn parameter(&mut self, shapes: &mut Shapes<'_>, parameter: &Json) -> std::result::Result<(), String> {
+impl ArgumentsReader {
+    fn parameter(
+        &mut self,
+        shapes: &mut OperationSchemas<'_>,
+        parameter: &Json,
+    ) -> std::result::Result<(), String> {
         let parameter = shapes.resolved(parameter)?;
         let name = text(&parameter, "/name");
         let place = match parameter.get("in").and_then(Json::as_str) {
-            Some("path") => Place::Path,
-            Some("query") => Place::Query,
-            Some("header") => Place::Header,
+            Some("path") => ArgumentPlace::Path,
+            Some("query") => ArgumentPlace::Query,
+            Some("header") => ArgumentPlace::Header,
             // A cookie is nobody's to set.
             _ => return Ok(()),
         };
@@ -245,7 +249,7 @@ impl Reading {
         }
         self.places.retain(|(known, _)| *known != name);
         self.required.retain(|known| *known != name);
-        if place == Place::Path || parameter.get("required") == Some(&Json::Bool(true)) {
+        if place == ArgumentPlace::Path || parameter.get("required") == Some(&Json::Bool(true)) {
             self.required.push(name.clone());
         }
         self.properties.insert(name.clone(), schema);
@@ -253,13 +257,17 @@ impl Reading {
         Ok(())
     }
 
-    fn body(&mut self, shapes: &mut Shapes<'_>, request: &Json) -> std::result::Result<Body, String> {
+    fn body(
+        &mut self,
+        shapes: &mut OperationSchemas<'_>,
+        request: &Json,
+    ) -> std::result::Result<BodyKind, String> {
         let request = shapes.resolved(request)?;
         let of =
             |kind: &str| request.get("content").and_then(|content| content.get(kind)?.get("schema").cloned());
         let (body, schema) = match (of("application/json"), of("application/x-www-form-urlencoded")) {
-            (Some(schema), _) => (Body::Json, schema),
-            (None, Some(schema)) => (Body::Form, schema),
+            (Some(schema), _) => (BodyKind::Json, schema),
+            (None, Some(schema)) => (BodyKind::Form, schema),
             (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
         };
         self.properties.insert(BODY.to_owned(), shapes.schema(&schema));
@@ -272,11 +280,11 @@ impl Reading {
 
 /// What an operation is given; or why that cannot be said to a model.
 fn arguments(
-    shapes: &mut Shapes<'_>,
+    shapes: &mut OperationSchemas<'_>,
     item: &Json,
     operation: &Json,
-) -> std::result::Result<Arguments, String> {
-    let mut reading = Reading::default();
+) -> std::result::Result<OperationArguments, String> {
+    let mut reading = ArgumentsReader::default();
     // Those of the operation come last and take the places of those of the path.
     for json in [item, operation] {
         for parameter in json.get("parameters").and_then(Json::as_array).into_iter().flatten() {
@@ -285,10 +293,10 @@ fn arguments(
     }
     let body = match operation.get("requestBody") {
         Some(request) => reading.body(shapes, request)?,
-        None => Body::None,
+        None => BodyKind::None,
     };
-    let Reading { properties, required, places } = reading;
-    Ok(Arguments {
+    let ArgumentsReader { properties, required, places } = reading;
+    Ok(OperationArguments {
         schema: json!({"type": "object", "properties": properties, "required": required}),
         places,
         body,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use weft_child::{Confinement, Duty, Ended, Worker};
+use weft_child::{Confinement, Duty, Worker, WorkerEnd};
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
@@ -87,12 +87,12 @@ impl ProcessSandbox {
             .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
         request.push(b'\n');
         let told = match self.worker.ask(duty, &[&request], time, answer_max).await? {
-            Ended::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
+            WorkerEnd::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
                 Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
             })?,
-            Ended::Late => return Ok(WorkerReply::Late),
+            WorkerEnd::Late => return Ok(WorkerReply::Late),
             // The interpreter broke, or the system stopped it.
-            Ended::OutOfTime | Ended::Broken => return Ok(WorkerReply::Broken),
+            WorkerEnd::OutOfTime | WorkerEnd::Broken => return Ok(WorkerReply::Broken),
         };
         Ok(WorkerReply::Told(told))
     }

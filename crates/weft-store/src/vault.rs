@@ -107,7 +107,7 @@ impl fmt::Debug for Vault {
 
 /// What to do about a key that is not there yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Absent {
+enum AbsentKey {
     Make,
     Refuse,
 }
@@ -118,7 +118,7 @@ impl Vault {
         Self { store, place, key: OnceCell::new() }
     }
 
-    async fn key(&self, absent: Absent) -> Result<&VaultKey> {
+    async fn key(&self, absent: AbsentKey) -> Result<&VaultKey> {
         self.key
             .get_or_try_init(async || match self.place.clone() {
                 KeyPlace::Given(key) => Ok(key),
@@ -184,7 +184,7 @@ fn sealed(key: &VaultKey, (tenant, name): (&str, &str), value: &Secret) -> Resul
 }
 
 /// The key in a file, which is made if that is wished.
-fn key_in(path: &Path, absent: Absent) -> Result<VaultKey> {
+fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
     private::tighten_file(path);
     match std::fs::read_to_string(path) {
         Ok(text) => VaultKey::from_hex(&text).map_err(|error| {
@@ -192,10 +192,10 @@ fn key_in(path: &Path, absent: Absent) -> Result<VaultKey> {
                 .because(error)
                 .help("put the file of that time back, or remove it together with all secrets")
         }),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == Absent::Make => {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == AbsentKey::Make => {
             make_key(path).map_err(|cause| unusable(path, cause))?;
             // Whoever came first has made it.
-            key_in(path, Absent::Refuse)
+            key_in(path, AbsentKey::Refuse)
         }
         Err(cause) => Err(unusable(path, cause)),
     }
@@ -237,7 +237,7 @@ impl Secrets for Vault {
             let message = format!("there are {SECRETS_MAX} secrets already");
             return Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing reads"));
         }
-        let key = self.key(Absent::Make).await?;
+        let key = self.key(AbsentKey::Make).await?;
         let tenant = text(tenant.as_str());
         let now_ms = self.store.inner.clock.now_ms();
         let row = Model {
@@ -260,7 +260,7 @@ impl Secrets for Vault {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let key = self.key(Absent::Refuse).await?;
+        let key = self.key(AbsentKey::Refuse).await?;
         let opened = |row: &Model| {
             let value = self.open(key, row)?;
             Ok(NamedSecret { name: Arc::from(row.name.as_str()), value })

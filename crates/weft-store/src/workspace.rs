@@ -110,7 +110,7 @@ impl Folder {
         }
     }
 
-    fn write(&self, tenant: &TenantId, path: &str, text: &str, before: Before) -> Result<bool> {
+    fn write(&self, tenant: &TenantId, path: &str, text: &str, before: EarlierText) -> Result<bool> {
         let cannot = |cause| failed("write", path, cause);
         let names = names(path)?;
         self.fits(text.len(), path)?;
@@ -123,8 +123,8 @@ impl Folder {
             folder = below(&folder, &folders.join("/")).map_err(cannot)?;
         }
         let before = match before {
-            Before::Kept => self.before(&folder, name, path)?,
-            Before::Replaced => String::new(),
+            EarlierText::Kept => self.before(&folder, name, path)?,
+            EarlierText::Replaced => String::new(),
         };
         let existed = match folder.symlink_metadata(name) {
             Ok(found) if found.is_dir() => return Err(Error::invalid(format!("`{path}` is a folder"))),
@@ -152,7 +152,7 @@ impl Folder {
 
 /// What becomes of the text that was there before.
 #[derive(Clone, Copy)]
-enum Before {
+enum EarlierText {
     Kept,
     Replaced,
 }
@@ -187,12 +187,12 @@ impl Workspace for FolderWorkspace {
 
     async fn write(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
         let (tenant, path, text) = (tenant.clone(), path.to_owned(), text.to_owned());
-        self.blocking(move |folder| folder.write(&tenant, &path, &text, Before::Replaced)).await
+        self.blocking(move |folder| folder.write(&tenant, &path, &text, EarlierText::Replaced)).await
     }
 
     async fn append(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
         let (tenant, path, text) = (tenant.clone(), path.to_owned(), text.to_owned());
-        self.blocking(move |folder| folder.write(&tenant, &path, &text, Before::Kept)).await
+        self.blocking(move |folder| folder.write(&tenant, &path, &text, EarlierText::Kept)).await
     }
 }
 

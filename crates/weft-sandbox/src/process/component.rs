@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex;
-use weft_child::{Duty, Ended};
+use weft_child::{Duty, WorkerEnd};
 use weft_core::seam::sandbox::{Failure, Limits, Ran, WasmCall, WasmTool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
@@ -71,7 +71,7 @@ impl ProcessSandbox {
             (Some(SandboxAnswer::Ran(ran)), _) => Ok(ran),
             (Some(SandboxAnswer::Unable(reason)), _) => Err(unusable(&reason)),
             (Some(_), _) => Err(unusable("its machine code is gone again")),
-            (None, Ended::Late) => Ok(Ran::silent(Err(Failure::Time))),
+            (None, WorkerEnd::Late) => Ok(Ran::silent(Err(Failure::Time))),
             (None, _) => Ok(Ran::silent(Err(Failure::Broken))),
         }
     }
@@ -88,7 +88,7 @@ impl ProcessSandbox {
         }
         let order = SandboxOrder::Compile { length, confinement: self.confinement };
         let answered = self.ask_for(&COMPILING, &order, &[&tool.bytes], (COMPILING_MAX, CODE_MAX)).await?;
-        let Ended::Answered(answer) = &answered else {
+        let WorkerEnd::Answered(answer) = &answered else {
             return Err(Error::invalid(
                 "the component cannot be compiled within the limits of time and memory",
             ));
@@ -115,7 +115,7 @@ impl ProcessSandbox {
         order: &SandboxOrder,
         rest: &[&[u8]],
         (time, answer_max): (Duration, u64),
-    ) -> Result<Ended> {
+    ) -> Result<WorkerEnd> {
         let mut line = serde_json::to_vec(order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         line.push(b'\n');
@@ -125,8 +125,8 @@ impl ProcessSandbox {
 }
 
 /// What a worker says in its first line; nothing when it did not come to say anything.
-fn told(ended: &Ended) -> Result<Option<SandboxAnswer>> {
-    let Ended::Answered(answer) = ended else { return Ok(None) };
+fn told(ended: &WorkerEnd) -> Result<Option<SandboxAnswer>> {
+    let WorkerEnd::Answered(answer) = ended else { return Ok(None) };
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
     serde_json::from_slice(line).map(Some).map_err(|cause| {
         Error::new(ErrorKind::Garbled, "cannot read what the worker of a component says").because(cause)

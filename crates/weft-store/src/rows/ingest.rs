@@ -53,21 +53,21 @@ fn ended(wanted: Wanted) -> DocumentState {
     }
 }
 
-pub(crate) type Change = Vec<(Column, Expr)>;
+pub(crate) type ColumnChanges = Vec<(Column, Expr)>;
 
 pub(crate) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
     (column, Expr::value(value))
 }
 
 /// Lets go of a document and leaves it in a state.
-fn into_state(into: DocumentState) -> Change {
+fn into_state(into: DocumentState) -> ColumnChanges {
     vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
 }
 
 pub(crate) async fn change(
     transaction: &DatabaseTransaction,
     condition: Condition,
-    change: Change,
+    change: ColumnChanges,
 ) -> Result<u64, DbErr> {
     let with = |update: sea_orm::UpdateMany<Entity>, (column, value)| update.col_expr(column, value);
     let update = change.into_iter().fold(Entity::update_many(), with);

@@ -42,18 +42,18 @@ pub enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 /// What may end a change: the database, or that the change is not allowed.
-enum Stop {
+enum ChangeFailure {
     Database(DbErr),
     Refused(Error),
 }
 
-impl From<DbErr> for Stop {
+impl From<DbErr> for ChangeFailure {
     fn from(error: DbErr) -> Self {
         Self::Database(error)
     }
 }
 
-impl From<Error> for Stop {
+impl From<Error> for ChangeFailure {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
@@ -117,7 +117,7 @@ async fn append(
     db: &DatabaseTransaction,
     memory: &Model,
     (rows, kept): (Vec<memory_message::Model>, Option<i64>),
-) -> Result<(), Stop> {
+) -> Result<(), ChangeFailure> {
     let key = MemoryKey::new(&TenantId::from(memory.tenant_id.clone()), memory.id.clone());
     let needed: u64 = rows.iter().map(|row| count(row.size)).sum();
     let size_max = memory.settings()?.size_max;
@@ -149,16 +149,19 @@ async fn append(
 }
 
 /// Ends a transaction: what was refused has changed nothing.
-async fn ended<T>(transaction: WriteTransaction, outcome: Result<T, Stop>) -> Result<Result<T>, DbErr> {
+async fn ended<T>(
+    transaction: WriteTransaction,
+    outcome: Result<T, ChangeFailure>,
+) -> Result<Result<T>, DbErr> {
     match outcome {
         Ok(value) => transaction.commit().await.map(|()| Ok(value)),
-        Err(Stop::Database(error)) => Err(error),
-        Err(Stop::Refused(error)) => transaction.rollback().await.map(|()| Err(error)),
+        Err(ChangeFailure::Database(error)) => Err(error),
+        Err(ChangeFailure::Refused(error)) => transaction.rollback().await.map(|()| Err(error)),
     }
 }
 
 /// Adds a memory under a name that nobody has.
-async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, Stop> {
+async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, ChangeFailure> {
     let others = of_tenant(db, &memory.key.tenant).await?;
     if others.len() >= MEMORIES_MAX {
         let message = format!("there are {MEMORIES_MAX} memories already");
@@ -190,7 +193,7 @@ async fn change_in(
     db: &DatabaseTransaction,
     (seen, settings): (&Memory, &MemorySettings),
     now_ms: i64,
-) -> Result<Memory, Stop> {
+) -> Result<Memory, ChangeFailure> {
     let key = &seen.key;
     let row = locked(db, key).await?.ok_or_else(|| missing(key))?;
     let before = row.settings()?;
@@ -218,7 +221,7 @@ async fn change_in(
 }
 
 /// Removes a memory with its messages.
-async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), Stop> {
+async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), ChangeFailure> {
     locked(db, key).await?.ok_or_else(|| missing(key))?;
     memory_message::remove_all(db, key).await?;
     Entity::delete_many().filter(of(key)).exec(db).await?;
@@ -231,7 +234,7 @@ async fn add_in(
     key: &MemoryKey,
     (origin, message): (&[u8], &NewMessage),
     now_ms: i64,
-) -> Result<i64, Stop> {
+) -> Result<i64, ChangeFailure> {
     let memory = locked(db, key).await?.ok_or_else(|| missing(key))?;
     if let Some(known) = memory_message::with_origin(db, key, origin).await? {
         return Ok(known);
@@ -248,7 +251,7 @@ async fn settle_in(
     db: &DatabaseTransaction,
     taken: &TakenMessage,
     outcome: &ExtractionOutcome,
-) -> Result<(), Stop> {
+) -> Result<(), ChangeFailure> {
     let (key, raw) = (&taken.memory, taken.message.number);
     let lost = || {
         let message = format!("message {raw} of the memory `{}` is not this process's any more", key.id);

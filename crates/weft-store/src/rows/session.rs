@@ -126,7 +126,7 @@ impl Model {
 
 /// A session as it is listed: nobody lists sessions for their state, and many of them would not fit into memory.
 #[derive(Debug, FromQueryResult)]
-struct Listed {
+struct ListedSession {
     tenant_id: String,
     id: String,
     canvas_id: String,
@@ -138,7 +138,7 @@ struct Listed {
     updated_ms: i64,
 }
 
-impl Listed {
+impl ListedSession {
     fn into_session(self) -> Session {
         Session {
             key: SessionKey::new(&TenantId::from(self.tenant_id), self.id),
@@ -397,11 +397,11 @@ impl SessionStore for Store {
                 Column::CreatedMs,
                 Column::UpdatedMs,
             ])
-            .into_model::<Listed>()
+            .into_model::<ListedSession>()
             .all(&self.inner.read)
             .await
             .map_err(fail)?;
-        Ok((rows.into_iter().map(Listed::into_session).collect(), total))
+        Ok((rows.into_iter().map(ListedSession::into_session).collect(), total))
     }
 
     async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {

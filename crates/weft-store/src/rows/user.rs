@@ -14,7 +14,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, fold, text};
 use crate::open::repeated;
-use crate::rows::tenant::{self, Change};
+use crate::rows::tenant::{self, MemberChange};
 use crate::rows::{login, membership, token};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -92,7 +92,7 @@ impl Store {
         transaction.commit().await
     }
 
-    async fn erase_user(&self, id: &UserId) -> Result<Change, DbErr> {
+    async fn erase_user(&self, id: &UserId) -> Result<MemberChange, DbErr> {
         // Outside of the transaction: what MariaDB reads first in one is what it sees to its end, and the owners are to
         // be seen as they are when nobody else can change them.
         let theirs = membership::Entity::find()
@@ -106,7 +106,7 @@ impl Store {
             let (owner, member) = membership::others(&*transaction, &one.tenant_id, id).await?;
             if member && !owner {
                 transaction.rollback().await?;
-                return Ok(Change::LastOwner);
+                return Ok(MemberChange::LastOwner);
             }
         }
         forget(&*transaction, None, id).await?;
@@ -117,10 +117,10 @@ impl Store {
         let gone = Entity::delete_many().filter(Column::Id.eq(text(id.as_str()))).exec(&*transaction).await?;
         if gone.rows_affected == 0 {
             transaction.rollback().await?;
-            return Ok(Change::NoUser);
+            return Ok(MemberChange::NoUser);
         }
         transaction.commit().await?;
-        Ok(Change::Done)
+        Ok(MemberChange::Done)
     }
 }
 

@@ -10,14 +10,14 @@ use weft_core::seam::run_store::{
 };
 use weft_core::{Ending, Error, ProcessId, Result};
 
-use super::{MemoryStore, Tables, conflict, missing, page};
+use super::{MemoryStore, StoreTables, conflict, missing, page};
 
 pub(super) struct Journaled {
     pub(super) run: StoredRun,
     entries: Vec<StoredEntry>,
 }
 
-impl Tables {
+impl StoreTables {
     /// A run that somebody writes into who has this right.
     pub(super) fn held(&mut self, lease: &RunLease, doing: &str) -> Result<&mut Journaled> {
         let at = (lease.run.tenant.clone(), lease.run.id.clone());
@@ -26,7 +26,7 @@ impl Tables {
     }
 }
 
-impl Tables {
+impl StoreTables {
     fn announce(&mut self, run: &StoredRun) -> Result<()> {
         let at = (run.key.tenant.clone(), run.key.id.clone());
         if self.runs.contains_key(&at) {

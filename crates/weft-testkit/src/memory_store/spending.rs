@@ -8,9 +8,9 @@ use weft_core::seam::SpendingStore;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
 
-use super::{MemoryStore, Tables};
+use super::{MemoryStore, StoreTables};
 
-impl Tables {
+impl StoreTables {
     pub(super) fn note_spent(&mut self, run: &RunKey, (canvas, day): (&CanvasId, i64), spent: Spent) {
         let noted = self.spent.entry((run.tenant.clone(), run.id.clone())).or_default();
         let more = spent.beyond(*noted);

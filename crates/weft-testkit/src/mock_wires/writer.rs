@@ -13,7 +13,7 @@ const ARGUMENT_PIECE: usize = 7;
 
 /// Writes one answer.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct WireWriter {
     wire: Wire,
     pub(super) model: String,
     /// None when the provider sends none.
@@ -29,7 +29,7 @@ pub(crate) struct Writer {
     pub(super) seal: Option<String>,
 }
 
-impl Writer {
+impl WireWriter {
     pub fn new(wire: Wire, model: &str, usage: Option<Usage>) -> Self {
         Self {
             wire,

@@ -38,7 +38,12 @@ pub async fn stores_are_fenced(stores: FencedStores<'_>) {
     runs_are_handed_over(stores.runs).await;
     a_run_is_asked_to_stop(stores.runs).await;
     a_run_is_asked_to_give_way(stores.runs).await;
-    for ended in [Ended::No, Ended::Shortly, Ended::AfterManySteps, Ended::AfterLargeOnes] {
+    for ended in [
+        OwnerProgress::No,
+        OwnerProgress::Shortly,
+        OwnerProgress::AfterManySteps,
+        OwnerProgress::AfterLargeOnes,
+    ] {
         an_old_owner_writes_nothing(stores, ended).await;
     }
     an_owner_that_is_overtaken_while_it_writes_stops(stores.runs).await;
@@ -46,7 +51,7 @@ pub async fn stores_are_fenced(stores: FencedStores<'_>) {
 
 /// How far the new owner has come when the old one wakes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum OwnerProgress {
     /// It has only taken the run over.
     No,
     /// It has ended the run, after a step.
@@ -179,7 +184,7 @@ async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
 }
 
 /// A run changes owners; the old one wakes up and goes on where it was, with the numbers that it knows.
-async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
+async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: OwnerProgress) {
     let FencedStores { runs, sessions, tasks, spending } = stores;
     let tenant = tenant();
     let conversation = session(&tenant, "s", "c");
@@ -190,8 +195,8 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
     runs.append(&old, entries(1..=3)).await.unwrap();
     runs.append(&old, entries(4..=4)).await.unwrap();
     let new = runs.claim(&one.key, one.fence, &"other".into()).await.unwrap().unwrap();
-    let last = if ended == Ended::No { 4 } else { go_on(runs, &new, ended).await };
-    if ended != Ended::No {
+    let last = if ended == OwnerProgress::No { 4 } else { go_on(runs, &new, ended).await };
+    if ended != OwnerProgress::No {
         let used = Spent { tokens: 5, ..Spent::default() };
         spending.note(&new, 10, used).await.unwrap();
         let (messages, state) = ([said("user", "q", Some("one"))], json!({"by": "new"}));
@@ -240,7 +245,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
     refused(tasks.get(&TaskKey::new(&tenant, "t1")).await, NotFound);
     assert!(seen().await == before, "{ended:?}");
     // Nor does it bring back what was removed since.
-    if ended != Ended::No {
+    if ended != OwnerProgress::No {
         let keep = Retention { ended_before_ms: Some(i64::MAX), per_session_max: None };
         let found = runs.expired(&tenant, &keep, 9).await.unwrap();
         assert_eq!(
@@ -263,18 +268,18 @@ async fn ends_nothing(runs: &dyn RunStore, old: &RunLease, firsts: [u64; 2]) {
 }
 
 /// The new owner's steps; the number of its last entry.
-async fn go_on(runs: &dyn RunStore, new: &RunLease, ended: Ended) -> u64 {
+async fn go_on(runs: &dyn RunStore, new: &RunLease, ended: OwnerProgress) -> u64 {
     let steps: u64 = match ended {
-        Ended::No | Ended::Shortly => 1,
-        Ended::AfterManySteps => 200,
-        Ended::AfterLargeOnes => 4,
+        OwnerProgress::No | OwnerProgress::Shortly => 1,
+        OwnerProgress::AfterManySteps => 200,
+        OwnerProgress::AfterLargeOnes => 4,
     };
     for step in 0..steps {
         let mut some = entries(5 + 3 * step..=7 + 3 * step);
-        if ended == Ended::AfterLargeOnes {
+        if ended == OwnerProgress::AfterLargeOnes {
             some[1].record = format!("\"{}\"", "жy".repeat(LARGE / 4)).into();
         }
-        if ended == Ended::AfterManySteps {
+        if ended == OwnerProgress::AfterManySteps {
             some[1].record = format!("\"{step} {}\"", "words ".repeat(500)).into();
         }
         runs.append(new, some).await.unwrap();

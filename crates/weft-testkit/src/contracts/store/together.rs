@@ -26,7 +26,7 @@ pub async fn stores_remove_what_belongs_together(
     sessions: &dyn SessionStore,
     (runs, queue, schedules): (&dyn RunStore, &dyn WorkQueue, &dyn ScheduleStore),
 ) {
-    let all = Stores { canvases, sessions, runs };
+    let all = JointStores { canvases, sessions, runs };
     let (ours, theirs) = (tenant(), tenant());
     for tenant in [&ours, &theirs] {
         for canvas in ["x", "y"] {
@@ -155,13 +155,13 @@ fn words(seed: u64) -> String {
     (0..LARGE / 16).map(|_| format!("wörd{:<4}", next() % 4_096)).collect()
 }
 
-struct Stores<'a> {
+struct JointStores<'a> {
     canvases: &'a dyn CanvasStore,
     sessions: &'a dyn SessionStore,
     runs: &'a dyn RunStore,
 }
 
-impl Stores<'_> {
+impl JointStores<'_> {
     /// A canvas with two sessions, each with a run of the same name.
     async fn fill(&self, tenant: &TenantId, canvas: &str) {
         let head = CanvasHead { title: canvas.into(), ..CanvasHead::default() };
