@@ -222,11 +222,10 @@ impl Window {
             }
             BrowserAction::Choose { element, option } => {
                 let element = self.element(element).await?;
-                match self.on(&element, CHOOSE, json!([{"value": option}])).await? == true {
-                    true => Ok(()),
-                    false => {
-                        Err(Error::invalid(format!("the element is no list with the option `{option}`")))
-                    }
+                if self.on(&element, CHOOSE, json!([{"value": option}])).await? == true {
+                    Ok(())
+                } else {
+                    Err(Error::invalid(format!("the element is no list with the option `{option}`")))
                 }
             }
             BrowserAction::Upload { element, name, bytes } => {

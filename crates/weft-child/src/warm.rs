@@ -118,9 +118,10 @@ impl WarmServer {
         let mut ours = UnixStream::from_std(socket.try_clone()?)?;
         let mut ready = [0; READY.len()];
         ours.read_exact(&mut ready).await?;
-        match ready == READY {
-            true => Ok(Self { socket, _process: process }),
-            false => Err(io::Error::other("this is no fork server")),
+        if ready == READY {
+            Ok(Self { socket, _process: process })
+        } else {
+            Err(io::Error::other("this is no fork server"))
         }
     }
 

@@ -102,9 +102,10 @@ impl TenantLine {
         while let Some(tenant) = self.turns.pop_front() {
             let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
             let next = waiting.pop_front();
-            match waiting.is_empty() {
-                true => drop(self.waiting.remove(&tenant)),
-                false => self.turns.push_back(tenant),
+            if waiting.is_empty() {
+                drop(self.waiting.remove(&tenant))
+            } else {
+                self.turns.push_back(tenant)
             }
             if next.is_some() {
                 return next;

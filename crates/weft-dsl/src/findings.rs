@@ -85,13 +85,13 @@ impl Reporter<'_> {
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             let Some(reason) = &node.shape.unsupported else { continue };
             let pointer = self.place(ix, |node| node.place.kind.clone());
-            let problem = match certain.contains(&ix) && !node.exception.catches() {
-                true => Problem::warning("will-fail", pointer, format!("{reason}, and every run gets there"))
-                    .help(
-                        "take it out, or say in `exception_default_value` what takes the place of its result",
-                    ),
-                false => Problem::warning("unsupported-component", pointer, reason)
-                    .help("the run stops with an error when it gets there"),
+            let problem = if certain.contains(&ix) && !node.exception.catches() {
+                Problem::warning("will-fail", pointer, format!("{reason}, and every run gets there")).help(
+                    "take it out, or say in `exception_default_value` what takes the place of its result",
+                )
+            } else {
+                Problem::warning("unsupported-component", pointer, reason)
+                    .help("the run stops with an error when it gets there")
             };
             problems.add(self.about(problem, ix));
         }

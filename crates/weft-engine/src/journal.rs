@@ -238,9 +238,10 @@ impl RunJournal {
         // Whoever waits for an entry to be safe does not wait for the words of others.
         let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
         let write = async move {
-            match text {
-                true => store.append_text(&lease, stored).await?,
-                false => store.append(&lease, stored).await?,
+            if text {
+                store.append_text(&lease, stored).await?
+            } else {
+                store.append(&lease, stored).await?
             }
             Ok(entries)
         };

@@ -42,9 +42,10 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     if !seen.answer.trim().is_empty() {
         let whole = seen.answer.chars().count() <= WHOLE_CHARS_MAX;
         let text = Some(seen.answer.clone());
-        expect.push(Expectation::Answer(match whole {
-            true => TextTest { equals: text, ..TextTest::default() },
-            false => TextTest { similar_to: text, ..TextTest::default() },
+        expect.push(Expectation::Answer(if whole {
+            TextTest { equals: text, ..TextTest::default() }
+        } else {
+            TextTest { similar_to: text, ..TextTest::default() }
         }));
     }
     for node in &seen.nodes {

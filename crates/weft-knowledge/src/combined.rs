@@ -62,10 +62,8 @@ fn both(mut first: Vec<DatasetBrief>, second: Vec<DatasetBrief>) -> Vec<DatasetB
 #[async_trait]
 impl Knowledge for CombinedKnowledge {
     async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
-        let known = match names.is_empty() {
-            true => self.all(tenant).await?,
-            false => self.candidates(tenant, names).await?,
-        };
+        let known =
+            if names.is_empty() { self.all(tenant).await? } else { self.candidates(tenant, names).await? };
         match knowledge::chosen(known, names) {
             // The error names those that there are.
             Err(_) => knowledge::chosen(self.all(tenant).await?, names),

@@ -195,9 +195,10 @@ impl RetrievalSearch<'_> {
         let choice = (&asked.filter, self.question);
         retrieved.filter = filters::decide(parts, (self.tenant, &datasets), choice, notes).await?;
         let questions = words::questions(self.model, self.question, &asked.languages, notes).await?;
-        let keywords = match asked.keywords {
-            true => words::keywords(self.model, self.question, notes).await?,
-            false => Vec::new(),
+        let keywords = if asked.keywords {
+            words::keywords(self.model, self.question, notes).await?
+        } else {
+            Vec::new()
         };
         let mut request = SearchRequest {
             datasets,

@@ -103,13 +103,12 @@ fn schema(json: &Json) -> Result<Json, String> {
 
 fn wrapped(fields: &Map<String, Json>) -> Json {
     let is_schema = fields.get("type").is_some_and(|of| of == "object") || fields.contains_key("properties");
-    match is_schema {
-        true => {
-            let mut fields = fields.clone();
-            fields.entry("type").or_insert_with(|| "object".into());
-            Json::Object(fields)
-        }
-        false => json!({"type": "object", "properties": fields}),
+    if is_schema {
+        let mut fields = fields.clone();
+        fields.entry("type").or_insert_with(|| "object".into());
+        Json::Object(fields)
+    } else {
+        json!({"type": "object", "properties": fields})
     }
 }
 
@@ -178,13 +177,14 @@ impl ToolDefinition {
                 properties.into_iter().flat_map(Map::keys).cloned().collect()
             };
             let (before, now) = (arguments(accepted.get("inputSchema")), arguments(Some(&self.schema)));
-            match before == now {
-                true => "the schema of its arguments changed".to_owned(),
-                false => format!(
+            if before == now {
+                "the schema of its arguments changed".to_owned()
+            } else {
+                format!(
                     "its arguments were `{}` and are now `{}`",
                     cut(&before.join(", ")),
                     cut(&now.join(", "))
-                ),
+                )
             }
         });
         let hints = (accepted.get(HINTED).is_some_and(|before| *before != json!(self.hints))).then(|| {

@@ -104,9 +104,10 @@ impl Link {
         let wire = dial.dial().await?;
         let sent_log = wire.sent_log();
         let handler = NotificationHandler::new(version.clone(), Arc::clone(&shared.changes));
-        let mode = match version.has_initialize() {
-            true => ClientLifecycleMode::Initialize,
-            false => ClientLifecycleMode::Discover { preferred_versions: vec![version] },
+        let mode = if version.has_initialize() {
+            ClientLifecycleMode::Initialize
+        } else {
+            ClientLifecycleMode::Discover { preferred_versions: vec![version] }
         };
         let begun =
             Box::pin(serve_client_with_lifecycle::<_, ServerWire, _, _>(handler.clone(), wire, mode)).await;

@@ -100,11 +100,10 @@ impl Oauth {
     fn form(&self, refresh: &Secret) -> String {
         let config = &self.config;
         let mut form = form_urlencoded::Serializer::new(String::new());
-        match refresh.is_empty() {
-            true => form.append_pair("grant_type", "client_credentials"),
-            false => {
-                form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.reveal())
-            }
+        if refresh.is_empty() {
+            form.append_pair("grant_type", "client_credentials")
+        } else {
+            form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.reveal())
         };
         form.append_pair("client_id", &config.client_id);
         if !config.client_secret.is_empty() {

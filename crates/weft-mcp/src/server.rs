@@ -78,10 +78,7 @@ impl McpServer {
     /// What keeps the server from being asked, with its name.
     pub(crate) async fn definitions(&self) -> Result<Arc<[ToolDefinition]>> {
         let mut list = self.list.lock().await;
-        let link = match self.config.stateless {
-            true => None,
-            false => Some(self.link().await?),
-        };
+        let link = if self.config.stateless { None } else { Some(self.link().await?) };
         let changes = self.shared.changes.load(Ordering::Acquire);
         if let Some(listed) = list.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
             return Ok(Arc::clone(&listed.definitions));

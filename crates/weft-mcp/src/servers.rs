@@ -273,9 +273,10 @@ fn judge(
 ) -> Result<Vec<(ToolDefinition, Verdict)>> {
     unknown_names(server, definitions)?;
     let judged = definitions.iter().map(|definition| {
-        let verdict = match server.config.is_enabled(&definition.name) {
-            true => definition.verdict(server.config.pin, pins),
-            false => Verdict::Disabled,
+        let verdict = if server.config.is_enabled(&definition.name) {
+            definition.verdict(server.config.pin, pins)
+        } else {
+            Verdict::Disabled
         };
         (definition.clone(), verdict)
     });

@@ -303,9 +303,10 @@ fn find(models: &[KnownModel], llm_id: &str, task: ModelTask) -> Result<usize> {
 fn set(models: &[KnownModel], setting: &str, (name, task): (&str, ModelTask)) -> Result<usize> {
     look_for(models, name, task).map_err(|NotFound { what, candidates }| {
         let names: Vec<String> = candidates.into_iter().map(shown).collect();
-        let help = match names.is_empty() {
-            true => task.remedy().0.to_owned(),
-            false => format!("use one of {}", names.join(", ")),
+        let help = if names.is_empty() {
+            task.remedy().0.to_owned()
+        } else {
+            format!("use one of {}", names.join(", "))
         };
         Error::invalid(format!("{setting} names a model that {what}")).help(help)
     })
@@ -378,9 +379,10 @@ fn not_configured<'a>(
         (false, _) => format!("the model `{llm_id}`"),
     };
     let (add, setting) = task.remedy();
-    let help = match candidates.is_empty() {
-        true => add.to_owned(),
-        false => format!("use one of {}, or set `{setting}`", candidates.join(", ")),
+    let help = if candidates.is_empty() {
+        add.to_owned()
+    } else {
+        format!("use one of {}, or set `{setting}`", candidates.join(", "))
     };
     Error::new(ErrorKind::NotFound, format!("MODEL_NOT_CONFIGURED: {wanted} {what}")).help(help)
 }

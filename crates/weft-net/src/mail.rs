@@ -106,14 +106,17 @@ async fn hand_in(
     if !server.user.is_empty() {
         let credentials = Credentials::new(server.user.clone(), server.password.reveal().to_owned());
         let mechanisms = [Mechanism::Plain, Mechanism::Login];
-        connection.auth(&mechanisms, &credentials).await.map_err(|cause| match cause.is_permanent() {
-            true => Error::new(
+        connection.auth(&mechanisms, &credentials).await.map_err(|cause| {
+            if cause.is_permanent() {
+                Error::new(
                 ErrorKind::Unauthenticated,
                 format!("the mail server `{}` refuses the user", server.host),
             )
             .help("look whether user and password are right; many servers want a password made for programs")
-            .because(cause),
-            false => refused(server, cause),
+            .because(cause)
+            } else {
+                refused(server, cause)
+            }
         })?;
     }
     let step = |cause: SmtpError| refused(server, cause);
@@ -139,11 +142,10 @@ async fn hand_in(
 
 /// The server's own word, or its silence, before it was given the text.
 fn refused(server: &MailServer, cause: SmtpError) -> Error {
-    match cause.is_permanent() {
-        true => {
-            Error::invalid(format!("the mail server `{}` does not take the mail", server.host)).because(cause)
-        }
-        false => unavailable(&server.host, cause),
+    if cause.is_permanent() {
+        Error::invalid(format!("the mail server `{}` does not take the mail", server.host)).because(cause)
+    } else {
+        unavailable(&server.host, cause)
     }
 }
 
@@ -155,10 +157,8 @@ fn unavailable(host: &str, cause: impl Into<Box<dyn std::error::Error + Send + S
 fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
     let address = |text: &String| -> Result<Mailbox> {
         // What ends a line would begin another header.
-        let parsed = match text.contains(|c: char| c.is_control()) {
-            true => None,
-            false => text.trim().parse::<Mailbox>().ok(),
-        };
+        let parsed =
+            if text.contains(|c: char| c.is_control()) { None } else { text.trim().parse::<Mailbox>().ok() };
         let mailbox = parsed.filter(|mailbox| AsRef::<str>::as_ref(&mailbox.email).is_ascii());
         mailbox.ok_or_else(|| {
             Error::invalid(format!("{text:?} is no address that mail can be sent to"))

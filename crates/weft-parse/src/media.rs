@@ -200,14 +200,18 @@ impl DocumentReader for MediaReader {
             }
             _ => Vec::new(),
         };
-        let read = match readings.is_empty() {
-            true => self.documents.read(request, bytes).await,
-            false => self.documents.read_with(request, bytes, &readings).await,
+        let read = if readings.is_empty() {
+            self.documents.read(request, bytes).await
+        } else {
+            self.documents.read_with(request, bytes, &readings).await
         };
         // Why a picture was not read is what a file without any text fails for.
-        let mut read = read.map_err(|error| match warnings.is_empty() || self.pictures.is_none() {
-            true => error,
-            false => Error::new(error.kind, format!("{}. {}", error.full(), warnings.join(". "))),
+        let mut read = read.map_err(|error| {
+            if warnings.is_empty() || self.pictures.is_none() {
+                error
+            } else {
+                Error::new(error.kind, format!("{}. {}", error.full(), warnings.join(". ")))
+            }
         })?;
         read.warnings.extend(warnings);
         Ok(read)

@@ -174,9 +174,10 @@ fn base(document: &Json, said: Option<&str>) -> Result<Url> {
     };
     let url = Url::parse(&written).map_err(|_| refused("is no absolute URL"))?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
-    match matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
-        true => Ok(url),
-        false => Err(refused("has to be http or https, without a user, a query and a fragment")),
+    if matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
+        Ok(url)
+    } else {
+        Err(refused("has to be http or https, without a user, a query and a fragment"))
     }
 }
 
@@ -188,10 +189,11 @@ fn tool_name(operation: &Json, (path, method): (&str, &str)) -> String {
     };
     let mut name = String::new();
     for c in written.chars().take(NAME_MAX) {
-        match c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
-            true => name.push(c),
-            false if name.ends_with('_') => {}
-            false => name.push('_'),
+        if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+            name.push(c)
+        } else if name.ends_with('_') {
+        } else {
+            name.push('_')
         }
     }
     name.trim_matches('_').to_owned()

@@ -269,10 +269,7 @@ impl Secrets for Vault {
     }
 
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
-        match self.store.remove_secret(tenant, name).await? {
-            true => Ok(()),
-            false => Err(missing(name)),
-        }
+        if self.store.remove_secret(tenant, name).await? { Ok(()) } else { Err(missing(name)) }
     }
 }
 

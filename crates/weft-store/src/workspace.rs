@@ -103,10 +103,11 @@ impl Folder {
     }
 
     fn fits(&self, bytes: usize, path: &str) -> Result<()> {
-        match bytes <= self.bytes_max {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("`{path}` is larger than {} bytes", self.bytes_max))
-                .help("split it, or let an operator raise `files.bytes_max`")),
+        if bytes <= self.bytes_max {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("`{path}` is larger than {} bytes", self.bytes_max))
+                .help("split it, or let an operator raise `files.bytes_max`"))
         }
     }
 

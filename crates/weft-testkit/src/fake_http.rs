@@ -109,9 +109,10 @@ impl Http for FakeHttp {
 
     /// Where an answer is laid out.
     async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
-        match self.lock().answers.iter().any(|laid| url.contains(&laid.url_part)) {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::Denied, format!("`{url}` is not to be reached"))),
+        if self.lock().answers.iter().any(|laid| url.contains(&laid.url_part)) {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Denied, format!("`{url}` is not to be reached")))
         }
     }
 }

@@ -475,9 +475,10 @@ impl DatasetStore for MemoryDatasets {
     async fn put_extra(&self, document: &DocumentKey, extra: Extra, value: &Json) -> Result<()> {
         let mut tables = self.tables();
         let extras = &mut tables.kept(document)?.extras;
-        match value.is_null() {
-            true => extras.remove(&extra_number(extra)),
-            false => extras.insert(extra_number(extra), value.clone()),
+        if value.is_null() {
+            extras.remove(&extra_number(extra))
+        } else {
+            extras.insert(extra_number(extra), value.clone())
         };
         Ok(())
     }

@@ -157,9 +157,12 @@ fn vectors(list: &Json) -> Vec<Json> {
 /// The best first. Logits when these are asked for.
 fn scores(body: &Json, list: &str, name: &str) -> Json {
     let question = body["query"].as_str().unwrap_or_default();
-    let as_asked = |share: f32| match body["raw_scores"] == json!(true) {
-        true => (share.clamp(0.001, 0.999) / (1.0 - share.clamp(0.001, 0.999))).ln(),
-        false => share,
+    let as_asked = |share: f32| {
+        if body["raw_scores"] == json!(true) {
+            (share.clamp(0.001, 0.999) / (1.0 - share.clamp(0.001, 0.999))).ln()
+        } else {
+            share
+        }
     };
     let mut scores: Vec<(usize, f32)> =
         texts(&body[list]).into_iter().map(|text| shared(question, text)).enumerate().collect();

@@ -210,9 +210,10 @@ impl Engine {
     ) -> Result<PickedUp> {
         let clock = Arc::clone(&self.0.seams.clock);
         // What is repeated at the end is for people.
-        let masked = match entries.is_empty() {
-            true => Vec::new(),
-            false => self.read_journal(stores, &lease.run, SecretHandling::Masked).await?,
+        let masked = if entries.is_empty() {
+            Vec::new()
+        } else {
+            self.read_journal(stores, &lease.run, SecretHandling::Masked).await?
         };
         let entries = masked.as_slice();
         let (seq, event) =

@@ -51,9 +51,10 @@ impl Engine {
         let EngineLimits { node_time, output_bytes, values_bytes, .. } = self.0.limits;
         let limits = ReplayLimits { node: node_time, output_bytes, values_bytes };
         let differences = Box::pin(Replay::new(reading, plan, context, limits).run(&entries)).await?;
-        let entries = match masks.is_empty() {
-            true => entries,
-            false => self.read_journal(&stores, &run.key, SecretHandling::Masked).await?,
+        let entries = if masks.is_empty() {
+            entries
+        } else {
+            self.read_journal(&stores, &run.key, SecretHandling::Masked).await?
         };
         let differences = differences.into_iter().map(|difference| difference.masked(&masks)).collect();
         Ok(Replayed { entries, differences })

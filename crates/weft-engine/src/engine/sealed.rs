@@ -31,9 +31,10 @@ struct Values {
 
 impl Values {
     fn get(&self, name: &str) -> Option<String> {
-        match name.starts_with(PREFIX) {
-            true => self.secrets.global(name).map(str::to_owned),
-            false => values::secret(&self.globals, name),
+        if name.starts_with(PREFIX) {
+            self.secrets.global(name).map(str::to_owned)
+        } else {
+            values::secret(&self.globals, name)
         }
     }
 }

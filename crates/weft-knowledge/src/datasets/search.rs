@@ -48,9 +48,10 @@ pub async fn search(
         let of_one = answers.len() / request.questions.len().max(1);
         found.fitting = Some(answers.iter().take(of_one).map(|answer| answer.fitting as u64).sum());
     }
-    let list = match request.reranker.is_empty() {
-        true => ranked(&answers, datasets, (request, request.similarity_min)),
-        false => match ranked_by_model(parts, datasets, request, &answers).await {
+    let list = if request.reranker.is_empty() {
+        ranked(&answers, datasets, (request, request.similarity_min))
+    } else {
+        match ranked_by_model(parts, datasets, request, &answers).await {
             Ok(list) => list,
             // One that is not there is a mistake of who asks; one that fails is not.
             Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
@@ -59,7 +60,7 @@ pub async fn search(
                 found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
                 ranked(&answers, datasets, (request, request.similarity_min))
             }
-        },
+        }
     };
     let list = there::shown(parts, list, request).await?;
     found.total = list.len();
@@ -264,9 +265,10 @@ fn preferred(similarity: f64, id: &DatasetId, datasets: &[Dataset]) -> f64 {
 
 /// What a model reads of a passage: its text as it was written, with the headings it stands under.
 fn text(chunk: &StoredChunk) -> String {
-    match chunk.headings.is_empty() {
-        true => chunk.content.clone(),
-        false => format!("{}\n{}", chunk.headings.join(" › "), chunk.content),
+    if chunk.headings.is_empty() {
+        chunk.content.clone()
+    } else {
+        format!("{}\n{}", chunk.headings.join(" › "), chunk.content)
     }
 }
 

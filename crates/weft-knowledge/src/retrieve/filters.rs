@@ -221,9 +221,10 @@ pub fn choice(setting: &Json, value: impl Fn(&Json) -> Json) -> Result<FilterCho
                 semi_auto(item).ok_or_else(|| (format!("/semi_auto/{place}"), "names no key".to_owned()))
             };
             let keys = items.enumerate().map(key).collect::<Result<Vec<_>, Misfit>>()?;
-            match keys.is_empty() {
-                true => Err(("/semi_auto".to_owned(), "names no key".to_owned())),
-                false => Ok(FilterChoice::ByModel { keys }),
+            if keys.is_empty() {
+                Err(("/semi_auto".to_owned(), "names no key".to_owned()))
+            } else {
+                Ok(FilterChoice::ByModel { keys })
             }
         }
         "manual" => conditions(setting, "manual", value).map(FilterChoice::Given),

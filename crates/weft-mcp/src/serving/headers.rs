@@ -54,9 +54,10 @@ pub(super) fn check(headers: &HeaderMap, request: &RpcRequest) -> Result<(), Rpc
         return Err(mismatch("Mcp-Method", "`method`"));
     }
     let Some((key, name)) = name(request) else { return Ok(()) };
-    match text(headers, "mcp-name").and_then(decoded).as_deref() == Some(name) {
-        true => Ok(()),
-        false => Err(mismatch("Mcp-Name", &format!("`params.{key}`"))),
+    if text(headers, "mcp-name").and_then(decoded).as_deref() == Some(name) {
+        Ok(())
+    } else {
+        Err(mismatch("Mcp-Name", &format!("`params.{key}`")))
     }
 }
 

@@ -62,9 +62,10 @@ impl BertShape {
                 self.hidden_size, self.num_attention_heads
             ));
         }
-        match self.tokens_max() < super::TOKENS_MIN {
-            true => Err(format!("{} tokens are no text", self.tokens_max())),
-            false => Ok(()),
+        if self.tokens_max() < super::TOKENS_MIN {
+            Err(format!("{} tokens are no text", self.tokens_max()))
+        } else {
+            Ok(())
         }
     }
 
@@ -252,9 +253,10 @@ impl ScoreHead {
     pub fn new(tensors: &HashMap<String, Tensor>) -> Computed<Self> {
         let (inner, outer) = (NamedWeights::of(tensors), NamedWeights { by_name: tensors, prefix: "" });
         let of_roberta = tensors.contains_key("classifier.out_proj.weight");
-        let (dense, score) = match of_roberta {
-            true => (outer.dense("classifier.dense")?, outer.dense("classifier.out_proj")?),
-            false => (inner.dense("pooler.dense")?, outer.dense("classifier")?),
+        let (dense, score) = if of_roberta {
+            (outer.dense("classifier.dense")?, outer.dense("classifier.out_proj")?)
+        } else {
+            (inner.dense("pooler.dense")?, outer.dense("classifier")?)
         };
         match score.matrix.dim(1)? {
             1 => Ok(Self { dense, score }),

@@ -148,9 +148,10 @@ impl ModelFiles {
             Error::invalid(format!("cannot use {}", folder.join(SHAPE_FILE).display())).because(why)
         })?;
         let sentence = folder.join(SENTENCE_FILE);
-        let wanted = match sentence.is_file() {
-            true => settings::<SentenceSettings>(&sentence)?.max_seq_length,
-            false => shape.tokens_max(),
+        let wanted = if sentence.is_file() {
+            settings::<SentenceSettings>(&sentence)?.max_seq_length
+        } else {
+            shape.tokens_max()
         };
         let tokens_max = wanted.clamp(TOKENS_MIN, shape.tokens_max());
         Ok(Self { folder, shape, tokens_max })

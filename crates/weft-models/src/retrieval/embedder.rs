@@ -132,9 +132,10 @@ impl Embedder for HttpEmbedder {
             all.vectors.extend(answer.vectors);
             all.tokens += answer.tokens;
         }
-        match one_length(&all.vectors) {
-            true => Ok(all),
-            false => Err(self.remote.garbled("its vectors have different lengths")),
+        if one_length(&all.vectors) {
+            Ok(all)
+        } else {
+            Err(self.remote.garbled("its vectors have different lengths"))
         }
     }
 }

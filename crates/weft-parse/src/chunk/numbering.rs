@@ -265,9 +265,10 @@ fn lettered(line: &str) -> Option<NumberMarker> {
         return None;
     }
     let is_letter = number.len() == 1 && number.starts_with(|c: char| c.is_ascii_uppercase());
-    match is_letter && !matches!(number, "I" | "V" | "X") {
-        true => Some(NumberMarker::Letter),
-        false => is_roman(number).then_some(NumberMarker::Roman),
+    if is_letter && !matches!(number, "I" | "V" | "X") {
+        Some(NumberMarker::Letter)
+    } else {
+        is_roman(number).then_some(NumberMarker::Roman)
     }
 }
 

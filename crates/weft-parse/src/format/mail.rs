@@ -92,9 +92,10 @@ impl ParsedMail {
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     // A mail that was saved as text by an editor may have letters of two or four bytes.
-    let bytes = match words::is_wide(file.bytes) {
-        true => Cow::Owned(words::decode(file.bytes).into_bytes()),
-        false => Cow::Borrowed(file.bytes),
+    let bytes = if words::is_wide(file.bytes) {
+        Cow::Owned(words::decode(file.bytes).into_bytes())
+    } else {
+        Cow::Borrowed(file.bytes)
     };
     let message =
         MessageParser::default().parse(&*bytes).ok_or_else(|| Unreadable::new("it is not a mail message"))?;

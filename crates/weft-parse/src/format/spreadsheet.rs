@@ -74,9 +74,10 @@ fn comments(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), 
     let threaded: Vec<String> =
         names.iter().filter(|name| is_remarks(name, "xl/threadedComments/")).cloned().collect();
     // Where there are threads the older form repeats them, with a note for older programs.
-    let files = match threaded.is_empty() {
-        true => names.into_iter().filter(|name| is_remarks(name, "xl/comments")).collect(),
-        false => threaded,
+    let files = if threaded.is_empty() {
+        names.into_iter().filter(|name| is_remarks(name, "xl/comments")).collect()
+    } else {
+        threaded
     };
     for name in files {
         let Some(text) = office::xml(archive, &name)? else { continue };

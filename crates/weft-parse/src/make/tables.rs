@@ -145,10 +145,7 @@ pub fn csv(sheet: &Sheet) -> Result<Vec<u8>> {
 
 /// A text that spreadsheets do not take for a formula.
 fn harmless(text: &str) -> String {
-    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        true => format!("'{text}"),
-        false => text.to_owned(),
-    }
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
 }
 
 /// Names of sheets, each one once, as Excel takes them.
@@ -161,9 +158,10 @@ impl SheetNames {
         let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\') && !c.is_control();
         let clean: String = wanted.chars().filter(kept).collect();
         let clean = clean.trim().trim_matches('\'').trim();
-        let base = match clean.is_empty() || clean.eq_ignore_ascii_case("history") {
-            true => format!("Table_{}", self.0.len() + 1),
-            false => clean.chars().take(NAME_MAX).collect(),
+        let base = if clean.is_empty() || clean.eq_ignore_ascii_case("history") {
+            format!("Table_{}", self.0.len() + 1)
+        } else {
+            clean.chars().take(NAME_MAX).collect()
         };
         let mut name = base.clone();
         for number in 2.. {

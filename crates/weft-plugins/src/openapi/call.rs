@@ -120,20 +120,20 @@ fn segment(name: &str, value: &str) -> Result<String> {
     let mut segment = String::with_capacity(value.len());
     for byte in value.bytes() {
         // RFC 3986, section 2.3.
-        match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            true => segment.push(char::from(byte)),
-            false => drop(write!(segment, "%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            segment.push(char::from(byte))
+        } else {
+            drop(write!(segment, "%{byte:02X}"))
         }
     }
     Ok(segment)
 }
 
 fn header(name: &str, value: String) -> Result<String> {
-    match value.chars().any(char::is_control) {
-        false => Ok(value),
-        true => Err(Error::invalid(format!(
-            "the argument `{name}` is a header and cannot have control characters"
-        ))),
+    if value.chars().any(char::is_control) {
+        Err(Error::invalid(format!("the argument `{name}` is a header and cannot have control characters")))
+    } else {
+        Ok(value)
     }
 }
 

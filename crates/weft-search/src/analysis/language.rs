@@ -278,10 +278,7 @@ impl StemmedLanguage {
             return;
         };
         form.push_str(OTHERS[place].tag);
-        match self.is_common(folded) {
-            true => form.push_str(folded),
-            false => fold(&STEMMERS[place].stem(lower), form),
-        }
+        if self.is_common(folded) { form.push_str(folded) } else { fold(&STEMMERS[place].stem(lower), form) }
     }
 }
 

@@ -74,9 +74,10 @@ impl WordCutter {
         let has_letters = text[whole.clone()].chars().any(char::is_alphabetic);
         let together = has_letters && joints.iter().all(|joint| is_soft(joint));
         self.whole.clear();
-        match together {
-            true => parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole)),
-            false => fold::fold(&text[whole.clone()], &mut self.whole),
+        if together {
+            parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole))
+        } else {
+            fold::fold(&text[whole.clone()], &mut self.whole)
         }
         found(cut(&self.whole), at + whole.start..at + whole.end, false);
         self.parts = parts;
@@ -112,9 +113,10 @@ impl WordCutter {
         };
         if self.is_question || self.language == StemmedLanguage::English {
             self.form.clear();
-            match is_common(folded) || folded.len() <= 2 {
-                true => self.form.push_str(folded),
-                false => StemmedLanguage::English.form(folded, folded, &mut self.form),
+            if is_common(folded) || folded.len() <= 2 {
+                self.form.push_str(folded)
+            } else {
+                StemmedLanguage::English.form(folded, folded, &mut self.form)
             }
             found(&self.form, range.clone(), common);
         }
@@ -215,8 +217,9 @@ fn cut(word: &str) -> &str {
 /// Small letters with their diacritics, each as one letter.
 fn lower(word: &str, lower: &mut String) {
     lower.clear();
-    match word.is_ascii() {
-        true => lower.extend(word.chars().map(|c| c.to_ascii_lowercase())),
-        false => lower.extend(word.nfkc().flat_map(char::to_lowercase)),
+    if word.is_ascii() {
+        lower.extend(word.chars().map(|c| c.to_ascii_lowercase()))
+    } else {
+        lower.extend(word.nfkc().flat_map(char::to_lowercase))
     }
 }

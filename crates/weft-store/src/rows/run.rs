@@ -193,12 +193,12 @@ impl Store {
     }
 
     async fn append_in(&self, haste: Haste, (lease, entries): (&RunLease, Vec<StoredEntry>)) -> Result<()> {
-        let list = match pack::plain_length(&entries) >= pieces::CUT_FROM {
-            true => self
-                .in_pieces(&lease.run, &entries)
+        let list = if pack::plain_length(&entries) >= pieces::CUT_FROM {
+            self.in_pieces(&lease.run, &entries)
                 .await
-                .map_err(|error| self.fail("append to the journal", error))?,
-            false => None,
+                .map_err(|error| self.fail("append to the journal", error))?
+        } else {
+            None
         };
         self.inner.journal.append((lease, haste), &entries, list).await
     }

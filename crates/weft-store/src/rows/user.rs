@@ -144,10 +144,9 @@ pub(crate) async fn forget(
 impl UserStore for Store {
     async fn add_user(&self, user: &User, memberships: &[Membership]) -> Result<()> {
         let row = Model::new(user)?;
-        repeated(|| self.write_user(&row, memberships)).await.map_err(|error| match is_duplicate(&error) {
-            true => taken(),
-            false => self.fail("store the user", error),
-        })
+        repeated(|| self.write_user(&row, memberships))
+            .await
+            .map_err(|error| if is_duplicate(&error) { taken() } else { self.fail("store the user", error) })
     }
 
     async fn user(&self, id: &UserId) -> Result<User> {
@@ -169,9 +168,8 @@ impl UserStore for Store {
             .col_expr(Column::SignedInMs, Expr::value(row.signed_in_ms))
             .filter(Column::Id.eq(row.id));
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
-        let changed = changed.map_err(|error| match is_duplicate(&error) {
-            true => taken(),
-            false => self.fail("change the user", error),
+        let changed = changed.map_err(|error| {
+            if is_duplicate(&error) { taken() } else { self.fail("change the user", error) }
         })?;
         if changed.rows_affected == 0 { Err(no_user()) } else { Ok(()) }
     }

@@ -210,9 +210,10 @@ async fn a_log_that_lost_its_end_is_read_as_far_as_it_goes() {
             fs::copy(folder.path().join("weft.db"), copy.path().join("weft.db")).unwrap();
             let mut log = log.clone();
             let end = log.len() - cut;
-            match garbled {
-                true => log[end..].fill(0xa5),
-                false => log.truncate(end),
+            if garbled {
+                log[end..].fill(0xa5)
+            } else {
+                log.truncate(end)
             }
             fs::write(copy.path().join("weft.db-wal"), log).unwrap();
             let store = open(copy.path()).await;

@@ -36,16 +36,18 @@ impl DocumentWork<'_> {
         let chunks = ids::chunks(&asked.key, read, self.library.now_ms());
         for addition in &parts.additions {
             let by_settings = addition.wanted(&self.taken.document.settings);
-            let value = match addition.wanted(&asked.settings) {
-                // It comes in its own stage.
-                true if by_settings => continue,
-                true => {
+            let value = if addition.wanted(&asked.settings) {
+                if by_settings {
+                    // It comes in its own stage.
+                    continue;
+                } else {
                     let available: Vec<StoredChunk> =
                         chunks.iter().filter(|chunk| chunk.available).cloned().collect();
                     let made = addition.make(&*parts.models, &asked, &available).await;
                     self.bearable(made)?.map_or(Json::Null, |made| made.value)
                 }
-                false => Json::Null,
+            } else {
+                Json::Null
             };
             parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
         }

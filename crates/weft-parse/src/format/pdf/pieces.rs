@@ -191,9 +191,10 @@ impl<'a> Glyphs<'a> {
         let places: Option<Vec<Option<GlyphPlace>>> = span
             .text
             .chars()
-            .map(|glyph| match glyph.is_whitespace() {
-                true => Some(None),
-                false => {
+            .map(|glyph| {
+                if glyph.is_whitespace() {
+                    Some(None)
+                } else {
                     let next = near.next().filter(|next| next.char == glyph)?;
                     Some(Some(GlyphPlace { left: next.origin_x, right: next.origin_x + next.advance_width }))
                 }

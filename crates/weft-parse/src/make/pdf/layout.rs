@@ -266,11 +266,10 @@ impl<'a> Layout<'a> {
         let header = whole(&self.settings.header, size)?;
         let footer = whole(&self.settings.footer, size)?;
         let watermark = whole(&self.settings.watermark, WATERMARK)?;
-        let numbers: Vec<Option<SetLine>> = match self.settings.page_numbers {
-            true => (1..=count)
-                .map(|number| whole(&format!("{number} / {count}"), size))
-                .collect::<Result<_>>()?,
-            false => vec![None; count],
+        let numbers: Vec<Option<SetLine>> = if self.settings.page_numbers {
+            (1..=count).map(|number| whole(&format!("{number} / {count}"), size)).collect::<Result<_>>()?
+        } else {
+            vec![None; count]
         };
         for (page, number) in self.pages.iter_mut().zip(&numbers) {
             for (line, y) in [(&header, self.height - EDGE - size), (&footer, EDGE)] {
@@ -417,10 +416,7 @@ impl<'a> Layout<'a> {
 
     /// Goes to the next page when there is less room than this.
     fn room(&mut self, height: f32) -> Result<()> {
-        match self.y - height < MARGIN && self.y < self.height - MARGIN {
-            true => self.new_page(),
-            false => Ok(()),
-        }
+        if self.y - height < MARGIN && self.y < self.height - MARGIN { self.new_page() } else { Ok(()) }
     }
 
     fn new_page(&mut self) -> Result<()> {
