@@ -102,7 +102,7 @@ impl Browser for Chromium {
         let profiles = self.settings.profiles.join(tenant.as_str());
         let (place, notes) = WindowFolders::new(&profiles, profile)?;
         let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
-        let started = process::start(&self.settings, &program, (&place, proxy.address()))?;
+        let started = process::start(&self.settings, &program, &place, proxy.address())?;
         let mut window =
             Window::new(started, (tenant.clone(), Arc::clone(&self.outbound)), (place, proxy, turn));
         window.begin(self.settings.download_bytes, notes).await?;

@@ -86,7 +86,8 @@ pub(crate) struct Started {
 pub(crate) fn start(
     settings: &BrowserSettings,
     program: &Path,
-    (place, proxy): (&WindowFolders, SocketAddr),
+    place: &WindowFolders,
+    proxy: SocketAddr,
 ) -> Result<Started> {
     let failed = |cause| {
         Error::new(ErrorKind::Unavailable, "the web browser cannot be started")

@@ -67,7 +67,7 @@ impl Worker {
         time: Duration,
         answer_max: u64,
     ) -> Result<WorkerEnd> {
-        match self.exchange(duty, asked, (time, answer_max)).await? {
+        match self.exchange(duty, asked, time, answer_max).await? {
             Some((answer, status)) => duty.ended(answer, status),
             None => Ok(WorkerEnd::Late),
         }
@@ -84,7 +84,7 @@ impl Worker {
         time: Duration,
         answer_max: u64,
     ) -> Result<Option<WorkerEnd>> {
-        match self.exchange(duty, asked, (time, answer_max)).await? {
+        match self.exchange(duty, asked, time, answer_max).await? {
             Some((_, status)) if status.code() == Some(FAILED) => Ok(None),
             Some((answer, status)) => duty.ended(answer, status).map(Some),
             None => Ok(Some(WorkerEnd::Late)),
@@ -96,7 +96,8 @@ impl Worker {
         &self,
         duty: &Duty,
         asked: &[&[u8]],
-        (time, answer_max): (Duration, u64),
+        time: Duration,
+        answer_max: u64,
     ) -> Result<Option<(Vec<u8>, ExitStatus)>> {
         // Dropped with this future, which kills it.
         let mut child = self.start(duty)?;

@@ -180,7 +180,8 @@ impl Recorded {
     async fn answer(
         &self,
         mut call: RecordedCall,
-        (known, then): (Option<Known>, Option<Arc<str>>),
+        known: Option<Known>,
+        then: Option<Arc<str>>,
     ) -> Result<EffectResult> {
         let same = then.is_none() || call.question.is_none() || then == call.question;
         let elsewhere = || self.by_question.as_ref()?.get(call.question.as_ref()?).cloned();
@@ -279,7 +280,7 @@ impl Effects {
     ) -> Option<Result<EffectResult>> {
         let EffectMode::Recorded(recorded) = &self.mode else { return None };
         let then = self.state().questions.get(&call.key).cloned();
-        Some(recorded.answer(call, (known.clone(), then)).await)
+        Some(recorded.answer(call, known.clone(), then).await)
     }
 
     /// The place of the next call of this kind in a part of the work. Parts that run side by side have

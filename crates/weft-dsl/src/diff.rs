@@ -92,11 +92,11 @@ fn of_node(old: &CanvasNode, new: &CanvasNode) -> Option<NodeDiff> {
     let mut changes = Vec::new();
     let text = |text: &str| Json::String(text.to_owned());
     if old.kind != new.kind {
-        note(&mut changes, "/component_name", (Some(&text(&old.kind)), Some(&text(&new.kind))));
+        note(&mut changes, "/component_name", Some(&text(&old.kind)), Some(&text(&new.kind)));
     }
     let parent = |node: &CanvasNode| node.parent.as_ref().map(|parent| text(parent.as_str()));
     if old.parent != new.parent {
-        note(&mut changes, "/parent_id", (parent(old).as_ref(), parent(new).as_ref()));
+        note(&mut changes, "/parent_id", parent(old).as_ref(), parent(new).as_ref());
     }
     objects("/params", &old.params, &new.params, &mut changes);
     let leads = |node: &CanvasNode| -> BTreeSet<String> {
@@ -131,7 +131,7 @@ fn of_variables(old: &Canvas, new: &Canvas) -> Vec<ValueChange> {
     changes
 }
 
-fn note(changes: &mut Vec<ValueChange>, pointer: &str, (from, to): (Option<&Json>, Option<&Json>)) {
+fn note(changes: &mut Vec<ValueChange>, pointer: &str, from: Option<&Json>, to: Option<&Json>) {
     changes.push(ValueChange { pointer: pointer.to_owned(), from: from.cloned(), to: to.cloned() });
 }
 
@@ -140,11 +140,11 @@ fn objects(pointer: &str, old: &Map<String, Json>, new: &Map<String, Json>, chan
         let place = join(pointer, key);
         match new.get(key) {
             Some(other) => values(&place, value, other, changes),
-            None => note(changes, &place, (Some(value), None)),
+            None => note(changes, &place, Some(value), None),
         }
     }
     for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-        note(changes, &join(pointer, key), (None, Some(value)));
+        note(changes, &join(pointer, key), None, Some(value));
     }
 }
 
@@ -161,7 +161,7 @@ fn values(pointer: &str, old: &Json, new: &Json, changes: &mut Vec<ValueChange>)
                 values(&join(pointer, index), old, new, changes);
             }
         }
-        _ => note(changes, pointer, (Some(old), Some(new))),
+        _ => note(changes, pointer, Some(old), Some(new)),
     }
 }
 

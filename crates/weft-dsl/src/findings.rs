@@ -51,7 +51,7 @@ impl Reporter<'_> {
                 Finding::NoStart(node) => self.no_start(*node),
                 Finding::SeveralStarts(node) => Some(self.several_starts(*node)),
                 Finding::LeavesNothing(node) => Some(self.leaves_nothing(*node)),
-                Finding::CrossesFrame(from, to, way) => Some(self.crosses_frame((*from, *to), *way)),
+                Finding::CrossesFrame(from, to, way) => Some(self.crosses_frame(*from, *to, *way)),
                 Finding::ReadsLater(node, reference) => {
                     let message = format!(
                         "`{reference}` only has a value after this component has run: it reads as empty"
@@ -187,7 +187,7 @@ impl Reporter<'_> {
 
     /// Of an edge that is always there only the drawing is wrong. A branch or the way after a failure
     /// would end in nothing, and the run would look as if all had gone well.
-    fn crosses_frame(&self, (from, to): (NodeIx, NodeIx), way: Way) -> Problem {
+    fn crosses_frame(&self, from: NodeIx, to: NodeIx, way: Way) -> Problem {
         let target = &self.linked.nodes[to].id;
         let what = match way {
             Way::Always => "the way",
@@ -196,7 +196,7 @@ impl Reporter<'_> {
         };
         let message =
             format!("{what} to `{target}` leads into or out of the body of a frame: it is never taken");
-        let pointer = self.place(from, |node| self.written(node, target, (from, way)));
+        let pointer = self.place(from, |node| self.written(node, target, from, way));
         let help = match way {
             Way::Always => "a body ends by itself; what comes after it follows the Iteration or Loop",
             Way::Branch => {
@@ -215,7 +215,7 @@ impl Reporter<'_> {
     }
 
     /// Where a way is written.
-    fn written(&self, node: &CanvasNode, target: &ComponentId, (from, way): (NodeIx, Way)) -> String {
+    fn written(&self, node: &CanvasNode, target: &ComponentId, from: NodeIx, way: Way) -> String {
         let branches = || self.linked.nodes[from].shape.branches.iter().flatten();
         let place = match way {
             Way::Always => None,

@@ -244,7 +244,7 @@ impl Linked {
                 }
                 if self.nodes[to].scope != scope {
                     let way = if exception { Way::Failure } else { self.ordinary_way(from) };
-                    self.cut((from, to), way);
+                    self.cut(from, to, way);
                     continue;
                 }
                 let place = *known.entry((from, to)).or_insert_with(|| {
@@ -261,7 +261,7 @@ impl Linked {
 
     /// A way between two levels is none: a failure that would take it is not caught, and neither is it
     /// when nothing else catches it.
-    fn cut(&mut self, (from, to): (NodeIx, NodeIx), way: Way) {
+    fn cut(&mut self, from: NodeIx, to: NodeIx, way: Way) {
         let target = self.nodes[to].id.clone();
         let node = &mut self.nodes[from];
         match way {

@@ -92,7 +92,7 @@ impl<'a> CanvasOutputs<'a> {
         for reference in &references {
             let Some((of, missing)) = self.missing(reference) else { continue };
             let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
-            let problem = describe((reference, of), &missing, pointer, suggester);
+            let problem = describe(reference, of, &missing, pointer, suggester);
             problems.add(problem.about(&node.id, &node.name));
         }
     }
@@ -152,7 +152,8 @@ fn beginnings(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn describe(
-    (reference, of): (&Reference, &Built),
+    reference: &Reference,
+    of: &Built,
     missing: &Missing<'_>,
     pointer: &str,
     suggester: &mut Suggester,

@@ -55,7 +55,8 @@ impl Machine {
         &self,
         activation: u32,
         assignments: &[Assignment],
-        (text_max, values_max): (usize, usize),
+        text_max: usize,
+        values_max: usize,
     ) -> Result<VariableChanges> {
         let Some(&RunningNode { scope, node, .. }) = self.running.get(&activation) else {
             return Ok(VariableChanges::default());

@@ -366,8 +366,9 @@ impl<'a> RunDriver<'a> {
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
         let node = &self.plan.nodes[ix];
         let role = node.role;
-        let limits = (self.limits.output_bytes, self.limits.values_bytes);
-        let mut outcome = bounded(outcome, ActivationRoom::of(&self.machine, activation, limits));
+        let DriveLimits { output_bytes, values_bytes, .. } = self.limits;
+        let room = ActivationRoom::of(&self.machine, activation, output_bytes, values_bytes);
+        let mut outcome = bounded(outcome, room);
         let settled = self.suspension_of(&mut outcome).unwrap_or_else(|| settle(node, outcome));
         let pinned = self.context.input.pins.contains_key(&node.id);
         let opens = settled.error.is_none() && settled.onward != NextEdges::Suspended && !pinned;

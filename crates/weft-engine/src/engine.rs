@@ -245,7 +245,7 @@ impl Engine {
                 Some(session) => session.clone(),
                 None => stores.sessions.load(&request.session).await?,
             };
-            let prepared = match self.prepare(&stores, (id.clone(), request.clone()), session).await {
+            let prepared = match self.prepare(&stores, id.clone(), request.clone(), session).await {
                 Ok(prepared) => prepared,
                 // It may be so only because the session has gone on.
                 Err(_) if was_known => continue,
@@ -286,7 +286,7 @@ impl Engine {
     ) -> Result<(Arc<Feed>, RunReport, SessionState)> {
         let feed = Feed::whole();
         let secrets = self.secrets_of(&request.plan, &request.session.tenant).await?;
-        let beginning = self.beginning((&request.session, RunId::generate()), 0, None);
+        let beginning = self.beginning(&request.session, RunId::generate(), 0, None);
         let beginning = Beginning { secrets, ..beginning };
         let mut prepared = self.assemble(request, state, history, beginning)?;
         prepared.calls = CallHandling::Unkept;
@@ -332,7 +332,8 @@ impl Engine {
     async fn prepare(
         &self,
         stores: &Stores,
-        (id, request): (RunId, StartRun),
+        id: RunId,
+        request: StartRun,
         Session { mut state, revision, canvas_version, .. }: Session,
     ) -> Result<Prepared> {
         // A session without a version takes the one that its turn brings.
@@ -351,18 +352,19 @@ impl Engine {
         let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
-        let beginning = self.beginning((&request.session, id), revision, around);
+        let beginning = self.beginning(&request.session, id, revision, around);
         self.assemble(request, state, history.collect(), Beginning { secrets, ..beginning })
     }
 
     /// The secrets that a plan names, as they are now.
     async fn secrets_of(&self, plan: &Plan, tenant: &TenantId) -> Result<SecretValues> {
-        SecretValues::of(plan, (&*self.0.seams.secrets, tenant)).await
+        SecretValues::of(plan, &*self.0.seams.secrets, tenant).await
     }
 
     fn beginning(
         &self,
-        (session, id): (&SessionKey, RunId),
+        session: &SessionKey,
+        id: RunId,
         revision: i64,
         around: Option<Arc<Budget>>,
     ) -> Beginning {
@@ -410,7 +412,7 @@ impl Engine {
                 if request.input.pins.is_empty() {
                     request.input.pins.clone_from(&paused.input.pins);
                 }
-                let globals = state.globals_for(&request.input, &history, (&key.id, &now));
+                let globals = state.globals_for(&request.input, &history, &key.id, &now);
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
@@ -421,7 +423,7 @@ impl Engine {
                 (machine, Some(waiting), query, cited, spent)
             }
             None => {
-                let globals = state.globals_for(&request.input, &history, (&key.id, &now));
+                let globals = state.globals_for(&request.input, &history, &key.id, &now);
                 let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
                 if given == AnswerStatus::New {
                     answers::check_beginning(&machine, &request.input.inputs)?;

@@ -102,7 +102,7 @@ impl JournalFailure {
 impl RunJournal {
     /// The same journal, to be gone on with after its last entry; it has so many bytes.
     #[must_use]
-    pub fn after(self, (seq, event): (u64, u64), bytes: u64) -> Self {
+    pub fn after(self, seq: u64, event: u64, bytes: u64) -> Self {
         Self { seq, event, shown: (seq, event), bytes, ..self }
     }
 

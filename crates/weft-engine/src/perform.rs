@@ -255,7 +255,7 @@ pub struct ActivationRoom {
 
 impl ActivationRoom {
     /// The room of a running activation under these limits: of one output, and of all values.
-    pub fn of(machine: &Machine, activation: u32, (output_bytes, values_bytes): (usize, usize)) -> Self {
+    pub fn of(machine: &Machine, activation: u32, output_bytes: usize, values_bytes: usize) -> Self {
         let held_bytes = machine.held_bytes().saturating_sub(machine.replaced_bytes(activation));
         Self { output_bytes, values_bytes, held_bytes }
     }

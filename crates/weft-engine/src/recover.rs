@@ -363,11 +363,11 @@ impl JournalReader {
             let all = &mut self.all;
             match suspension.as_deref() {
                 Some(suspension) => {
-                    all.machine.suspend(who.activation, (suspension.clone(), open.alternative), spoken);
+                    all.machine.suspend(who.activation, suspension.clone(), open.alternative, spoken);
                 }
                 // A listener, or work that was cut off before.
                 None => {
-                    all.machine.begin_again(who.activation, (spoken, open.suspended, open.filled));
+                    all.machine.begin_again(who.activation, spoken, open.suspended, open.filled);
                     all.machine.settle();
                     all.before.insert(open.place, open.before);
                 }
@@ -390,7 +390,7 @@ impl JournalReader {
         }
         // What could be applied when it was written can be now, whatever the limits are; a journal that was edited may not fit.
         let changes =
-            all.machine.changes(who.activation, assigned, (usize::MAX, usize::MAX)).unwrap_or_default();
+            all.machine.changes(who.activation, assigned, usize::MAX, usize::MAX).unwrap_or_default();
         let done = FinishedActivation { outputs: Arc::clone(outputs), onward: route.clone(), changes };
         all.machine.finished(who.activation, done);
     }
@@ -452,8 +452,12 @@ impl JournalReader {
         let all = &mut self.all;
         for (activation, open) in std::mem::take(&mut self.active) {
             all.said.take_back(activation);
-            all.machine
-                .begin_again(activation, (open.spoken.clone(), open.suspended.clone(), open.filled.clone()));
+            all.machine.begin_again(
+                activation,
+                open.spoken.clone(),
+                open.suspended.clone(),
+                open.filled.clone(),
+            );
             all.before.insert(open.place, open.before.clone());
             all.open.push(open);
         }

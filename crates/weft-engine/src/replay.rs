@@ -211,8 +211,8 @@ impl Replay {
                     return;
                 };
                 let at = (entry.seq, &active.who.node);
-                self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
-                self.compare(at, ("items", json!(items), json!(finished.items)));
+                self.compare(at, "outputs", json!(outputs), json!(finished.outputs));
+                self.compare(at, "items", json!(items), json!(finished.items));
             }
             Record::NodeFinished { who, .. } => self.finished(who, entry).await,
             Record::ThinkingStarted { activation, .. } => self.told(*activation, |then| then.thinking = true),
@@ -254,7 +254,7 @@ impl Replay {
         if !self.active.contains_key(&who.activation) {
             // The end of a frame, which the rounds in it make.
             if let Some(now) = self.reading.frame_outputs(who.activation) {
-                self.compare(at, ("outputs", json!(outputs), json!(now)));
+                self.compare(at, "outputs", json!(outputs), json!(now));
             }
             return;
         }
@@ -263,29 +263,29 @@ impl Replay {
         };
         let node = Arc::clone(&self.plan);
         let node = &node.nodes[active.ix];
-        self.compare(at, ("suspension", json!(suspension), json!(suspended)));
+        self.compare(at, "suspension", json!(suspension), json!(suspended));
         if suspended.is_some() || suspension.is_some() {
             return;
         }
         // What its assignments make of the values is known when its turn comes.
         let (assigned, text_max) = (&settled.finished.assigned, self.limits.output_bytes);
-        let changes = self.reading.machine().changes(who.activation, assigned, (text_max, usize::MAX));
+        let changes = self.reading.machine().changes(who.activation, assigned, text_max, usize::MAX);
         let settled = match changes {
             Ok(_) => settled,
             Err(error) => settle(node, ActivationOutcome { activation: who.activation, result: Err(error) }),
         };
         let NodeResult { finished, onward, error: now, .. } = settled;
-        self.compare(at, ("error", json!(error), json!(now.as_ref().map(weft_core::Error::full))));
-        self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
-        self.compare(at, ("route", json!(route), json!(onward)));
-        self.compare(at, ("assigned", json!(given), json!(finished.assigned)));
+        self.compare(at, "error", json!(error), json!(now.as_ref().map(weft_core::Error::full)));
+        self.compare(at, "outputs", json!(outputs), json!(finished.outputs));
+        self.compare(at, "route", json!(route), json!(onward));
+        self.compare(at, "assigned", json!(given), json!(finished.assigned));
         let mut said = active.said;
         let shown =
             now.is_some() && onward == NextEdges::Routed(weft_core::Route::Onward) && !node.message_follows;
         if let Some(default) = node.exception.default.as_ref().filter(|_| shown) {
             said.push_str(&to_text(default));
         }
-        self.compare(at, ("text", json!(active.then.said), json!(said)));
+        self.compare(at, "text", json!(active.then.said), json!(said));
         for call in active.then.tools {
             let now = active.tools.iter().find(|now| {
                 (&now.started.path, &now.started.call) == (&call.started.path, &call.started.call)
@@ -293,12 +293,12 @@ impl Replay {
             let of = |call: &ToolFinished| json!({"tool": call.started.tool, "arguments": call.started.arguments, "result": call.result, "failed": call.failed});
             let cut = call.failed && call.result.as_str().is_some_and(|result| result.starts_with(STOPPED));
             if !cut {
-                self.compare(at, ("tool", of(&call), now.map_or(Json::Null, of)));
+                self.compare(at, "tool", of(&call), now.map_or(Json::Null, of));
             }
         }
     }
 
-    fn compare(&mut self, at: (u64, &ComponentId), (what, recorded, now): (&'static str, Json, Json)) {
+    fn compare(&mut self, at: (u64, &ComponentId), what: &'static str, recorded: Json, now: Json) {
         if recorded != now {
             self.differ(at, (what, recorded, now));
         }
@@ -367,8 +367,9 @@ impl Replay {
     fn ended(&mut self, mut outcome: ActivationOutcome) {
         let Some(active) = self.active.get_mut(&outcome.activation) else { return };
         let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
-        let limits = (self.limits.output_bytes, self.limits.values_bytes);
-        let room = ActivationRoom::of(self.reading.machine(), outcome.activation, limits);
+        let ReplayLimits { output_bytes, values_bytes, .. } = self.limits;
+        let machine = self.reading.machine();
+        let room = ActivationRoom::of(machine, outcome.activation, output_bytes, values_bytes);
         let settled = settle(&self.plan.nodes[active.ix], bounded(outcome, room));
         let activation = settled.activation;
         active.end = Some(ActivationEnd { settled, suspended: suspended.map(|suspended| *suspended) });

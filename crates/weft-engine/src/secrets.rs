@@ -21,7 +21,7 @@ impl SecretValues {
     ///
     /// # Errors
     /// As [`Secrets::values`].
-    pub async fn of(plan: &Plan, (secrets, tenant): (&dyn Secrets, &TenantId)) -> Result<Self> {
+    pub async fn of(plan: &Plan, secrets: &dyn Secrets, tenant: &TenantId) -> Result<Self> {
         let names: Vec<Arc<str>> = plan.secret_names().map(Arc::from).collect();
         if names.is_empty() {
             return Ok(Self::default());
@@ -42,7 +42,7 @@ impl SecretValues {
 }
 
 /// What a session keeps, with marks in the place of the secrets that its plan names and of nothing else.
-pub fn seal(state: &mut Json, (plan, masks): (&Plan, &Masks)) {
+pub fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
     if plan.secret_names().next().is_some() {
         masks.seal_named(state);
     } else {

@@ -12,6 +12,7 @@ use weft_dsl::plan::NodeIx;
 use crate::form::satisfied;
 use crate::machine::{Machine, RunningNode};
 use crate::output_dedup::SaidSoFar;
+use crate::recover::ScopedNode;
 use crate::scope::{EdgeState, ScopeId, Status, SuspendedNode};
 
 impl Machine {
@@ -55,7 +56,8 @@ impl Machine {
     pub fn suspend(
         &mut self,
         activation: u32,
-        (suspension, alternative): (Suspension, usize),
+        suspension: Suspension,
+        alternative: usize,
         spoken: SaidSoFar,
     ) {
         self.stop_speaking(activation);
@@ -105,11 +107,8 @@ impl Machine {
 
     /// Keeps what a person decided about a sleeping node's work; it goes on when nothing is missing.
     /// What has been decided stays so.
-    pub fn decide(
-        &mut self,
-        (scope, ix): (ScopeId, NodeIx),
-        (decisions, status): (Map<String, Json>, TaskStatus),
-    ) {
+    pub fn decide(&mut self, place: ScopedNode, decisions: Map<String, Json>, status: TaskStatus) {
+        let (scope, ix) = place;
         let local = self.plan.nodes[ix].local;
         let mut decided = Vec::new();
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -123,7 +122,7 @@ impl Machine {
         }
         let complete = satisfied(&suspended.form, &suspended.answers);
         for field in decided {
-            self.end_task((scope, ix), Some(&field), status);
+            self.end_task(place, Some(&field), status);
         }
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         if complete {

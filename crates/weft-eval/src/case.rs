@@ -137,7 +137,7 @@ impl Subject {
             let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
             let seen = Observed::of(&tried);
             let last = at + 1 == case.turns.len();
-            report.turns.push(looked_at((turn, last), seen, (judged, &tried.calls)));
+            report.turns.push(looked_at(turn, last, seen, judged, &tried.calls));
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Subject {
             let judged = self.judge(turn, &seen).await?;
             let (seed, now_ms) = begun(&tried);
             let last = at + 1 == case.turns.len();
-            report.turns.push(looked_at((turn, last), seen, (&judged, &[])));
+            report.turns.push(looked_at(turn, last, seen, &judged, &[]));
             taken.push(Taken { input: turn.input(), seed, now_ms, answers: tried.answers });
             judged_all.push(judged);
         }
@@ -230,9 +230,11 @@ fn begun(tried: &Tried) -> (u64, i64) {
 
 /// What a turn did beside what is expected of it.
 fn looked_at(
-    (turn, last): (&Turn, bool),
+    turn: &Turn,
+    last: bool,
     seen: Observed,
-    (judged, calls): (&[JudgedCriterion], &[RecordedCall]),
+    judged: &[JudgedCriterion],
+    calls: &[RecordedCall],
 ) -> TurnReport {
     let mut misses = Vec::new();
     for call in calls.iter().filter(|call| call.answered == Match::Lacking) {

@@ -99,7 +99,7 @@ impl Directory {
                 (0..models.len()).filter(|at| models[*at].model.task() == task).collect();
             match name.as_deref().filter(|name| !name.is_empty()) {
                 None => Ok(of_task.first().copied().filter(|_| of_task.len() == 1)),
-                Some(name) => set(&models, &format!("`{setting}`"), (name, task)).map(Some),
+                Some(name) => set(&models, &format!("`{setting}`"), name, task).map(Some),
             }
         };
         let default = place(ModelTask::Answer, "models.default", &config.default)?;
@@ -300,7 +300,7 @@ fn find(models: &[KnownModel], llm_id: &str, task: ModelTask) -> Result<usize> {
 }
 
 /// The same for a name in a setting. It is not repeated: what is no name may be a key in the wrong place.
-fn set(models: &[KnownModel], setting: &str, (name, task): (&str, ModelTask)) -> Result<usize> {
+fn set(models: &[KnownModel], setting: &str, name: &str, task: ModelTask) -> Result<usize> {
     look_for(models, name, task).map_err(|NotFound { what, candidates }| {
         let names: Vec<String> = candidates.into_iter().map(shown).collect();
         let help = if names.is_empty() {
@@ -417,7 +417,7 @@ fn fallback(models: &[KnownModel], at: usize) -> Result<Option<Arc<dyn ChatModel
     };
     let mut places = Vec::new();
     for name in &entry.fallback {
-        let place = set(models, &setting, (name, ModelTask::Answer))?;
+        let place = set(models, &setting, name, ModelTask::Answer)?;
         if place == at || places.contains(&place) {
             let what = if place == at { "names the model itself" } else { "names one model twice" };
             return Err(wrong(format!("{what}, as `{name}`")).help("take it out"));

@@ -62,7 +62,7 @@ impl RemoteModel {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            tokio::time::sleep(self.policy.again(error, tries, (None, None))?).await;
+            tokio::time::sleep(self.policy.again(error, tries, None, None)?).await;
             tries += 1;
         }
     }

@@ -45,7 +45,8 @@ impl RetryPolicy {
         &self,
         mut error: Error,
         tries: u32,
-        (retries_max, wanted): (Option<u32>, Option<Duration>),
+        retries_max: Option<u32>,
+        wanted: Option<Duration>,
     ) -> Result<Duration> {
         let retries_max = retries_max.unwrap_or(self.retries_max);
         if let Some(pause) = self.pause(&error, tries, wanted, random()).filter(|_| tries <= retries_max) {

@@ -58,7 +58,7 @@ impl SmtpMailer {
     async fn handed_in(&self, mail: &Mail) -> Result<()> {
         let (envelope, text) = written(mail)?;
         let mut connection = self.connected(&mail.server).await?;
-        let handed_in = hand_in(&mut connection, &mail.server, (&envelope, &text)).await;
+        let handed_in = hand_in(&mut connection, &mail.server, &envelope, &text).await;
         if handed_in.is_ok() {
             // The mail is taken, whatever the server says to a good-bye.
             let _ = connection.quit().await;
@@ -101,7 +101,8 @@ impl SmtpMailer {
 async fn hand_in(
     connection: &mut AsyncSmtpConnection,
     server: &MailServer,
-    (envelope, text): (&Envelope, &[u8]),
+    envelope: &Envelope,
+    text: &[u8],
 ) -> Result<()> {
     if !server.user.is_empty() {
         let credentials = Credentials::new(server.user.clone(), server.password.reveal().to_owned());

@@ -48,7 +48,8 @@ impl MediaReader {
     async fn written_down(
         &self,
         model: &dyn TranscriptionModel,
-        (request, bytes): (&ReadRequest, Bytes),
+        request: &ReadRequest,
+        bytes: Bytes,
         media_type: &str,
     ) -> Result<ReadDocument> {
         let recording = Recording { name: request.name.clone(), media_type: media_type.to_owned(), bytes };
@@ -185,7 +186,7 @@ impl MediaReader {
 impl DocumentReader for MediaReader {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         if let (Some(model), Some(media_type)) = (&self.speech, recording(&request.name, &bytes)) {
-            return self.written_down(&**model, (request, bytes), media_type).await;
+            return self.written_down(&**model, request, bytes, media_type).await;
         }
         let mut warnings = self.without_effect(request);
         let wanted = text(request, "layout_recognize") != "Plain Text" && may_hold_pictures(&bytes);

@@ -108,7 +108,7 @@ impl ChildReader {
 
     /// Has a job done on some bytes: the answer, and the bytes that follow it.
     async fn ask(&self, name: &str, job: ReaderJob, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
-        self.ask_of(name, job, (&[], bytes)).await
+        self.ask_of(name, job, &[], bytes).await
     }
 
     /// The same for bytes in two parts.
@@ -116,7 +116,8 @@ impl ChildReader {
         &self,
         name: &str,
         job: ReaderJob,
-        (before, bytes): (&[u8], &[u8]),
+        before: &[u8],
+        bytes: &[u8],
     ) -> Result<(ReaderAnswer, Vec<u8>)> {
         let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
         let order =
@@ -228,7 +229,7 @@ impl DocumentReader for ChildReader {
             .help("divide the file"));
         }
         let job = ReaderJob::ReadWith(request.clone(), readings.len());
-        match self.ask_of(&request.name, job, (&readings, &bytes)).await? {
+        match self.ask_of(&request.name, job, &readings, &bytes).await? {
             (ReaderAnswer::Read(document), _) => Ok(document),
             (answer, _) => Err(answer.failed()),
         }

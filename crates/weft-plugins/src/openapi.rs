@@ -80,7 +80,7 @@ impl Plugin {
         (item, operation): (&Json, &Json),
         (base, settings): (&Url, &Arc<PluginSettings>),
     ) -> Result<()> {
-        let name = tool_name(operation, (path, method));
+        let name = tool_name(operation, path, method);
         let enabled = settings.enable.as_ref().is_none_or(|enabled| enabled.contains(&name));
         if !enabled || settings.disable.contains(&name) {
             return Ok(());
@@ -111,7 +111,7 @@ impl Plugin {
             body,
             settings: Arc::clone(settings),
         };
-        let description = description(operation, (path, method));
+        let description = description(operation, path, method);
         let mut tool = Tool::new(name, description, schema, Origin::Function, Arc::new(call));
         tool.traits = traits;
         self.tools.push(Arc::new(tool));
@@ -182,7 +182,7 @@ fn base(document: &Json, said: Option<&str>) -> Result<Url> {
 }
 
 /// What the operation is called, as providers take names of functions.
-fn tool_name(operation: &Json, (path, method): (&str, &str)) -> String {
+fn tool_name(operation: &Json, path: &str, method: &str) -> String {
     let written = match operation.get("operationId").and_then(Json::as_str) {
         Some(id) => id.to_owned(),
         None => format!("{method}_{}", path.trim_matches('/')),
@@ -199,7 +199,7 @@ fn tool_name(operation: &Json, (path, method): (&str, &str)) -> String {
     name.trim_matches('_').to_owned()
 }
 
-fn description(operation: &Json, (path, method): (&str, &str)) -> String {
+fn description(operation: &Json, path: &str, method: &str) -> String {
     let part = |name| operation.get(name).and_then(Json::as_str).unwrap_or_default().trim();
     let said = [part("summary"), part("description")].into_iter().filter(|text| !text.is_empty());
     let mut said = said.collect::<Vec<_>>().join("\n");

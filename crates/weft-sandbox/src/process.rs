@@ -174,7 +174,7 @@ impl Sandbox for ProcessSandbox {
         call: WasmCall,
         limits: Limits,
     ) -> Result<Ran> {
-        self.call_component(tenant, (tool, call), limits).await
+        self.call_component(tenant, tool, call, limits).await
     }
 }
 

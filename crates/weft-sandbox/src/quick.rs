@@ -91,7 +91,7 @@ fn run(
     printed: &Rc<RefCell<Printed>>,
     watch: &ProgramWatch,
 ) -> Result<Json, Failure> {
-    let fails = |thrown| failure(ctx, thrown, (FILE, watch));
+    let fails = |thrown| failure(ctx, thrown, FILE, watch);
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
@@ -111,7 +111,7 @@ fn run(
 
 /// Evaluates a program and finds its `main`.
 fn main_of<'js>(ctx: &Ctx<'js>, source: &str, watch: &ProgramWatch) -> Result<Function<'js>, Failure> {
-    let fails = |thrown| failure(ctx, thrown, (FILE, watch));
+    let fails = |thrown| failure(ctx, thrown, FILE, watch);
     let main: Value<'_> = if is_module(source) {
         let module = Module::declare(ctx.clone(), FILE, source).catch(ctx).map_err(fails)?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
@@ -161,7 +161,7 @@ fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, watch: &ProgramWatch) ->
         }
     }
     let value = promise.result::<Value<'_>>().unwrap_or_else(|| Ok(Value::new_null(ctx.clone())));
-    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, (FILE, watch)))
+    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, FILE, watch))
 }
 
 /// Says when a program has to stop, and whether its memory may have run out.

@@ -144,7 +144,8 @@ impl SystemPython {
         &self,
         tenant: &TenantId,
         request: &[u8],
-        (time, bytes_max): (Duration, u64),
+        time: Duration,
+        bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
         // A parent that something has ended is followed by another one, once: a program has no effects beside what is
         // said of it.
@@ -201,7 +202,7 @@ impl Sandbox for SystemPython {
         // Files come in base64, which is a third longer.
         let files = u64::try_from(FILES_BYTES_MAX * 2).unwrap_or(u64::MAX);
         let bytes_max = answer_max(limits).saturating_add(files);
-        let said = self.said(tenant, &request, (limits.time, bytes_max)).await?;
+        let said = self.said(tenant, &request, limits.time, bytes_max).await?;
         Ok(said.map_or_else(|| Ran::silent(Err(Failure::Time)), |said| answer::read(&said, limits)))
     }
 }

@@ -160,7 +160,7 @@ impl Store {
                 if entries.as_ref().is_none_or(|entries| !group.takes(entries)) {
                     let full = std::mem::take(&mut group);
                     if let Some(row) = full.row(self, key, session).await {
-                        self.replace((&row, lease), session).await?;
+                        self.replace(&row, lease, session).await?;
                     }
                 }
                 if let Some(entries) = entries {
@@ -179,7 +179,8 @@ impl Store {
 
     async fn replace(
         &self,
-        (row, lease): (&Compacted, &RunLease),
+        row: &Compacted,
+        lease: &RunLease,
         session: Option<&SessionKey>,
     ) -> Result<(), DbErr> {
         let mut batch = self.batch();

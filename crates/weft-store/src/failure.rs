@@ -260,7 +260,7 @@ mod tests {
         // SQLite treats this limit like the end of the disk.
         let journal = bench.journal(("max_page_count", "1"));
         bench.check(
-            journal.append((&lease(), Haste::Brief), &entry(2, 500_000), None).await,
+            journal.append(&lease(), Haste::Brief, &entry(2, 500_000), None).await,
             ErrorKind::Internal,
             "is full",
         );
@@ -278,7 +278,7 @@ mod tests {
         let bench = Bench::new().await;
         let journal = bench.journal(("query_only", "1"));
         bench.check(
-            journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,
+            journal.append(&lease(), Haste::Brief, &entry(1, 10), None).await,
             ErrorKind::Denied,
             "is read-only",
         );
@@ -290,11 +290,11 @@ mod tests {
         let journal = bench.journal(("busy_timeout", "1"));
         let held = bench.store.begin().await.unwrap();
         bench.check(
-            journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,
+            journal.append(&lease(), Haste::Brief, &entry(1, 10), None).await,
             ErrorKind::Unavailable,
             "is locked",
         );
         held.rollback().await.unwrap();
-        journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await.unwrap();
+        journal.append(&lease(), Haste::Brief, &entry(1, 10), None).await.unwrap();
     }
 }

@@ -116,7 +116,8 @@ impl JournalQueue {
     /// `list` is what stands for entries that are kept in pieces.
     pub(crate) async fn append(
         &self,
-        (lease, haste): (&RunLease, Haste),
+        lease: &RunLease,
+        haste: Haste,
         entries: &[StoredEntry],
         list: Option<Vec<u8>>,
     ) -> Result<()> {
@@ -217,7 +218,7 @@ impl JournalWriter {
             let mut haste = if waiting.is_empty() { Haste::Patient } else { Haste::AtOnce };
             if waiting.is_empty() {
                 match asked.recv().await {
-                    Some(ask) => haste = self.take(ask, (&mut waiting, &mut asked)).await,
+                    Some(ask) => haste = self.take(ask, &mut waiting, &mut asked).await,
                     None => return self.lane.close(),
                 }
             }
@@ -233,7 +234,7 @@ impl JournalWriter {
                         continue;
                     }
                 };
-                haste = haste.min(self.take(more, (&mut waiting, &mut asked)).await);
+                haste = haste.min(self.take(more, &mut waiting, &mut asked).await);
             }
             let group = next_group(&mut waiting);
             if group.is_empty() {
@@ -247,7 +248,8 @@ impl JournalWriter {
     async fn take(
         &mut self,
         ask: JournalRequest,
-        (waiting, asked): (&mut VecDeque<Append>, &mut mpsc::Receiver<JournalRequest>),
+        waiting: &mut VecDeque<Append>,
+        asked: &mut mpsc::Receiver<JournalRequest>,
     ) -> Haste {
         match ask {
             JournalRequest::Append(append) => {

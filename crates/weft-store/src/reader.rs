@@ -47,7 +47,7 @@ impl Drop for ReadGuard<'_> {
 }
 
 impl SqliteReaders {
-    pub(crate) fn new(options: SqliteConnectOptions, (count_max, wait_max): (u32, Duration)) -> Self {
+    pub(crate) fn new(options: SqliteConnectOptions, count_max: u32, wait_max: Duration) -> Self {
         let places = Semaphore::new(count_max as usize);
         Self { options, free: Mutex::default(), places, count_max, wait_max }
     }

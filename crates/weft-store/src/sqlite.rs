@@ -111,7 +111,7 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
     tighten(path);
     let read =
-        StoreReader::File(Arc::new(SqliteReaders::new(options.read_only(true), (READERS_MAX, ACQUIRE_MAX))));
+        StoreReader::File(Arc::new(SqliteReaders::new(options.read_only(true), READERS_MAX, ACQUIRE_MAX)));
     let gate = WriteGate::one_by_one();
     let writer = SqliteWriter::open(path, BUSY_MAX, &WRITER_PRAGMAS)
         .map_err(|error| failure(&place, "open the store", error))?;

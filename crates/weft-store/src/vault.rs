@@ -172,7 +172,7 @@ fn bound_to(tenant: &str, name: &str) -> Vec<u8> {
     [tenant.as_bytes(), b"\0", name.as_bytes()].concat()
 }
 
-fn sealed(key: &VaultKey, (tenant, name): (&str, &str), value: &Secret) -> Result<Vec<u8>> {
+fn sealed(key: &VaultKey, tenant: &str, name: &str, value: &Secret) -> Result<Vec<u8>> {
     let mut nonce = [0; NONCE_LEN];
     fill(&mut nonce)?;
     let mut bytes = value.reveal().as_bytes().to_vec();
@@ -241,7 +241,7 @@ impl Secrets for Vault {
         let tenant = text(tenant.as_str());
         let now_ms = self.store.inner.clock.now_ms();
         let row = Model {
-            sealed: sealed(key, (&tenant, name), value)?,
+            sealed: sealed(key, &tenant, name, value)?,
             tenant_id: tenant,
             name: name.to_owned(),
             key_name: key.name(),

@@ -17,8 +17,8 @@ impl RunDriver<'_> {
         }
         let activation = settled.activation;
         let assigned = &settled.finished.assigned;
-        let room = (self.limits.output_bytes, self.limits.values_bytes);
-        let changes = self.machine.changes(activation, assigned, room).and_then(|changes| {
+        let (text_max, values_max) = (self.limits.output_bytes, self.limits.values_bytes);
+        let changes = self.machine.changes(activation, assigned, text_max, values_max).and_then(|changes| {
             let bytes = self.machine.held_bytes().saturating_add(self.machine.growth(&changes));
             if bytes > self.limits.values_bytes {
                 return Err(too_much(self.limits.values_bytes));

@@ -84,7 +84,7 @@ impl RunDriver<'_> {
         }
         self.note_finished(active, &Arc::default(), None, (&NextEdges::Suspended, &[]));
         match settled.finished.suspended {
-            Some(suspension) => self.machine.suspend(activation, (*suspension, alternative), spoken),
+            Some(suspension) => self.machine.suspend(activation, *suspension, alternative, spoken),
             None => self.machine.requeue(activation, spoken),
         }
         self.follow();

@@ -23,7 +23,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::Conflict, format!("run {} has begun", run.key.id)));
         }
         let session = stores.sessions.load(&request.session).await?;
-        let prepared = self.prepare(&stores, (run.key.id.clone(), request), session).await?;
+        let prepared = self.prepare(&stores, run.key.id.clone(), request, session).await?;
         let handle = self.launch(stores, prepared, (place, lock, lease));
         if run.cancel_ms.is_some() {
             handle.cancel.cancel();

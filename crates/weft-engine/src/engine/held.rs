@@ -33,7 +33,7 @@ pub(super) struct ListedRun {
 }
 
 impl ListedRun {
-    pub(super) fn new(engine: &Engine, lease: RunLease, (feed, lock): (Arc<Feed>, SessionLock)) -> Self {
+    pub(super) fn new(engine: &Engine, lease: RunLease, feed: Arc<Feed>, lock: SessionLock) -> Self {
         // Unless somebody says otherwise its task was dropped.
         Self { became: Became::HandedOver, engine: engine.clone(), lease, feed, lock: Some(lock) }
     }

@@ -53,7 +53,7 @@ impl Engine {
         };
         self.running().runs.insert(key.clone(), live);
         self.begin_keeping();
-        let mut listed = ListedRun::new(self, lease.clone(), (Arc::clone(&feed), lock));
+        let mut listed = ListedRun::new(self, lease.clone(), Arc::clone(&feed), lock);
         let entries = self.reader(Some(Arc::clone(&feed)), &key, 0);
         let (engine, stop) = (self.clone(), cancel.clone());
         let used = RunUsage::by(&prepared);
@@ -62,7 +62,7 @@ impl Engine {
             let turn = tokio::select! {
                 biased;
                 turn = turn => turn,
-                never = note_again_and_again(&stores, &lease, (&engine, &used)) => match never {},
+                never = note_again_and_again(&stores, &lease, &engine, &used) => match never {},
                 // As if the process had ended here: its journal says how to go on.
                 () = leave.cancelled() => return drop((listed, place)),
             };
@@ -70,7 +70,7 @@ impl Engine {
                 Ok(became) => became,
                 Err(_) => {
                     tracing::error!(run.id = %lease.run.id, "the end of a run could not be written: the engine broke");
-                    engine.note_ending(&stores, &lease, (Ending::Failed, Spent::default())).await
+                    engine.note_ending(&stores, &lease, Ending::Failed, Spent::default()).await
                 }
             };
             drop((listed, place));

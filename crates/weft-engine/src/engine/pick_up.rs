@@ -55,7 +55,7 @@ impl Engine {
         let lease = self.take_over(&stores, run).await?;
         let taken = TakenRun::new(self, lease.clone());
         let picked_up =
-            self.go_on_with(&stores, (run, &lease), PickUpDecision::GoOn(plan, place, lock)).await?;
+            self.go_on_with(&stores, run, &lease, PickUpDecision::GoOn(plan, place, lock)).await?;
         taken.kept();
         Ok(picked_up)
     }
@@ -69,7 +69,7 @@ impl Engine {
         let _lock = SessionLock::take(self, &SessionKey::new(&run.key.tenant, run.session.clone()))?;
         let lease = self.take_over(&stores, run).await?;
         let taken = TakenRun::new(self, lease.clone());
-        self.go_on_with(&stores, (run, &lease), PickUpDecision::GiveUp(error)).await?;
+        self.go_on_with(&stores, run, &lease, PickUpDecision::GiveUp(error)).await?;
         taken.kept();
         Ok(())
     }
@@ -77,7 +77,8 @@ impl Engine {
     async fn go_on_with(
         &self,
         stores: &Stores,
-        (run, lease): (&StoredRun, &RunLease),
+        run: &StoredRun,
+        lease: &RunLease,
         next: PickUpDecision,
     ) -> Result<PickedUp> {
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
@@ -89,7 +90,7 @@ impl Engine {
             Some(plan) => self.secrets_of(plan, &run.key.tenant).await?,
             None => SecretValues::default(),
         };
-        let entries = self.whole_journal(stores, (&run.key, &secrets)).await?;
+        let entries = self.whole_journal(stores, &run.key, &secrets).await?;
         if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
             // Its process has ended before it could note this.
             stores.runs.finish(lease, self.finished(*ending, *spent)).await?;
@@ -219,7 +220,7 @@ impl Engine {
         let (seq, event) =
             entries.iter().fold((0, 0), |(_, event), entry| (entry.seq, entry.event.unwrap_or(event)));
         let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
-        let mut journal = journal.after((seq, event), 0);
+        let mut journal = journal.after(seq, event, 0);
         if ending == Ending::Failed {
             ends(entries).into_iter().for_each(|end| journal.note(end));
         }
@@ -233,7 +234,7 @@ impl Engine {
             spent: spent_by(entries),
             elapsed: 0.0,
         };
-        if self.end(stores, &mut journal, (lease, last)).await? == Became::Left {
+        if self.end(stores, &mut journal, lease, last).await? == Became::Left {
             self.0.ownership.leave(lease.clone());
             self.begin_keeping();
         }

@@ -36,7 +36,7 @@ impl Engine {
         let stores = self.stores()?;
         let offline = self.offline();
         let secrets = offline.secrets_of(&plan, &run.key.tenant).await?;
-        let entries = offline.whole_journal(&stores, (&run.key, &secrets)).await?;
+        let entries = offline.whole_journal(&stores, &run.key, &secrets).await?;
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let prepared =
             offline.as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None, secrets)).await?;

@@ -66,7 +66,8 @@ impl Engine {
     pub(super) async fn whole_journal(
         &self,
         stores: &Stores,
-        (key, secrets): (&RunKey, &SecretValues),
+        key: &RunKey,
+        secrets: &SecretValues,
     ) -> Result<Vec<Entry>> {
         self.read_journal(stores, key, SecretHandling::Opened(secrets)).await
     }

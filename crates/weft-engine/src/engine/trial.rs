@@ -89,7 +89,7 @@ impl Engine {
             AnswerSource::Recorded { answers, .. } => Some(Arc::new(ReplayScript::of(answers))),
         };
         let secrets = engine.secrets_of(&request.plan, &request.session.tenant).await?;
-        let mut beginning = engine.beginning((&request.session, RunId::generate()), 0, None);
+        let mut beginning = engine.beginning(&request.session, RunId::generate(), 0, None);
         beginning.secrets = secrets;
         beginning.now_ms = now_ms.unwrap_or(beginning.now_ms);
         let looked_back = 2 * turns_looked_back(&request.plan);
@@ -102,7 +102,7 @@ impl Engine {
         let mut journal = RunJournal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
         let (report, context) = engine.drive(prepared, &mut journal, CancellationToken::new()).await;
         let state = next_state(&before, &report, &context);
-        let said = messages(&report, &context, (resumed, 0)).into_iter();
+        let said = messages(&report, &context, resumed, 0).into_iter();
         history.extend(said.map(HistoryMessage::from));
         journal.note(last_record(&report));
         journal.flush().await?;

@@ -133,7 +133,7 @@ impl Engine {
         let clock = Arc::clone(&self.0.seams.clock);
         let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
         let mut journal = match &prepared.recovered {
-            Some(recovered) => journal.after((recovered.seq, recovered.event), recovered.bytes),
+            Some(recovered) => journal.after(recovered.seq, recovered.event, recovered.bytes),
             None => journal,
         };
         let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
@@ -146,7 +146,7 @@ impl Engine {
             Err(_) => Ok(broken_record()),
         };
         let ended = match last {
-            Ok(last) => self.end(stores, &mut journal, (lease, last)).await,
+            Ok(last) => self.end(stores, &mut journal, lease, last).await,
             Err(error) => Err(error),
         };
         match ended {
@@ -180,11 +180,11 @@ impl Engine {
             return Err(Error::new(error.kind, error.full()));
         }
         let state = next_state(before, &report, &context);
-        let messages = messages(&report, &context, (resumed, self.now_ms()));
-        let tasks = tasks(before, &report, (&context, canvas, self.now_ms()));
+        let messages = messages(&report, &context, resumed, self.now_ms());
+        let tasks = tasks(before, &report, &context, canvas, self.now_ms());
         let committed = match (flushed, state.to_json()) {
             (Ok(()), Ok(mut state)) => {
-                secrets::seal(&mut state, (&report.machine.plan, &context.masks));
+                secrets::seal(&mut state, &report.machine.plan, &context.masks);
                 let (messages, tasks) = (messages.as_slice(), tasks.as_ref());
                 let lease = Some(lease);
                 let commit = SessionCommit { revision, state: &state, messages, tasks, lease };
@@ -216,7 +216,8 @@ impl Engine {
         &self,
         stores: &Stores,
         journal: &mut RunJournal,
-        (lease, record): (&RunLease, Record),
+        lease: &RunLease,
+        record: Record,
     ) -> Result<Became> {
         let key = &lease.run;
         let Record::RunFinished { mut ending, spent, .. } = record else {
@@ -240,7 +241,7 @@ impl Engine {
                 journal.show_unstored(last);
             }
         }
-        Ok(self.note_ending(stores, lease, (ending, spent)).await)
+        Ok(self.note_ending(stores, lease, ending, spent).await)
     }
 
     /// Notes how a run ended and what it has used in all. What the store does not take is noted by whoever goes on
@@ -249,7 +250,8 @@ impl Engine {
         &self,
         stores: &Stores,
         lease: &RunLease,
-        (ending, spent): (Ending, Spent),
+        ending: Ending,
+        spent: Spent,
     ) -> Became {
         became(lease, stores.runs.finish(lease, self.finished(ending, spent)).await)
     }
@@ -322,14 +324,16 @@ pub(super) fn next_state(before: &SessionState, report: &RunReport, context: &Ru
         let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
         Paused::take(machine, context, fields)
     });
-    before.after(&context.run, machine.globals.clone(), (paused, report.spent))
+    before.after(&context.run, machine.globals.clone(), paused, report.spent)
 }
 
 /// What becomes of the tasks of the session; nothing when there were none and there are none.
 fn tasks(
     before: &SessionState,
     report: &RunReport,
-    (context, canvas, at_ms): (&RunContext, &CanvasId, i64),
+    context: &RunContext,
+    canvas: &CanvasId,
+    at_ms: i64,
 ) -> Option<TaskChange> {
     let waits = report.ending == Ending::Waiting;
     let open = if waits { report.machine.tasks(context, canvas) } else { Vec::new() };
@@ -344,7 +348,8 @@ fn tasks(
 pub(super) fn messages(
     report: &RunReport,
     context: &RunContext,
-    (resumed, now_ms): (bool, i64),
+    resumed: bool,
+    now_ms: i64,
 ) -> Vec<SessionMessage> {
     let message = |role: &str, content: &str, reference| SessionMessage {
         role: role.to_owned(),

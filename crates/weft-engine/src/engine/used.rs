@@ -36,7 +36,8 @@ impl RunUsage {
 pub(super) async fn note_again_and_again(
     stores: &Stores,
     lease: &RunLease,
-    (engine, used): (&Engine, &RunUsage),
+    engine: &Engine,
+    used: &RunUsage,
 ) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(NOTED_EVERY).await;

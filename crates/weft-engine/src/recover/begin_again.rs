@@ -17,7 +17,8 @@ impl Machine {
 
     /// Whether a node that was cut off may still begin again: it is neither over nor put off until a person
     /// has answered.
-    pub(crate) fn may_come(&self, (scope, node): ScopedNode) -> bool {
+    pub(crate) fn may_come(&self, place: ScopedNode) -> bool {
+        let (scope, node) = place;
         let local = self.plan.nodes[node].local;
         self.scopes.get(&scope).is_some_and(|run| {
             !matches!(run.nodes[local].status, Status::Done | Status::Skipped | Status::Suspended)
@@ -28,7 +29,9 @@ impl Machine {
     pub(super) fn begin_again(
         &mut self,
         activation: u32,
-        (spoken, suspended, filled): (SaidSoFar, Option<SuspendedNode>, Option<Filled>),
+        spoken: SaidSoFar,
+        suspended: Option<SuspendedNode>,
+        filled: Option<Filled>,
     ) {
         self.stop_speaking(activation);
         let Some(RunningNode { scope, node, works, took }) = self.running.remove(&activation) else { return };

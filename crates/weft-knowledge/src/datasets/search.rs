@@ -49,7 +49,7 @@ pub async fn search(
         found.fitting = Some(answers.iter().take(of_one).map(|answer| answer.fitting as u64).sum());
     }
     let list = if request.reranker.is_empty() {
-        ranked(&answers, datasets, (request, request.similarity_min))
+        ranked(&answers, datasets, request, request.similarity_min)
     } else {
         match ranked_by_model(parts, datasets, request, &answers).await {
             Ok(list) => list,
@@ -58,7 +58,7 @@ pub async fn search(
             Err(error) => {
                 let name = &request.reranker;
                 found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
-                ranked(&answers, datasets, (request, request.similarity_min))
+                ranked(&answers, datasets, request, request.similarity_min)
             }
         }
     };
@@ -76,7 +76,7 @@ async fn ranked_by_model(
     request: &SearchRequest,
     answers: &[IndexAnswer],
 ) -> Result<Vec<Scored>> {
-    let candidates = ranked(answers, datasets, (request, 0.0));
+    let candidates = ranked(answers, datasets, request, 0.0);
     let candidates = there::best(parts, candidates, request.reranked_max.clamp(1, CANDIDATES_MAX)).await?;
     let mut list = reranked(parts, datasets, request, candidates).await?;
     in_order(&mut list);
@@ -98,7 +98,7 @@ async fn answers(
         let vector = vectors.and_then(|vectors| vectors.get(place));
         for (group, vector) in [(&with, vector), (&without, None)] {
             if !group.is_empty() {
-                let query = query(group, request, (question, vector));
+                let query = query(group, request, question, vector);
                 answers.push(parts.index.search(parts.tenant, &query).await?);
             }
         }
@@ -110,7 +110,8 @@ async fn answers(
 fn ranked(
     answers: &[IndexAnswer],
     datasets: &[Dataset],
-    (request, threshold): (&SearchRequest, f64),
+    request: &SearchRequest,
+    threshold: f64,
 ) -> Vec<Scored> {
     #[expect(clippy::cast_possible_truncation, reason = "shares between 0 and 1")]
     let (vector_weight, threshold) = (request.vector_weight as f32, threshold as f32);
@@ -185,7 +186,8 @@ async fn vectors(
 fn query(
     datasets: &[&Dataset],
     request: &SearchRequest,
-    (question, vector): (&str, Option<&Vec<f32>>),
+    question: &str,
+    vector: Option<&Vec<f32>>,
 ) -> IndexQuery {
     let keywords = request.keywords.iter().map(|word| (word.clone(), KEYWORD_WEIGHT)).collect();
     IndexQuery {

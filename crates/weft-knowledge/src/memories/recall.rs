@@ -45,7 +45,7 @@ impl ConversationMemories {
             memories.iter().partition(|memory| vector.is_some() && !memory.settings.embedder.is_empty());
         for (group, vector) in [(with, vector.as_deref()), (without, None)] {
             if !group.is_empty() {
-                found.messages.extend(self.find_in(&group, query, (vector, limit)).await?);
+                found.messages.extend(self.find_in(&group, query, vector, limit).await?);
             }
         }
         found.messages.sort_by(in_order);
@@ -105,7 +105,8 @@ impl ConversationMemories {
         &self,
         memories: &[&Memory],
         query: &MemoryQuery,
-        (vector, limit): (Option<&[f32]>, usize),
+        vector: Option<&[f32]>,
+        limit: usize,
     ) -> Result<Vec<Recalled>> {
         let Some(tenant) = memories.first().map(|memory| &memory.key.tenant) else { return Ok(Vec::new()) };
         let index = (self.index)();
@@ -128,7 +129,7 @@ impl ConversationMemories {
                 filter.offset += page.len() as u64;
                 // Each page is a part of its own: an index takes changes as a whole.
                 let part = DatasetId::new(parts.len().to_string());
-                let chunks = page.iter().map(|message| indexed((place, message), vector.map(<[f32]>::len)));
+                let chunks = page.iter().map(|message| indexed(place, message, vector.map(<[f32]>::len)));
                 index
                     .write(&DatasetKey::new(tenant, part.as_str()), as_document(&part, chunks.collect()))
                     .await?;
@@ -185,7 +186,7 @@ fn as_document(part: &DatasetId, chunks: Vec<(ChunkId, IndexedChunk)>) -> Vec<In
 }
 
 /// A vector of another length is of no use to the question.
-fn indexed((place, message): (usize, &MemoryMessage), dimension: Option<usize>) -> (ChunkId, IndexedChunk) {
+fn indexed(place: usize, message: &MemoryMessage, dimension: Option<usize>) -> (ChunkId, IndexedChunk) {
     let vector = &message.message.vector;
     let vector = (!vector.is_empty() && Some(vector.len()) == dimension).then(|| vector.clone());
     (

@@ -102,7 +102,7 @@ pub async fn decide(
                 notes.push("the documents have no metadata to filter by".to_owned());
                 return Ok(Filtered::No);
             }
-            match asked(model, &known, (keys, question), notes).await? {
+            match asked(model, &known, keys, question, notes).await? {
                 Ok(filter) => filter,
                 Err(error) => {
                     notes.push(format!("searched without a filter: {}", error.full()));
@@ -125,7 +125,8 @@ fn offered(known: Vec<MetadataKey>, keys: &[(String, Option<FilterOperator>)]) -
 async fn asked(
     model: &dyn Ask,
     known: &[MetadataKey],
-    (keys, question): (&[(String, Option<FilterOperator>)], &str),
+    keys: &[(String, Option<FilterOperator>)],
+    question: &str,
     notes: &mut Vec<String>,
 ) -> Result<Result<Filter>> {
     let today = today(model.now_ms().await?);

@@ -47,7 +47,8 @@ impl ProcessSandbox {
     pub(super) async fn call_component(
         &self,
         tenant: &TenantId,
-        (tool, call): (&WasmTool, WasmCall),
+        tool: &WasmTool,
+        call: WasmCall,
         limits: Limits,
     ) -> Result<Ran> {
         let Some(components) = &self.components else {

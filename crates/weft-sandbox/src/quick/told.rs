@@ -25,7 +25,8 @@ pub fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Option<Stri
 pub(super) fn failure<'js>(
     ctx: &Ctx<'js>,
     thrown: CaughtError<'js>,
-    (file, watch): (&str, &ProgramWatch),
+    file: &str,
+    watch: &ProgramWatch,
 ) -> Failure {
     let value = match thrown {
         CaughtError::Error(rquickjs::Error::Allocation) => return Failure::Memory,

@@ -116,7 +116,8 @@ fn named(others: &[Model], own: &MemoryKey, wanted: &str) -> Result<String> {
 async fn append(
     db: &DatabaseTransaction,
     memory: &Model,
-    (rows, kept): (Vec<memory_message::Model>, Option<i64>),
+    rows: Vec<memory_message::Model>,
+    kept: Option<i64>,
 ) -> Result<(), ChangeFailure> {
     let key = MemoryKey::new(&TenantId::from(memory.tenant_id.clone()), memory.id.clone());
     let needed: u64 = rows.iter().map(|row| count(row.size)).sum();
@@ -191,7 +192,8 @@ async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, 
 /// Changes a memory that is still what was seen.
 async fn change_in(
     db: &DatabaseTransaction,
-    (seen, settings): (&Memory, &MemorySettings),
+    seen: &Memory,
+    settings: &MemorySettings,
     now_ms: i64,
 ) -> Result<Memory, ChangeFailure> {
     let key = &seen.key;
@@ -216,7 +218,7 @@ async fn change_in(
         .exec(db)
         .await?;
     // A memory that is to hold less lets go of what is too much.
-    append(db, &row, (Vec::new(), None)).await?;
+    append(db, &row, Vec::new(), None).await?;
     Ok(row.into_memory()?)
 }
 
@@ -232,7 +234,8 @@ async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), Chan
 async fn add_in(
     db: &DatabaseTransaction,
     key: &MemoryKey,
-    (origin, message): (&[u8], &NewMessage),
+    origin: &[u8],
+    message: &NewMessage,
     now_ms: i64,
 ) -> Result<i64, ChangeFailure> {
     let memory = locked(db, key).await?.ok_or_else(|| missing(key))?;
@@ -240,9 +243,9 @@ async fn add_in(
         return Ok(known);
     }
     let number = memory.last_number + 1;
-    let mut row = memory_message::Model::new(key, (number, None), message);
+    let mut row = memory_message::Model::new(key, number, None, message);
     (row.origin, row.due_ms) = (origin.to_vec(), Some(now_ms));
-    append(db, &memory, (vec![row], None)).await?;
+    append(db, &memory, vec![row], None).await?;
     Ok(number)
 }
 
@@ -266,8 +269,8 @@ async fn settle_in(
         ExtractionOutcome::RetryAt { .. } | ExtractionOutcome::Failed { .. } => &[],
     };
     let rows = derived.iter().zip(memory.last_number + 1..);
-    let rows = rows.map(|(new, number)| memory_message::Model::new(key, (number, Some(raw)), new));
-    append(db, &memory, (rows.collect(), Some(raw))).await
+    let rows = rows.map(|(new, number)| memory_message::Model::new(key, number, Some(raw), new));
+    append(db, &memory, rows.collect(), Some(raw)).await
 }
 
 #[async_trait]
@@ -297,7 +300,7 @@ impl MemoryStore for Store {
     async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Memory> {
         let attempt = async || {
             let transaction = self.begin().await?;
-            let outcome = change_in(&transaction.transaction, (seen, settings), now_ms).await;
+            let outcome = change_in(&transaction.transaction, seen, settings, now_ms).await;
             ended(transaction, outcome).await
         };
         repeated(attempt).await.map_err(|error| self.fail("change the memory", error))?
@@ -316,7 +319,7 @@ impl MemoryStore for Store {
         let origin = memory_message::origin(origin);
         let attempt = async || {
             let transaction = self.begin().await?;
-            let outcome = add_in(&transaction.transaction, key, (&origin, message), now_ms).await;
+            let outcome = add_in(&transaction.transaction, key, &origin, message, now_ms).await;
             ended(transaction, outcome).await
         };
         repeated(attempt).await.map_err(|error| self.fail("remember a message", error))?
@@ -344,12 +347,12 @@ impl MemoryStore for Store {
     }
 
     async fn set_status(&self, key: &MemoryKey, number: i64, status: MessageStatus) -> Result<()> {
-        let set = (memory_message::Column::Enabled, i64::from(status == MessageStatus::Enabled));
-        self.set(key, number, set).await
+        let enabled = i64::from(status == MessageStatus::Enabled);
+        self.set(key, number, memory_message::Column::Enabled, enabled).await
     }
 
     async fn forget(&self, key: &MemoryKey, number: i64, now_ms: i64) -> Result<()> {
-        self.set(key, number, (memory_message::Column::ForgottenMs, now_ms)).await
+        self.set(key, number, memory_message::Column::ForgottenMs, now_ms).await
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenMessage>> {
@@ -387,7 +390,8 @@ impl Store {
         &self,
         key: &MemoryKey,
         number: i64,
-        (column, value): (memory_message::Column, i64),
+        column: memory_message::Column,
+        value: i64,
     ) -> Result<()> {
         let _permit = self.inner.gate.permit().await;
         let change = async || {

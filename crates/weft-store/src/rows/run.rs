@@ -192,7 +192,7 @@ impl Store {
         repeated(store).await
     }
 
-    async fn append_in(&self, haste: Haste, (lease, entries): (&RunLease, Vec<StoredEntry>)) -> Result<()> {
+    async fn append_in(&self, haste: Haste, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let list = if pack::plain_length(&entries) >= pieces::CUT_FROM {
             self.in_pieces(&lease.run, &entries)
                 .await
@@ -200,7 +200,7 @@ impl Store {
         } else {
             None
         };
-        self.inner.journal.append((lease, haste), &entries, list).await
+        self.inner.journal.append(lease, haste, &entries, list).await
     }
 
     pub(crate) async fn session_of(&self, key: &RunKey) -> Result<Option<SessionKey>, DbErr> {
@@ -227,11 +227,11 @@ impl RunStore for Store {
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        self.append_in(Haste::Brief, (lease, entries)).await
+        self.append_in(Haste::Brief, lease, entries).await
     }
 
     async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        self.append_in(Haste::Patient, (lease, entries)).await
+        self.append_in(Haste::Patient, lease, entries).await
     }
 
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {

@@ -167,7 +167,8 @@ impl Store {
     async fn join(
         &self,
         invited: &Invitation,
-        (new, joining): (Option<&user::Model>, Joining<'_>),
+        new: Option<&user::Model>,
+        joining: Joining<'_>,
         at_ms: i64,
     ) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
@@ -340,7 +341,7 @@ impl TenantStore for Store {
             Joining::New(user) => Some(user::Model::new(user)?),
             Joining::Known(_) => None,
         };
-        let changed = repeated(|| self.join(invited, (new.as_ref(), joining), at_ms)).await;
+        let changed = repeated(|| self.join(invited, new.as_ref(), joining, at_ms)).await;
         match changed {
             Err(error) if is_duplicate(&error) => {
                 Err(Error::new(ErrorKind::Conflict, "another user has this e-mail address"))

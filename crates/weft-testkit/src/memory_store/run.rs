@@ -157,7 +157,7 @@ impl RunStore for MemoryStore {
         journal.run.finished_ms = Some(finished.at_ms);
         if let Some((day, spent)) = finished.spent {
             let canvas = journal.run.canvas.clone();
-            tables.note_spent(&lease.run, (&canvas, day), spent);
+            tables.note_spent(&lease.run, &canvas, day, spent);
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ impl PdfPage {
         let has_pictures =
             spans.is_empty() && document.page_image_handles(index).is_ok_and(|all| !all.is_empty());
         let tables = if spans.is_empty() { Vec::new() } else { tables(document, index, frame) };
-        let blocks = blocks(&spans, tables, (frame, &mut Glyphs::of(document, index)));
+        let blocks = blocks(&spans, tables, frame, &mut Glyphs::of(document, index));
         Ok(Self { number, height: frame.height, has_pictures, blocks })
     }
 }
@@ -170,7 +170,8 @@ fn tables(document: &PdfDocument, index: usize, frame: PageFrame) -> Vec<RuledTa
 fn blocks(
     spans: &[TextSpan],
     tables: Vec<RuledTable>,
-    (frame, glyphs): (PageFrame, &mut Glyphs<'_>),
+    frame: PageFrame,
+    glyphs: &mut Glyphs<'_>,
 ) -> Vec<PageBlock> {
     let mut turns: BTreeMap<TextTurn, Vec<PageLine>> = BTreeMap::new();
     for span in spans.iter().filter(|span| !span.text.trim().is_empty() && !is_artifact(span)) {

@@ -91,7 +91,7 @@ impl<'a> Layout<'a> {
     pub fn set(mut self, blocks: &[TextBlock]) -> Result<Vec<SetPage>> {
         if !self.settings.timestamp.is_empty() {
             let stamp = [span(&self.settings.timestamp)];
-            self.paragraph(&stamp, (0.0, self.size * SMALL), self.size)?;
+            self.paragraph(&stamp, 0.0, self.size * SMALL, self.size)?;
         }
         for (place, block) in blocks.iter().enumerate() {
             self.block(block, blocks.get(place + 1))?;
@@ -110,22 +110,22 @@ impl<'a> Layout<'a> {
                 self.gap(gap);
                 // A heading stands with what follows it.
                 self.room(size * LEADING + self.size * LEADING * 2.0)?;
-                self.paragraph(&spans, (0.0, size), gap)
+                self.paragraph(&spans, 0.0, size, gap)
             }
-            TextBlock::Paragraph(quotes, spans) => self.paragraph(spans, (steps(*quotes), size), gap),
+            TextBlock::Paragraph(quotes, spans) => self.paragraph(spans, steps(*quotes), size, gap),
             TextBlock::Item(depth, marker, spans) => {
                 let left = steps(depth + 1);
                 self.room(size * LEADING)?;
                 let y = self.y - size * LEADING;
-                let mark = self.lines(&[span(marker)], (size, f32::MAX))?;
-                self.draw(mark.first(), (MARGIN + left - STEP, y), size);
+                let mark = self.lines(&[span(marker)], size, f32::MAX)?;
+                self.draw(mark.first(), MARGIN + left - STEP, y, size);
                 let more = matches!(next, Some(TextBlock::Item(..)));
-                self.paragraph(spans, (left, size), if more { 0.0 } else { gap })
+                self.paragraph(spans, left, size, if more { 0.0 } else { gap })
             }
             TextBlock::Code(text) => {
                 for line in text.lines() {
                     let line = span(&line.replace('\t', "    "));
-                    self.paragraph(&[line], (STEP / 2.0, size * 0.9), 0.0)?;
+                    self.paragraph(&[line], STEP / 2.0, size * 0.9, 0.0)?;
                 }
                 self.gap(gap);
                 Ok(())
@@ -142,17 +142,17 @@ impl<'a> Layout<'a> {
     }
 
     /// A paragraph that is `left` in, in letters of a size, and the gap below it.
-    fn paragraph(&mut self, spans: &[TextRun], (left, size): (f32, f32), gap: f32) -> Result<()> {
+    fn paragraph(&mut self, spans: &[TextRun], left: f32, size: f32, gap: f32) -> Result<()> {
         let left = left.min(self.width / 2.0 - MARGIN);
         let room = self.width - 2.0 * MARGIN - left;
-        for line in self.lines(spans, (size, room))? {
+        for line in self.lines(spans, size, room)? {
             self.room(size * LEADING)?;
             self.y -= size * LEADING;
             let inside = match line.direction {
                 Direction::LeftToRight => 0.0,
                 Direction::RightToLeft => (room - line.width).max(0.0),
             };
-            self.draw(Some(&line), (MARGIN + left + inside, self.y), size);
+            self.draw(Some(&line), MARGIN + left + inside, self.y, size);
         }
         self.gap(gap);
         Ok(())
@@ -189,7 +189,7 @@ impl<'a> Layout<'a> {
         let mut wanted = vec![size + 2.0 * PADDING; columns];
         for (place, row) in rows.iter().enumerate() {
             for (column, cell) in row.iter().enumerate() {
-                let lines = self.lines(&cell_spans(cell, place), (size, f32::MAX))?;
+                let lines = self.lines(&cell_spans(cell, place), size, f32::MAX)?;
                 let widest = lines.iter().map(|line| line.width).fold(0.0, f32::max) + 2.0 * PADDING + 1.0;
                 wanted[column] = wanted[column].max(widest);
             }
@@ -216,7 +216,7 @@ impl<'a> Layout<'a> {
     ) -> Result<Vec<Vec<SetLine>>> {
         let cell = |(column, width): (usize, &f32)| {
             let spans = row.get(column).map(|cell| cell_spans(cell, place)).unwrap_or_default();
-            self.lines(&spans, (size, (width - 2.0 * PADDING).max(size)))
+            self.lines(&spans, size, (width - 2.0 * PADDING).max(size))
         };
         widths.iter().enumerate().map(cell).collect()
     }
@@ -229,24 +229,24 @@ impl<'a> Layout<'a> {
         self.line((MARGIN, top), (right, top));
         for number in 0..count {
             if self.y - size * LEADING - PADDING < MARGIN {
-                self.sides((top, self.y - PADDING), widths);
+                self.sides(top, self.y - PADDING, widths);
                 self.new_page()?;
                 top = self.y;
             }
             self.y -= size * LEADING;
             let mut x = MARGIN;
             for (cell, width) in row.iter().zip(widths) {
-                self.draw(cell.get(number), (x + PADDING, self.y), size);
+                self.draw(cell.get(number), x + PADDING, self.y, size);
                 x += width;
             }
         }
         self.y -= PADDING;
-        self.sides((top, self.y), widths);
+        self.sides(top, self.y, widths);
         Ok(())
     }
 
     /// The lines beside the cells of a row and below it.
-    fn sides(&mut self, (top, bottom): (f32, f32), widths: &[f32]) {
+    fn sides(&mut self, top: f32, bottom: f32, widths: &[f32]) {
         let mut x = MARGIN;
         self.line((x, top), (x, bottom));
         for width in widths {
@@ -261,7 +261,7 @@ impl<'a> Layout<'a> {
         let size = self.size * SMALL;
         let count = self.pages.len();
         let whole = |text: &str, size: f32| -> Result<Option<SetLine>> {
-            Ok(self.lines(&[span(text)], (size, f32::MAX))?.into_iter().next().filter(|_| !text.is_empty()))
+            Ok(self.lines(&[span(text)], size, f32::MAX)?.into_iter().next().filter(|_| !text.is_empty()))
         };
         let header = whole(&self.settings.header, size)?;
         let footer = whole(&self.settings.footer, size)?;
@@ -273,14 +273,14 @@ impl<'a> Layout<'a> {
         };
         for (page, number) in self.pages.iter_mut().zip(&numbers) {
             for (line, y) in [(&header, self.height - EDGE - size), (&footer, EDGE)] {
-                put(page, line.as_ref(), (MARGIN, y), size);
+                put(page, line.as_ref(), MARGIN, y, size);
             }
             if let Some(number) = number {
-                put(page, Some(number), (self.width - MARGIN - number.width, EDGE), size);
+                put(page, Some(number), self.width - MARGIN - number.width, EDGE, size);
             }
             if let Some(line) = &watermark {
                 let mut under = SetPage::default();
-                put(&mut under, Some(line), ((self.width - line.width) / 2.0, self.height / 2.0), WATERMARK);
+                put(&mut under, Some(line), (self.width - line.width) / 2.0, self.height / 2.0, WATERMARK);
                 for drawn in &mut under.drawn {
                     if let Drawn::Text { grey, .. } = drawn {
                         *grey = 0.87;
@@ -293,7 +293,7 @@ impl<'a> Layout<'a> {
     }
 
     /// Runs as lines of at most a width.
-    fn lines(&self, spans: &[TextRun], (size, room): (f32, f32)) -> Result<Vec<SetLine>> {
+    fn lines(&self, spans: &[TextRun], size: f32, room: f32) -> Result<Vec<SetLine>> {
         let mut lines = vec![SetLine::default()];
         for span in spans {
             for (place, part) in span.text.split('\n').enumerate() {
@@ -395,9 +395,9 @@ impl<'a> Layout<'a> {
         Ok(pieces)
     }
 
-    fn draw(&mut self, line: Option<&SetLine>, at: (f32, f32), size: f32) {
+    fn draw(&mut self, line: Option<&SetLine>, x: f32, y: f32, size: f32) {
         if let Some(page) = self.pages.last_mut() {
-            put(page, line, at, size);
+            put(page, line, x, y, size);
         }
     }
 
@@ -490,7 +490,7 @@ fn add(lines: &mut [SetLine], set: Vec<SetPiece>) {
     }
 }
 
-fn put(page: &mut SetPage, line: Option<&SetLine>, (mut x, y): (f32, f32), size: f32) {
+fn put(page: &mut SetPage, line: Option<&SetLine>, mut x: f32, y: f32, size: f32) {
     for piece in line.into_iter().flat_map(|line| &line.pieces) {
         let SetPiece { text, font, width, grey } = piece.clone();
         page.drawn.push(Drawn::Text { at: (x, y), text, font, size, width, grey });

@@ -24,7 +24,9 @@ use super::{LARGE, refused, tenant};
 pub async fn stores_remove_what_belongs_together(
     canvases: &dyn CanvasStore,
     sessions: &dyn SessionStore,
-    (runs, queue, schedules): (&dyn RunStore, &dyn WorkQueue, &dyn ScheduleStore),
+    runs: &dyn RunStore,
+    queue: &dyn WorkQueue,
+    schedules: &dyn ScheduleStore,
 ) {
     let all = JointStores { canvases, sessions, runs };
     let (ours, theirs) = (tenant(), tenant());
