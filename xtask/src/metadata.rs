@@ -12,6 +12,8 @@ use serde_json::Value;
 pub struct WorkspaceMember {
     /// Its name.
     pub name: String,
+    /// Where its manifest is.
+    pub folder: PathBuf,
     /// `[dependencies]`.
     pub normal: BTreeSet<String>,
     /// `[dev-dependencies]`.
@@ -25,6 +27,8 @@ pub struct WorkspaceMetadata {
     pub members: Vec<WorkspaceMember>,
     /// Package → packages that link it, normal dependencies only, all features, this platform.
     pub linked_by: BTreeMap<String, BTreeSet<String>>,
+    /// Package → the name of its library in code.
+    pub code_names: BTreeMap<String, String>,
 }
 
 /// Asks cargo.
@@ -83,7 +87,10 @@ fn parse(json: &Value) -> WorkspaceMetadata {
         .filter(|package| text(package, "/id").is_some_and(|id| ours.contains(id)))
         .map(member)
         .collect();
-    let mut metadata = WorkspaceMetadata { members, linked_by: BTreeMap::new() };
+    let code_names = list(json, "/packages")
+        .filter_map(|package| Some((text(package, "/name")?.to_owned(), library(package)?)))
+        .collect();
+    let mut metadata = WorkspaceMetadata { members, code_names, ..WorkspaceMetadata::default() };
     for node in list(json, "/resolve/nodes") {
         let Some(user) = text(node, "/id").and_then(|id| names.get(id)) else { continue };
         for dependency in list(node, "/deps").filter(|dependency| is_linked(dependency)) {
@@ -103,9 +110,20 @@ fn member(package: &Value) -> WorkspaceMember {
     };
     WorkspaceMember {
         name: text(package, "/name").unwrap_or_default().to_owned(),
+        folder: Path::new(text(package, "/manifest_path").unwrap_or_default())
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default(),
         normal: of_kind(None),
         dev: of_kind(Some("dev")),
     }
+}
+
+/// What sources call a package: the name of its library, which need not be its own.
+fn library(package: &Value) -> Option<String> {
+    let kinds = |target: &Value| list(target, "/kind").any(|kind| kind == "lib" || kind == "proc-macro");
+    let target = list(package, "/targets").find(|target| kinds(target))?;
+    Some(text(target, "/name")?.replace('-', "_"))
 }
 
 fn is_linked(dependency: &Value) -> bool {
@@ -130,9 +148,9 @@ mod tests {
         let metadata = parse(&json!({
             "workspace_members": ["a 1"],
             "packages": [
-                {"id": "a 1", "name": "a", "dependencies": [
+                {"id": "a 1", "name": "a", "manifest_path": "/w/a/Cargo.toml", "dependencies": [
                     {"name": "b", "kind": null}, {"name": "c", "kind": "dev"}, {"name": "d", "kind": "build"}]},
-                {"id": "b 1", "name": "b", "dependencies": []},
+                {"id": "b 1", "name": "b", "targets": [{"kind": ["lib"], "name": "b-lib"}], "dependencies": []},
                 {"id": "c 1", "name": "c", "dependencies": []},
             ],
             "resolve": {"nodes": [{"id": "a 1", "deps": [
@@ -145,10 +163,12 @@ mod tests {
             WorkspaceMetadata {
                 members: vec![WorkspaceMember {
                     name: "a".to_owned(),
+                    folder: PathBuf::from("/w/a"),
                     normal: set(&["b"]),
                     dev: set(&["c"])
                 }],
                 linked_by: BTreeMap::from([("b".to_owned(), set(&["a"]))]),
+                code_names: BTreeMap::from([("b".to_owned(), "b_lib".to_owned())]),
             }
         );
     }
