@@ -5,13 +5,13 @@ use std::panic::PanicHookInfo;
 use std::sync::Once;
 
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
-use weft_parse::Settings;
+use weft_parse::DocumentSettings;
 use zip::write::SimpleFileOptions;
 
 /// Reads a file of this name. Whatever comes of it, something has to.
 pub fn read(name: &str, bytes: &[u8]) {
     watch();
-    let _ = weft_parse::parse(name, bytes, &Settings::new());
+    let _ = weft_parse::parse(name, bytes, &DocumentSettings::new());
 }
 
 /// Reads an archive with one changed part, since changes of the archive itself only break its checksums.
@@ -27,7 +27,7 @@ pub fn cut(bytes: &[u8]) {
     else {
         return;
     };
-    let mut settings = Settings::new();
+    let mut settings = DocumentSettings::new();
     settings.insert("chunk_token_num".to_owned(), (u32::from(limit) * 8 + 1).into());
     settings.insert("overlapped_percent".to_owned(), (overlap % 91).into());
     settings.insert("table_context_size".to_owned(), context.into());

@@ -12,7 +12,7 @@ use crate::source;
 pub const FILE: &str = "crates/weft-components/src/examples.json";
 
 /// A component of a sample: its type, its parameters, and where it is.
-pub struct Shown {
+pub struct ShownComponent {
     /// Its type.
     pub kind: String,
     params: Map<String, Value>,
@@ -20,7 +20,7 @@ pub struct Shown {
 }
 
 /// Every component of every sample canvas and pipeline, in the order of the files.
-pub fn shown(root: &Path) -> Result<Vec<Shown>> {
+pub fn shown(root: &Path) -> Result<Vec<ShownComponent>> {
     let mut files: Vec<PathBuf> = source::entries(&root.join("canvases"))?
         .into_iter()
         .map(|folder| folder.join("canvas.json"))
@@ -39,21 +39,21 @@ pub fn shown(root: &Path) -> Result<Vec<Shown>> {
     Ok(shown)
 }
 
-fn components(canvas: &Value, from: &str) -> Vec<Shown> {
+fn components(canvas: &Value, from: &str) -> Vec<ShownComponent> {
     let components = canvas.get("components").and_then(Value::as_object).into_iter().flatten();
     let component = |component: &Value| {
         let object = component.get("obj")?;
         let kind = object.get("component_name")?.as_str()?.to_owned();
         let params = object.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
-        Some(Shown { kind, params, from: from.to_owned() })
+        Some(ShownComponent { kind, params, from: from.to_owned() })
     };
     components.filter_map(|(_, one)| component(one)).collect()
 }
 
 /// The file of examples: of each type the shortest one that sets something.
-pub fn text(shown: &[Shown]) -> Result<String> {
+pub fn text(shown: &[ShownComponent]) -> Result<String> {
     let mut best: BTreeMap<&str, (usize, Value)> = BTreeMap::new();
-    for Shown { kind, params, from } in shown {
+    for ShownComponent { kind, params, from } in shown {
         let params: Map<String, Value> =
             params.clone().into_iter().filter(|(name, value)| says_something(name, value)).collect();
         let length = if params.is_empty() { usize::MAX } else { serde_json::to_string(&params)?.len() };

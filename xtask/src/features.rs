@@ -13,7 +13,7 @@ const OPEN: &str = "—";
 
 /// One line of the table.
 #[derive(Debug, PartialEq)]
-struct Row {
+struct FeatureRow {
     number: usize,
     /// `file::function`.
     tests: Vec<String>,
@@ -35,7 +35,7 @@ pub fn check(root: &Path, text: &str, findings: &mut Findings) {
 }
 
 /// Every `file::function` between backticks in a file of docs/ is a test.
-pub fn check_named(root: &Path, (file, text): (&str, &str), findings: &mut Findings) {
+pub fn check_named(root: &Path, file: &str, text: &str, findings: &mut Findings) {
     for test in text.split('`').skip(1).step_by(2).filter(|word| word.contains(".rs::")) {
         if let Some(problem) = missing(root, &format!("crates/{test}")) {
             findings.problem(format!("{file}: {problem}"));
@@ -43,7 +43,7 @@ pub fn check_named(root: &Path, (file, text): (&str, &str), findings: &mut Findi
     }
 }
 
-fn rows(text: &str, findings: &mut Findings) -> Vec<Row> {
+fn rows(text: &str, findings: &mut Findings) -> Vec<FeatureRow> {
     let mut rows = Vec::with_capacity(ROWS);
     for (number, line) in (1..).zip(text.lines()) {
         let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
@@ -56,14 +56,14 @@ fn rows(text: &str, findings: &mut Findings) -> Vec<Row> {
                 findings.problem(format!("docs/features.md:{number}: row {row} says nothing"));
             }
             [] => findings.problem(format!("docs/features.md:{number}: row {row} needs a test or {OPEN}")),
-            [open] if open == OPEN => rows.push(Row { number: row, tests: Vec::new() }),
-            _ => rows.push(Row { number: row, tests: named }),
+            [open] if open == OPEN => rows.push(FeatureRow { number: row, tests: Vec::new() }),
+            _ => rows.push(FeatureRow { number: row, tests: named }),
         }
     }
     rows
 }
 
-fn numbers(rows: &[Row], findings: &mut Findings) {
+fn numbers(rows: &[FeatureRow], findings: &mut Findings) {
     for wanted in 1..=ROWS {
         match rows.iter().filter(|row| row.number == wanted).count() {
             1 => {}
@@ -115,8 +115,8 @@ mod tests {
         let mut findings = Findings::default();
         let text = "| # | feature | proof |\n|---|---|---|\n| 1 | a | — |\n| 2 | b | `x.rs::t`, `y.rs::u` |\n| 3 | c |  |\n";
         let expected = [
-            Row { number: 1, tests: vec![] },
-            Row { number: 2, tests: vec!["x.rs::t".to_owned(), "y.rs::u".to_owned()] },
+            FeatureRow { number: 1, tests: vec![] },
+            FeatureRow { number: 2, tests: vec!["x.rs::t".to_owned(), "y.rs::u".to_owned()] },
         ];
         assert_eq!(rows(text, &mut findings), expected);
         assert_eq!(findings.problems, ["docs/features.md:5: row 3 needs a test or —"]);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn numbers_are_complete_and_single() {
-        let row = |number| Row { number, tests: vec![] };
+        let row = |number| FeatureRow { number, tests: vec![] };
         let mut findings = Findings::default();
         numbers(&(1..=ROWS).map(row).collect::<Vec<_>>(), &mut findings);
         assert_eq!(findings.problems, [""; 0]);

@@ -52,7 +52,7 @@ pub fn check(root: &Path) -> Result<Findings> {
     features::check(root, &source::read_text(&root.join("docs/features.md"))?, &mut findings);
     for file in NAMING_TESTS {
         let text = source::read_text(&root.join(file))?;
-        features::check_named(root, (file, &text), &mut findings);
+        features::check_named(root, file, &text, &mut findings);
     }
     Ok(findings)
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::findings::Findings;
-use crate::metadata::{self, Member, Metadata};
+use crate::metadata::{self, WorkspaceMember, WorkspaceMetadata};
 use crate::source::{self, SourceFile};
 
 /// What one of our crates may use of ours.
@@ -159,7 +159,7 @@ const CLIENTS: &[(&str, &[&str])] = &[
 ];
 
 /// Words that must not appear in the code of some crates.
-struct Absent {
+struct ForbiddenWords {
     /// Folders that the rule is about.
     within: &'static [&'static str],
     /// Folders and files that are free of it.
@@ -168,33 +168,33 @@ struct Absent {
     reason: &'static str,
 }
 
-const ABSENT: &[Absent] = &[
-    Absent {
+const ABSENT: &[ForbiddenWords] = &[
+    ForbiddenWords {
         within: &["crates/weft-dsl/src"],
         except: &[],
         words: &[".await", "async fn", "tokio::", "std::fs", "std::net"],
         reason: "weft-dsl turns text into a plan: it waits for nothing and touches nothing",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/"],
         // A program of the system's Python is handed over by a socket in a folder of ours.
         except: &["crates/weft-net/src", "crates/weft-testkit/src", "crates/weft-sandbox/src/system"],
         words: &["TcpStream::connect", "TcpSocket::", "UdpSocket::bind", "UnixStream::connect"],
         reason: "connections are opened by weft-net, which checks the address",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/"],
         except: &["crates/weft-net/src"],
         words: &["reqwest::Client::", "reqwest::ClientBuilder", "reqwest::get(", "genai::Client::default"],
         reason: "HTTP clients are made by weft-net and handed on",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/"],
         except: &["crates/weft-net/src"],
         words: &["hyper::client", "hyper_util::client"],
         reason: "of hyper the server's side is used; connections are opened by weft-net",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/weft-app/src", "crates/weft-server/src"],
         except: &["crates/weft-app/src/assemble.rs", "crates/weft-app/src/assemble/"],
         words: &[
@@ -206,25 +206,25 @@ const ABSENT: &[Absent] = &[
         ],
         reason: "only assemble.rs names a backend",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/weft-app/src"],
         except: &[],
         words: &["axum::", "hyper::", "weft_server"],
         reason: "what can be done does not know how it is asked: HTTP is weft-server's",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/weft-cli/src"],
         except: &["crates/weft-cli/src/screen.rs", "crates/weft-cli/src/screen/"],
         words: &["io::stdout()", "io::stderr()", "io::stderr", "indicatif::", "println!", "print!("],
         reason: "what reaches a terminal goes through screen.rs, which takes out what could steer it",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/weft-app/src", "crates/weft-server/src", "crates/weft-cli/src"],
         except: &[],
         words: &["InProcess"],
         reason: "programs of canvases run in processes of their own, or not at all",
     },
-    Absent {
+    ForbiddenWords {
         within: &["crates/weft-engine/src", "crates/weft-components/src"],
         except: &["crates/weft-engine/src/clock.rs"],
         words: &["SystemTime::now", "getrandom::", "Uuid::new"],
@@ -248,7 +248,7 @@ pub fn check(root: &Path) -> Result<Findings> {
     Ok(findings)
 }
 
-fn arrows(member: &Member, findings: &mut Findings) {
+fn arrows(member: &WorkspaceMember, findings: &mut Findings) {
     let name = member.name.as_str();
     let Some(layer) = LAYERS.iter().find(|layer| layer.name == name) else {
         findings.problem(format!("{name} has no line in LAYERS (xtask/src/layers.rs)"));
@@ -273,7 +273,7 @@ fn arrows(member: &Member, findings: &mut Findings) {
     }
 }
 
-fn core_dependencies(core: &Member, findings: &mut Findings) {
+fn core_dependencies(core: &WorkspaceMember, findings: &mut Findings) {
     let pinned: BTreeSet<&str> = CORE_DEPENDENCIES.iter().copied().collect();
     let actual: BTreeSet<&str> = core.normal.iter().map(String::as_str).collect();
     for extra in actual.difference(&pinned) {
@@ -284,7 +284,7 @@ fn core_dependencies(core: &Member, findings: &mut Findings) {
     }
 }
 
-fn missing_crates(metadata: &Metadata, findings: &mut Findings) {
+fn missing_crates(metadata: &WorkspaceMetadata, findings: &mut Findings) {
     for layer in LAYERS {
         if !metadata.members.iter().any(|member| member.name == layer.name) {
             findings.problem(format!("LAYERS names {}, which does not exist", layer.name));
@@ -292,7 +292,7 @@ fn missing_crates(metadata: &Metadata, findings: &mut Findings) {
     }
 }
 
-fn clients(metadata: &Metadata, findings: &mut Findings) {
+fn clients(metadata: &WorkspaceMetadata, findings: &mut Findings) {
     let mut linked = Vec::new();
     for (client, may_link) in CLIENTS {
         let Some(users) = metadata.linked_by.get(*client) else { continue };
@@ -340,12 +340,13 @@ mod tests {
 
     #[test]
     fn an_arrow_against_the_table_is_named() {
-        let member = |name: &str, normal: &[&str], dev: &[&str]| Member {
+        let member = |name: &str, normal: &[&str], dev: &[&str]| WorkspaceMember {
             name: name.to_owned(),
             normal: set(normal),
             dev: set(dev),
+            ..WorkspaceMember::default()
         };
-        let check = |member: Member, expected: &[&str]| {
+        let check = |member: WorkspaceMember, expected: &[&str]| {
             assert_eq!(problems(|findings| arrows(&member, findings)), expected);
         };
         check(member("weft-dsl", &["weft-core", "serde"], &["weft-testkit"]), &[]);
@@ -360,7 +361,7 @@ mod tests {
         let mut normal = set(CORE_DEPENDENCIES);
         normal.remove("uuid");
         normal.insert("sqlx".to_owned());
-        let core = Member { name: "weft-core".to_owned(), normal, dev: BTreeSet::new() };
+        let core = WorkspaceMember { name: "weft-core".to_owned(), normal, ..WorkspaceMember::default() };
         assert_eq!(
             problems(|findings| arrows(&core, findings)),
             [
@@ -372,11 +373,11 @@ mod tests {
 
     #[test]
     fn another_way_out_is_named() {
-        let linked = |client: &str, users: &[&str]| Metadata {
+        let linked = |client: &str, users: &[&str]| WorkspaceMetadata {
             linked_by: [(client.to_owned(), set(users))].into(),
-            ..Metadata::default()
+            ..WorkspaceMetadata::default()
         };
-        let check = |metadata: Metadata, expected: &[&str]| {
+        let check = |metadata: WorkspaceMetadata, expected: &[&str]| {
             assert_eq!(problems(|findings| clients(&metadata, findings)), expected);
         };
         check(linked("reqwest", &["weft-net", "genai"]), &[]);

@@ -1,6 +1,6 @@
 //! What must hold for the repository as a whole, checked by a program.
 //!
-//! `cargo xtask layers`, `sizes`, `forgotten`, or `check` for all three. Each prints what it looked
+//! `cargo xtask layers`, `sizes`, `forgotten`, `unused`, or `check` for all four. Each prints what it looked
 //! at; anything wrong is named with its place, and the exit code is 1.
 
 #![expect(clippy::print_stdout, reason = "a command for people at a terminal")]
@@ -19,6 +19,7 @@ mod sampled;
 mod simulate;
 mod sizes;
 mod source;
+mod unused;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ usage: cargo xtask <command>
   layers      which crate may use which, and who may open a connection
   sizes       lengths of files, conditional code, number of packages
   forgotten   components, sample canvases and the feature list agree
+  unused      dependencies that no source of their crate mentions
   check       all of them
 
   simulate    random histories of runs in trouble: --runs N (100000), --seed S (the first);
@@ -47,8 +49,12 @@ usage: cargo xtask <command>
 type Check = fn(&Path) -> Result<Findings>;
 
 /// Every check by its name.
-const CHECKS: [(&str, Check); 3] =
-    [("layers", layers::check), ("sizes", sizes::check), ("forgotten", forgotten::check)];
+const CHECKS: [(&str, Check); 4] = [
+    ("layers", layers::check),
+    ("sizes", sizes::check),
+    ("forgotten", forgotten::check),
+    ("unused", unused::check),
+];
 
 fn main() -> Result<ExitCode> {
     let wanted = std::env::args().nth(1).unwrap_or_default();

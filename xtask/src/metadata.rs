@@ -9,9 +9,11 @@ use serde_json::Value;
 
 /// A crate of this workspace and what its manifest names, by package name.
 #[derive(Debug, Default, PartialEq)]
-pub struct Member {
+pub struct WorkspaceMember {
     /// Its name.
     pub name: String,
+    /// Where its manifest is.
+    pub folder: PathBuf,
     /// `[dependencies]`.
     pub normal: BTreeSet<String>,
     /// `[dev-dependencies]`.
@@ -20,15 +22,17 @@ pub struct Member {
 
 /// The workspace and everything that is linked with it.
 #[derive(Debug, Default, PartialEq)]
-pub struct Metadata {
+pub struct WorkspaceMetadata {
     /// Our crates.
-    pub members: Vec<Member>,
+    pub members: Vec<WorkspaceMember>,
     /// Package → packages that link it, normal dependencies only, all features, this platform.
     pub linked_by: BTreeMap<String, BTreeSet<String>>,
+    /// Package → the name of its library in code.
+    pub code_names: BTreeMap<String, String>,
 }
 
 /// Asks cargo.
-pub fn read(root: &Path) -> Result<Metadata> {
+pub fn read(root: &Path) -> Result<WorkspaceMetadata> {
     let version = run(root, "rustc", &["-vV"])?;
     let host =
         version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not name a host")?;
@@ -74,7 +78,7 @@ fn run(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{program} does not speak UTF-8"))
 }
 
-fn parse(json: &Value) -> Metadata {
+fn parse(json: &Value) -> WorkspaceMetadata {
     let names: BTreeMap<&str, &str> = list(json, "/packages")
         .filter_map(|package| Some((text(package, "/id")?, text(package, "/name")?)))
         .collect();
@@ -83,7 +87,10 @@ fn parse(json: &Value) -> Metadata {
         .filter(|package| text(package, "/id").is_some_and(|id| ours.contains(id)))
         .map(member)
         .collect();
-    let mut metadata = Metadata { members, linked_by: BTreeMap::new() };
+    let code_names = list(json, "/packages")
+        .filter_map(|package| Some((text(package, "/name")?.to_owned(), library(package)?)))
+        .collect();
+    let mut metadata = WorkspaceMetadata { members, code_names, ..WorkspaceMetadata::default() };
     for node in list(json, "/resolve/nodes") {
         let Some(user) = text(node, "/id").and_then(|id| names.get(id)) else { continue };
         for dependency in list(node, "/deps").filter(|dependency| is_linked(dependency)) {
@@ -94,18 +101,29 @@ fn parse(json: &Value) -> Metadata {
     metadata
 }
 
-fn member(package: &Value) -> Member {
+fn member(package: &Value) -> WorkspaceMember {
     let of_kind = |kind: Option<&str>| {
         list(package, "/dependencies")
             .filter(|dependency| text(dependency, "/kind") == kind)
             .filter_map(|dependency| text(dependency, "/name").map(str::to_owned))
             .collect()
     };
-    Member {
+    WorkspaceMember {
         name: text(package, "/name").unwrap_or_default().to_owned(),
+        folder: Path::new(text(package, "/manifest_path").unwrap_or_default())
+            .parent()
+            .map(Path::to_owned)
+            .unwrap_or_default(),
         normal: of_kind(None),
         dev: of_kind(Some("dev")),
     }
+}
+
+/// What sources call a package: the name of its library, which need not be its own.
+fn library(package: &Value) -> Option<String> {
+    let kinds = |target: &Value| list(target, "/kind").any(|kind| kind == "lib" || kind == "proc-macro");
+    let target = list(package, "/targets").find(|target| kinds(target))?;
+    Some(text(target, "/name")?.replace('-', "_"))
 }
 
 fn is_linked(dependency: &Value) -> bool {
@@ -130,9 +148,9 @@ mod tests {
         let metadata = parse(&json!({
             "workspace_members": ["a 1"],
             "packages": [
-                {"id": "a 1", "name": "a", "dependencies": [
+                {"id": "a 1", "name": "a", "manifest_path": "/w/a/Cargo.toml", "dependencies": [
                     {"name": "b", "kind": null}, {"name": "c", "kind": "dev"}, {"name": "d", "kind": "build"}]},
-                {"id": "b 1", "name": "b", "dependencies": []},
+                {"id": "b 1", "name": "b", "targets": [{"kind": ["lib"], "name": "b-lib"}], "dependencies": []},
                 {"id": "c 1", "name": "c", "dependencies": []},
             ],
             "resolve": {"nodes": [{"id": "a 1", "deps": [
@@ -142,9 +160,15 @@ mod tests {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(
             metadata,
-            Metadata {
-                members: vec![Member { name: "a".to_owned(), normal: set(&["b"]), dev: set(&["c"]) }],
+            WorkspaceMetadata {
+                members: vec![WorkspaceMember {
+                    name: "a".to_owned(),
+                    folder: PathBuf::from("/w/a"),
+                    normal: set(&["b"]),
+                    dev: set(&["c"])
+                }],
                 linked_by: BTreeMap::from([("b".to_owned(), set(&["a"]))]),
+                code_names: BTreeMap::from([("b".to_owned(), "b_lib".to_owned())]),
             }
         );
     }

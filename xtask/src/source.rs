@@ -37,6 +37,13 @@ pub fn read(root: &Path) -> Result<Vec<SourceFile>> {
     Ok(files)
 }
 
+/// Every file of one crate, tests, benchmarks and examples with it; paths begin in the crate's folder.
+pub fn of_crate(folder: &Path) -> Result<Vec<SourceFile>> {
+    let mut files = Vec::new();
+    collect(folder, folder, &mut files)?;
+    Ok(files)
+}
+
 fn crate_folders(root: &Path) -> Result<Vec<PathBuf>> {
     let mut folders = vec![root.join("xtask")];
     folders.extend(entries(&root.join("crates"))?.into_iter().filter(|path| path.is_dir()));

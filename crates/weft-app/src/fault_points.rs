@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use weft_core::id::TenantId;
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::{
-    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+    FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::{Error, ProcessId, Result, RunKey};
 
@@ -133,7 +133,7 @@ impl RunStore for Deadly {
         &self,
         lease: &RunLease,
         entries: Vec<StoredEntry>,
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<Result<()>> {
         match self.kept(&entries) {
             None => self.store.end(lease, entries, finished).await,
@@ -178,7 +178,7 @@ impl RunStore for Deadly {
         self.store.unattended(gone, count_max).await
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         self.store.finish(lease, finished).await
     }
 

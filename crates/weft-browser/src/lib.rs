@@ -18,7 +18,7 @@ use weft_core::seam::browser::{Browser, BrowserWindow};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::Outbound;
 
-use crate::process::Place;
+use crate::process::WindowFolders;
 use crate::window::Window;
 
 /// Where systems keep browsers that are driven by this protocol.
@@ -37,7 +37,7 @@ const TURN_LIMIT: Duration = Duration::from_secs(120);
 
 /// A browser that is installed, and how it is used.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct BrowserSettings {
     /// The program; absent: one that the system has.
     pub program: Option<PathBuf>,
     /// Whether its processes confine themselves. They cannot when they are root's.
@@ -57,14 +57,14 @@ pub struct Settings {
 /// Chromium, or a browser made from it.
 #[derive(Debug)]
 pub struct Chromium {
-    settings: Settings,
+    settings: BrowserSettings,
     outbound: Arc<Outbound>,
     turns: Arc<Semaphore>,
 }
 
 impl Chromium {
     /// Every window starts it anew.
-    pub fn new(settings: Settings, outbound: Arc<Outbound>) -> Self {
+    pub fn new(settings: BrowserSettings, outbound: Arc<Outbound>) -> Self {
         let turns = Arc::new(Semaphore::new(settings.at_once));
         Self { settings, outbound, turns }
     }
@@ -100,9 +100,9 @@ impl Browser for Chromium {
         };
         let program = self.program()?;
         let profiles = self.settings.profiles.join(tenant.as_str());
-        let (place, notes) = Place::new(&profiles, profile)?;
+        let (place, notes) = WindowFolders::new(&profiles, profile)?;
         let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
-        let started = process::start(&self.settings, &program, (&place, proxy.address()))?;
+        let started = process::start(&self.settings, &program, &place, proxy.address())?;
         let mut window =
             Window::new(started, (tenant.clone(), Arc::clone(&self.outbound)), (place, proxy, turn));
         window.begin(self.settings.download_bytes, notes).await?;

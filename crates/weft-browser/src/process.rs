@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::protocol::Connection;
-use crate::{Settings, memory};
+use crate::{BrowserSettings, memory};
 
 /// The descriptors by which a browser is spoken with: it reads the first one and writes the second.
 const DESCRIPTORS: [i32; 2] = [3, 4];
@@ -27,14 +27,14 @@ const SCRIPT_MB: u64 = 1_024;
 const WATCH: Duration = Duration::from_secs(1);
 
 /// The folders of a window.
-pub(crate) struct Place {
+pub(crate) struct WindowFolders {
     /// Whatever lasts as long as the window.
     own: TempDir,
     /// The profile when it is kept, with the mark that it is in use.
     kept: Option<(PathBuf, File)>,
 }
 
-impl Place {
+impl WindowFolders {
     /// With a profile that is kept when nobody else uses it; else the reason among the notes.
     pub(crate) fn new(profiles: &Path, profile: Option<&str>) -> Result<(Self, Vec<String>)> {
         let failed = |cause| Error::internal("cannot make the folders of a browser window").because(cause);
@@ -84,9 +84,10 @@ pub(crate) struct Started {
 }
 
 pub(crate) fn start(
-    settings: &Settings,
+    settings: &BrowserSettings,
     program: &Path,
-    (place, proxy): (&Place, SocketAddr),
+    place: &WindowFolders,
+    proxy: SocketAddr,
 ) -> Result<Started> {
     let failed = |cause| {
         Error::new(ErrorKind::Unavailable, "the web browser cannot be started")
@@ -113,7 +114,7 @@ pub(crate) fn start(
     Ok(Started { connection: Connection::new(to_browser, from_browser), _watch: watch })
 }
 
-fn arguments(settings: &Settings, place: &Place, proxy: SocketAddr) -> Vec<String> {
+fn arguments(settings: &BrowserSettings, place: &WindowFolders, proxy: SocketAddr) -> Vec<String> {
     let mut arguments: Vec<String> = [
         "--headless=new",
         "--remote-debugging-pipe",
@@ -156,6 +157,7 @@ async fn watched(mut child: Child, memory_bytes: u64) {
     let Some(id) = child.id() else { return };
     loop {
         tokio::select! {
+            // Its end first: once that was taken note of, the id may be that of another process.
             biased;
             _ = child.wait() => return,
             () = tokio::time::sleep(WATCH) => {}

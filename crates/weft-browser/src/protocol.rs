@@ -27,7 +27,7 @@ const DOWNLOADS_MAX: usize = 16;
 
 /// A download as far as it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct DownloadProgress {
     /// The name of its file in the folder of downloads.
     pub guid: String,
     /// The name that the page gives it.
@@ -40,11 +40,11 @@ pub(crate) struct Progress {
 
 /// What has happened in the browser by itself.
 #[derive(Debug, Default)]
-pub(crate) struct Happened {
+pub(crate) struct BrowserEvents {
     /// Messages of pages and the like.
     pub notes: Vec<String>,
     /// Downloads.
-    pub downloads: Vec<Progress>,
+    pub downloads: Vec<DownloadProgress>,
     /// Windows that pages have opened, oldest first.
     pub opened: Vec<String>,
 }
@@ -52,23 +52,26 @@ pub(crate) struct Happened {
 type Answer = std::result::Result<Json, String>;
 
 #[derive(Default)]
-struct Shared {
+struct ConnectionState {
     /// Who waits for which answer; absent once the browser has ended.
     waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>,
-    happened: Mutex<Happened>,
+    happened: Mutex<BrowserEvents>,
 }
 
 /// A connection to a browser. It ends with this value.
 pub(crate) struct Connection {
     to: mpsc::Sender<String>,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionState>,
     next: AtomicU64,
     _work: JoinSet<()>,
 }
 
 impl Connection {
     pub(crate) fn new(to_browser: Sender, from_browser: Receiver) -> Self {
-        let shared = Arc::new(Shared { waiting: Mutex::new(Some(HashMap::new())), ..Shared::default() });
+        let shared = Arc::new(ConnectionState {
+            waiting: Mutex::new(Some(HashMap::new())),
+            ..ConnectionState::default()
+        });
         let (to, outgoing) = mpsc::channel(WAITING);
         let mut work = JoinSet::new();
         work.spawn(write(to_browser, outgoing));
@@ -111,7 +114,7 @@ impl Connection {
     }
 
     /// What has happened by itself, to look at and to take from.
-    pub(crate) fn happened(&self) -> MutexGuard<'_, Happened> {
+    pub(crate) fn happened(&self) -> MutexGuard<'_, BrowserEvents> {
         lock(&self.shared.happened)
     }
 }
@@ -135,7 +138,7 @@ async fn write(mut to_browser: Sender, mut outgoing: mpsc::Receiver<String>) {
     }
 }
 
-async fn read(from_browser: Receiver, shared: Arc<Shared>, to: mpsc::Sender<String>) {
+async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Sender<String>) {
     let mut from_browser = BufReader::new(from_browser);
     let mut bytes = Vec::new();
     loop {
@@ -167,7 +170,7 @@ fn answer(mut message: Json) -> Answer {
     }
 }
 
-impl Happened {
+impl BrowserEvents {
     /// Takes note of an event; what has to be answered to it.
     fn note(&mut self, event: &Json) -> Option<Json> {
         let params = &event["params"];
@@ -196,7 +199,7 @@ impl Happened {
                 if self.downloads.len() < DOWNLOADS_MAX {
                     let state = "inProgress".to_owned();
                     let (guid, name) = (text("guid"), text("suggestedFilename"));
-                    self.downloads.push(Progress { guid, name, received: 0, state });
+                    self.downloads.push(DownloadProgress { guid, name, received: 0, state });
                 }
                 None
             }
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_pages_do_by_themselves_is_noted_within_limits() {
-        let mut happened = Happened::default();
+        let mut happened = BrowserEvents::default();
         let dialog = |kind: &str| {
             json!({"method": "Page.javascriptDialogOpening", "sessionId": "S",
                 "params": {"type": kind, "message": "x".repeat(1_000)}})

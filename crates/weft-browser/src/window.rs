@@ -15,7 +15,7 @@ use weft_core::seam::file_store::plain_name;
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 use weft_net::{GuardProxy, Outbound};
 
-use crate::process::{Place, Started};
+use crate::process::{Started, WindowFolders};
 
 const LOOK: &str = include_str!("look.js");
 /// Where an element is, after it was scrolled to; nothing when it has no place or something lies over it.
@@ -68,7 +68,7 @@ const PAGES_MAX: usize = 8;
 const WAIT_MAX: u64 = 10_000;
 
 /// A page of the window.
-struct Page {
+struct BrowserPage {
     target: String,
     session: String,
 }
@@ -77,11 +77,11 @@ pub(crate) struct Window {
     started: Started,
     tenant: TenantId,
     outbound: Arc<Outbound>,
-    pages: Vec<Page>,
+    pages: Vec<BrowserPage>,
     /// Where our scripts live in the page that was looked at last, apart from its own.
     world: Option<i64>,
     download_bytes: u64,
-    place: Place,
+    place: WindowFolders,
     _held: (GuardProxy, OwnedSemaphorePermit),
 }
 
@@ -89,7 +89,7 @@ impl Window {
     pub(crate) fn new(
         started: Started,
         (tenant, outbound): (TenantId, Arc<Outbound>),
-        (place, proxy, turn): (Place, GuardProxy, OwnedSemaphorePermit),
+        (place, proxy, turn): (WindowFolders, GuardProxy, OwnedSemaphorePermit),
     ) -> Self {
         let (pages, world, _held) = (Vec::new(), None, (proxy, turn));
         Self { started, tenant, outbound, pages, world, download_bytes: 0, place, _held }
@@ -134,7 +134,7 @@ impl Window {
     async fn attach(&mut self, target: String) -> Result<()> {
         let attached =
             self.browser("Target.attachToTarget", json!({"targetId": target, "flatten": true})).await?;
-        self.pages.push(Page { target, session: text(&attached["sessionId"]) });
+        self.pages.push(BrowserPage { target, session: text(&attached["sessionId"]) });
         self.world = None;
         if self.pages.len() > PAGES_MAX {
             let oldest = self.pages.remove(0);
@@ -222,11 +222,10 @@ impl Window {
             }
             BrowserAction::Choose { element, option } => {
                 let element = self.element(element).await?;
-                match self.on(&element, CHOOSE, json!([{"value": option}])).await? == true {
-                    true => Ok(()),
-                    false => {
-                        Err(Error::invalid(format!("the element is no list with the option `{option}`")))
-                    }
+                if self.on(&element, CHOOSE, json!([{"value": option}])).await? == true {
+                    Ok(())
+                } else {
+                    Err(Error::invalid(format!("the element is no list with the option `{option}`")))
                 }
             }
             BrowserAction::Upload { element, name, bytes } => {

@@ -73,9 +73,9 @@ pub fn serve(prepare: impl FnOnce(), work: impl FnOnce() -> ExitCode) -> ExitCod
         return ExitCode::SUCCESS;
     }
     let idle = Duration::from_secs(hello.idle_seconds.into());
-    match (Server { forks: Vec::new(), idle }).run() {
-        Role::Fork => work(),
-        Role::Server => ExitCode::SUCCESS,
+    match (ForkParent { forks: Vec::new(), idle }).run() {
+        ProcessRole::Fork => work(),
+        ProcessRole::Server => ExitCode::SUCCESS,
     }
 }
 
@@ -93,7 +93,7 @@ fn hello() -> Option<Hello> {
 
 /// Which of the two a process is after a fork.
 #[derive(Clone, Copy, PartialEq)]
-enum Role {
+enum ProcessRole {
     Server,
     Fork,
 }
@@ -105,34 +105,34 @@ struct Fork {
     connection: OwnedFd,
 }
 
-struct Server {
+struct ForkParent {
     forks: Vec<Fork>,
     idle: Duration,
 }
 
-impl Server {
+impl ForkParent {
     /// Ends in every fork, and in the server when nobody wants it any more.
-    fn run(mut self) -> Role {
+    fn run(mut self) -> ProcessRole {
         loop {
-            let Some(happened) = self.wait() else { return Role::Server };
+            let Some(happened) = self.wait() else { return ProcessRole::Server };
             for (at, wanted) in happened.forks.into_iter().enumerate().rev() {
                 match wanted {
-                    Happened::Nothing => {}
-                    Happened::Unwanted => drop(pidfd_send_signal(&self.forks[at].process, Signal::KILL)),
-                    Happened::Ended => end(&self.forks.swap_remove(at)),
+                    ForkEvent::Nothing => {}
+                    ForkEvent::Unwanted => drop(pidfd_send_signal(&self.forks[at].process, Signal::KILL)),
+                    ForkEvent::Ended => end(&self.forks.swap_remove(at)),
                 }
             }
             if happened.asked {
-                let Some(connection) = received() else { return Role::Server };
-                if self.fork(connection) == Role::Fork {
-                    return Role::Fork;
+                let Some(connection) = received() else { return ProcessRole::Server };
+                if self.fork(connection) == ProcessRole::Fork {
+                    return ProcessRole::Fork;
                 }
             }
         }
     }
 
     /// Waits until something happens; nothing when there was no work for long.
-    fn wait(&self) -> Option<Look> {
+    fn wait(&self) -> Option<PollResult> {
         let own = stdin();
         let mut all = Vec::with_capacity(1 + 2 * self.forks.len());
         let asked = if self.forks.len() < FORKS_MAX { PollFlags::IN } else { PollFlags::empty() };
@@ -148,15 +148,15 @@ impl Server {
             _ => {}
         }
         let forks = all[1..].chunks(2).map(|pair| match pair {
-            [process, _] if !process.revents().is_empty() => Happened::Ended,
-            [_, connection] if !connection.revents().is_empty() => Happened::Unwanted,
-            _ => Happened::Nothing,
+            [process, _] if !process.revents().is_empty() => ForkEvent::Ended,
+            [_, connection] if !connection.revents().is_empty() => ForkEvent::Unwanted,
+            _ => ForkEvent::Nothing,
         });
-        Some(Look { forks: forks.collect(), asked: !all[0].revents().is_empty() })
+        Some(PollResult { forks: forks.collect(), asked: !all[0].revents().is_empty() })
     }
 
     /// Forks for a piece of work. When there is no room for a process the connection closes without a word.
-    fn fork(&mut self, connection: OwnedFd) -> Role {
+    fn fork(&mut self, connection: OwnedFd) -> ProcessRole {
         // SAFETY: This process has one thread, and the fork goes on as any program does.
         match unsafe { libc::fork() } {
             0 => {
@@ -167,7 +167,7 @@ impl Server {
                 if own.is_err() {
                     std::process::exit(i32::from(REFUSED));
                 }
-                Role::Fork
+                ProcessRole::Fork
             }
             pid => {
                 if let Some(pid) = Pid::from_raw(pid) {
@@ -179,22 +179,22 @@ impl Server {
                         }
                     }
                 }
-                Role::Server
+                ProcessRole::Server
             }
         }
     }
 }
 
 /// What was seen at one look.
-struct Look {
+struct PollResult {
     /// Of each fork.
-    forks: Vec<Happened>,
+    forks: Vec<ForkEvent>,
     /// Whether there is work, or there will be none any more.
     asked: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Happened {
+enum ForkEvent {
     Nothing,
     /// Nobody wants what it does any more.
     Unwanted,

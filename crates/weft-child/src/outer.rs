@@ -43,7 +43,7 @@ pub struct Duty {
 
 /// How a worker ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum WorkerEnd {
     /// It did its work, and says this.
     Answered(Vec<u8>),
     /// It took longer than it may.
@@ -60,10 +60,16 @@ impl Worker {
     ///
     /// # Errors
     /// `Unavailable` when it cannot be started or confined, is no worker, or is lost.
-    pub async fn ask(&self, duty: &Duty, asked: &[&[u8]], time: Duration, answer_max: u64) -> Result<Ended> {
-        match self.exchange(duty, asked, (time, answer_max)).await? {
+    pub async fn ask(
+        &self,
+        duty: &Duty,
+        asked: &[&[u8]],
+        time: Duration,
+        answer_max: u64,
+    ) -> Result<WorkerEnd> {
+        match self.exchange(duty, asked, time, answer_max).await? {
             Some((answer, status)) => duty.ended(answer, status),
-            None => Ok(Ended::Late),
+            None => Ok(WorkerEnd::Late),
         }
     }
 
@@ -77,11 +83,11 @@ impl Worker {
         asked: &[&[u8]],
         time: Duration,
         answer_max: u64,
-    ) -> Result<Option<Ended>> {
-        match self.exchange(duty, asked, (time, answer_max)).await? {
+    ) -> Result<Option<WorkerEnd>> {
+        match self.exchange(duty, asked, time, answer_max).await? {
             Some((_, status)) if status.code() == Some(FAILED) => Ok(None),
             Some((answer, status)) => duty.ended(answer, status).map(Some),
-            None => Ok(Some(Ended::Late)),
+            None => Ok(Some(WorkerEnd::Late)),
         }
     }
 
@@ -90,7 +96,8 @@ impl Worker {
         &self,
         duty: &Duty,
         asked: &[&[u8]],
-        (time, answer_max): (Duration, u64),
+        time: Duration,
+        answer_max: u64,
     ) -> Result<Option<(Vec<u8>, ExitStatus)>> {
         // Dropped with this future, which kills it.
         let mut child = self.start(duty)?;
@@ -142,11 +149,11 @@ impl Duty {
         Error::new(ErrorKind::Unavailable, format!("lost the worker of {}", self.thing)).because(cause)
     }
 
-    pub(crate) fn ended(&self, answer: Vec<u8>, status: ExitStatus) -> Result<Ended> {
+    pub(crate) fn ended(&self, answer: Vec<u8>, status: ExitStatus) -> Result<WorkerEnd> {
         let Self { thing, section, .. } = self;
         match status.code() {
-            Some(0) => Ok(Ended::Answered(answer)),
-            Some(code) if code == i32::from(LATE) => Ok(Ended::Late),
+            Some(0) => Ok(WorkerEnd::Answered(answer)),
+            Some(code) if code == i32::from(LATE) => Ok(WorkerEnd::Late),
             Some(code) if code == i32::from(UNCONFINED) => {
                 let reason: String = String::from_utf8_lossy(&answer).chars().take(REASON_MAX).collect();
                 let message =
@@ -166,8 +173,8 @@ impl Duty {
                 Err(Error::new(ErrorKind::Unavailable, message)
                     .help(format!("see whether `{section}.worker` is a worker")))
             }
-            None if is_out_of_time(status) => Ok(Ended::OutOfTime),
-            None => Ok(Ended::Broken),
+            None if is_out_of_time(status) => Ok(WorkerEnd::OutOfTime),
+            None => Ok(WorkerEnd::Broken),
         }
     }
 }

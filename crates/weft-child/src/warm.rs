@@ -19,7 +19,7 @@ use weft_core::Result;
 
 use crate::Confinement;
 use crate::fork_server::{ENDED, Hello, READY};
-use crate::outer::{Duty, Ended, PATIENCE, Worker};
+use crate::outer::{Duty, PATIENCE, Worker, WorkerEnd};
 
 /// How long it may take to be ready.
 const STARTING: Duration = Duration::from_secs(30);
@@ -31,19 +31,19 @@ const IDLE_SECONDS: u32 = 60;
 /// The process that the workers of one program are forked from. Begins with the first piece of work, ends when there
 /// was none for a minute, and with this value.
 #[derive(Debug, Default)]
-pub struct ForkServer(Mutex<State>);
+pub struct ForkServer(Mutex<WarmState>);
 
 #[derive(Debug, Default)]
-enum State {
+enum WarmState {
     #[default]
     None,
-    Runs(Arc<Server>),
+    Runs(Arc<WarmServer>),
     /// The worker is no such one, or could not be started.
     Failed(Instant),
 }
 
 #[derive(Debug)]
-struct Server {
+struct WarmServer {
     socket: Socket,
     /// Waits for the process; ends it when it is dropped.
     _process: JoinSet<()>,
@@ -61,13 +61,13 @@ impl ForkServer {
         duty: &Duty,
         asked: &[&[u8]],
         (time, answer_max): (Duration, u64),
-    ) -> Result<Option<Ended>> {
+    ) -> Result<Option<WorkerEnd>> {
         // One that something has ended, or that has just gone because it had nothing to do, is followed by another one.
         for _ in 0..2 {
             let Some(server) = self.server(worker, confinement).await else { return Ok(None) };
             let exchanged = server.exchange(duty, asked, answer_max);
             match tokio::time::timeout(time + PATIENCE, exchanged).await {
-                Err(_) => return Ok(Some(Ended::Late)),
+                Err(_) => return Ok(Some(WorkerEnd::Late)),
                 Ok(Ok(Some((answer, status)))) => return duty.ended(answer, status).map(Some),
                 Ok(Ok(None)) => self.forget(&server).await,
                 Ok(Err(error)) => {
@@ -79,28 +79,28 @@ impl ForkServer {
         Ok(None)
     }
 
-    async fn server(&self, worker: &Worker, confinement: Confinement) -> Option<Arc<Server>> {
+    async fn server(&self, worker: &Worker, confinement: Confinement) -> Option<Arc<WarmServer>> {
         let mut state = self.0.lock().await;
         match &*state {
-            State::Runs(server) => return Some(Arc::clone(server)),
-            State::Failed(at) if at.elapsed() < COLD => return None,
-            State::Failed(_) | State::None => {}
+            WarmState::Runs(server) => return Some(Arc::clone(server)),
+            WarmState::Failed(at) if at.elapsed() < COLD => return None,
+            WarmState::Failed(_) | WarmState::None => {}
         }
-        let started = tokio::time::timeout(STARTING, Server::start(worker, confinement)).await;
+        let started = tokio::time::timeout(STARTING, WarmServer::start(worker, confinement)).await;
         let server = started.ok().and_then(io::Result::ok).map(Arc::new);
-        *state = server.clone().map_or_else(|| State::Failed(Instant::now()), State::Runs);
+        *state = server.clone().map_or_else(|| WarmState::Failed(Instant::now()), WarmState::Runs);
         server
     }
 
-    async fn forget(&self, gone: &Arc<Server>) {
+    async fn forget(&self, gone: &Arc<WarmServer>) {
         let mut state = self.0.lock().await;
-        if matches!(&*state, State::Runs(server) if Arc::ptr_eq(server, gone)) {
-            *state = State::None;
+        if matches!(&*state, WarmState::Runs(server) if Arc::ptr_eq(server, gone)) {
+            *state = WarmState::None;
         }
     }
 }
 
-impl Server {
+impl WarmServer {
     async fn start(worker: &Worker, confinement: Confinement) -> io::Result<Self> {
         let (socket, theirs) = Socket::pair()?;
         let mut command = Command::new(&worker.program);
@@ -118,9 +118,10 @@ impl Server {
         let mut ours = UnixStream::from_std(socket.try_clone()?)?;
         let mut ready = [0; READY.len()];
         ours.read_exact(&mut ready).await?;
-        match ready == READY {
-            true => Ok(Self { socket, _process: process }),
-            false => Err(io::Error::other("this is no fork server")),
+        if ready == READY {
+            Ok(Self { socket, _process: process })
+        } else {
+            Err(io::Error::other("this is no fork server"))
         }
     }
 

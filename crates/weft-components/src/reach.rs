@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::Result;
 use weft_core::field::{FieldSpec, specs};
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_net::{AllowList, Connector, Outbound, Resolver, Route, StreamRequest, StreamResponse};
+use weft_net::{AllowList, Connector, Outbound, OutboundRoute, Resolver, StreamRequest, StreamResponse};
 
 use crate::catalog::ALL;
 use crate::testing::{Node, Setting, run};
@@ -76,18 +76,18 @@ impl Resolver for Names {
 struct Recorder {
     status: u16,
     location: String,
-    routes: Mutex<Vec<Route>>,
+    routes: Mutex<Vec<OutboundRoute>>,
 }
 
 #[async_trait::async_trait]
 impl Connector for Recorder {
-    async fn exchange(&self, route: &Route, _: &HttpRequest) -> Result<HttpResponse> {
+    async fn exchange(&self, route: &OutboundRoute, _: &HttpRequest) -> Result<HttpResponse> {
         self.routes.lock().unwrap().push(route.clone());
         let headers = vec![("location".to_owned(), self.location.clone())];
         Ok(HttpResponse { status: self.status, headers, body: "{}".to_owned() })
     }
 
-    async fn open(&self, route: &Route, _: &StreamRequest) -> Result<StreamResponse> {
+    async fn open(&self, route: &OutboundRoute, _: &StreamRequest) -> Result<StreamResponse> {
         self.routes.lock().unwrap().push(route.clone());
         let headers = vec![("location".to_owned(), self.location.clone())];
         Ok(StreamResponse { status: self.status, headers, body: Box::pin(futures::stream::empty()) })
@@ -95,7 +95,7 @@ impl Connector for Recorder {
 }
 
 /// Runs a component behind the guard, and gives where its requests went.
-async fn went(kind: &'static str, params: Json, (status, location): (u16, &str)) -> Vec<Route> {
+async fn went(kind: &'static str, params: Json, (status, location): (u16, &str)) -> Vec<OutboundRoute> {
     let recorder = Arc::new(Recorder { status, location: location.to_owned(), routes: Mutex::default() });
     let http = Outbound::new(AllowList::default(), Arc::new(Names::default()), recorder.clone());
     let node = Node::new(kind, params);

@@ -15,7 +15,7 @@ pub struct Assignment {
     /// What changes: a global, an output, or a member of one.
     pub target: Reference,
     /// How.
-    pub operator: Operator,
+    pub operator: AssignOperator,
     /// With what.
     pub operand: Operand,
 }
@@ -23,7 +23,7 @@ pub struct Assignment {
 /// What an assignment does to the value that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Operator {
+pub enum AssignOperator {
     /// The operand takes its place.
     #[default]
     Overwrite,
@@ -72,7 +72,7 @@ impl Operand {
     }
 }
 
-impl Operator {
+impl AssignOperator {
     /// Whether there is an operand to it.
     pub fn takes_operand(self) -> bool {
         !matches!(self, Self::Clear | Self::RemoveFirst | Self::RemoveLast)
@@ -254,19 +254,19 @@ pub fn check_depth(path: &str, value: &Json) -> Result<()> {
 #[derive(Serialize, Deserialize)]
 struct Written {
     target: String,
-    #[serde(default, skip_serializing_if = "Operator::is_overwrite")]
-    operator: Operator,
+    #[serde(default, skip_serializing_if = "AssignOperator::is_overwrite")]
+    operator: AssignOperator,
     #[serde(default, skip_serializing_if = "Json::is_null")]
     value: Json,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    text: Option<Vec<Part>>,
+    text: Option<Vec<StoredTextPart>>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Part {
+enum StoredTextPart {
     Text(String),
     Reference(String),
 }
@@ -277,8 +277,8 @@ impl From<Written> for Assignment {
             (Some(reference), _) => Operand::Reference(Reference::of_name(&reference)),
             (None, Some(parts)) => {
                 let segments = parts.into_iter().map(|part| match part {
-                    Part::Text(text) => Segment::Literal(text.into()),
-                    Part::Reference(name) => Segment::Reference(Reference::of_name(&name)),
+                    StoredTextPart::Text(text) => Segment::Literal(text.into()),
+                    StoredTextPart::Reference(name) => Segment::Reference(Reference::of_name(&name)),
                 });
                 Operand::Text(Template::of(segments.collect()))
             }
@@ -296,8 +296,8 @@ impl From<Assignment> for Written {
             Operand::Reference(name) => reference = Some(name.to_string()),
             Operand::Text(template) => {
                 let parts = template.segments().iter().map(|segment| match segment {
-                    Segment::Literal(text) => Part::Text(text.to_string()),
-                    Segment::Reference(name) => Part::Reference(name.to_string()),
+                    Segment::Literal(text) => StoredTextPart::Text(text.to_string()),
+                    Segment::Reference(name) => StoredTextPart::Reference(name.to_string()),
                 });
                 text = Some(parts.collect());
             }
@@ -313,43 +313,43 @@ mod tests {
 
     #[test]
     fn operations() {
-        let check = |operator: Operator, old: Json, operand: Json, expected: Json| {
+        let check = |operator: AssignOperator, old: Json, operand: Json, expected: Json| {
             assert_eq!(operator.apply(old, operand).unwrap(), expected, "{operator:?}");
         };
-        check(Operator::Overwrite, json!("old"), json!(["b"]), json!(["b"]));
-        check(Operator::Set, json!(2), json!(7), json!(7));
-        check(Operator::Set, json!("old"), Json::Null, json!(""));
-        check(Operator::Set, json!(2), Json::Null, Json::Null);
-        check(Operator::Clear, json!(true), Json::Null, json!(false));
-        check(Operator::Clear, json!({"a": 1}), Json::Null, json!({}));
-        check(Operator::Append, json!(["a"]), json!("b"), json!(["a", "b"]));
-        check(Operator::Append, Json::Null, json!("x"), json!(["x"]));
-        check(Operator::Extend, json!(["a"]), json!(["b", "c"]), json!(["a", "b", "c"]));
-        check(Operator::RemoveFirst, json!([1, 2]), Json::Null, json!([2]));
-        check(Operator::RemoveLast, Json::Null, Json::Null, json!([]));
-        check(Operator::Add, json!(2), json!("3"), json!(5));
-        check(Operator::Add, json!(i64::MAX), json!(1), json!(9.223_372_036_854_776e18));
-        check(Operator::Add, json!(0), json!(i64::MAX), json!(i64::MAX));
-        check(Operator::Subtract, json!(2), json!(0.5), json!(1.5));
-        check(Operator::Divide, json!(2), json!(4), json!(0.5));
-        check(Operator::Divide, json!(2), json!(2), json!(1));
+        check(AssignOperator::Overwrite, json!("old"), json!(["b"]), json!(["b"]));
+        check(AssignOperator::Set, json!(2), json!(7), json!(7));
+        check(AssignOperator::Set, json!("old"), Json::Null, json!(""));
+        check(AssignOperator::Set, json!(2), Json::Null, Json::Null);
+        check(AssignOperator::Clear, json!(true), Json::Null, json!(false));
+        check(AssignOperator::Clear, json!({"a": 1}), Json::Null, json!({}));
+        check(AssignOperator::Append, json!(["a"]), json!("b"), json!(["a", "b"]));
+        check(AssignOperator::Append, Json::Null, json!("x"), json!(["x"]));
+        check(AssignOperator::Extend, json!(["a"]), json!(["b", "c"]), json!(["a", "b", "c"]));
+        check(AssignOperator::RemoveFirst, json!([1, 2]), Json::Null, json!([2]));
+        check(AssignOperator::RemoveLast, Json::Null, Json::Null, json!([]));
+        check(AssignOperator::Add, json!(2), json!("3"), json!(5));
+        check(AssignOperator::Add, json!(i64::MAX), json!(1), json!(9.223_372_036_854_776e18));
+        check(AssignOperator::Add, json!(0), json!(i64::MAX), json!(i64::MAX));
+        check(AssignOperator::Subtract, json!(2), json!(0.5), json!(1.5));
+        check(AssignOperator::Divide, json!(2), json!(4), json!(0.5));
+        check(AssignOperator::Divide, json!(2), json!(2), json!(1));
     }
 
     #[test]
     fn what_does_not_go_together_is_an_error() {
-        let check = |operator: Operator, old: Json, operand: Json, expected: &str| {
+        let check = |operator: AssignOperator, old: Json, operand: Json, expected: &str| {
             let error = operator.apply(old, operand).unwrap_err().full();
             assert!(error.contains(expected), "{error}");
         };
-        check(Operator::Append, json!("old"), json!("x"), "not a list");
-        check(Operator::Append, json!(["a"]), json!(1), "doesn't fit");
-        check(Operator::Extend, json!(["a"]), json!("x"), "not a list");
-        check(Operator::Extend, json!([]), json!([1, "x"]), "doesn't fit");
-        check(Operator::Divide, json!(2), json!(0), "divide by zero");
-        check(Operator::Add, json!("old"), json!(1), "the variable is the text `old`");
-        check(Operator::Add, json!(2), json!("x"), "the parameter is the text `x`");
-        check(Operator::Multiply, json!(1e300), json!(1e300), "too large");
-        check(Operator::RemoveFirst, json!(2), Json::Null, "not a list");
+        check(AssignOperator::Append, json!("old"), json!("x"), "not a list");
+        check(AssignOperator::Append, json!(["a"]), json!(1), "doesn't fit");
+        check(AssignOperator::Extend, json!(["a"]), json!("x"), "not a list");
+        check(AssignOperator::Extend, json!([]), json!([1, "x"]), "doesn't fit");
+        check(AssignOperator::Divide, json!(2), json!(0), "divide by zero");
+        check(AssignOperator::Add, json!("old"), json!(1), "the variable is the text `old`");
+        check(AssignOperator::Add, json!(2), json!("x"), "the parameter is the text `x`");
+        check(AssignOperator::Multiply, json!(1e300), json!(1e300), "too large");
+        check(AssignOperator::RemoveFirst, json!(2), Json::Null, "not a list");
     }
 
     #[test]
@@ -397,7 +397,7 @@ mod tests {
             assignment
         };
         let old = check(json!({"target": "env.n", "value": 3}));
-        assert_eq!((old.operator, old.operand), (Operator::Overwrite, Operand::Value(json!(3))));
+        assert_eq!((old.operator, old.operand), (AssignOperator::Overwrite, Operand::Value(json!(3))));
         check(json!({"target": "A:x@l.0", "operator": "append", "reference": "A:y@content"}));
         check(json!({"target": "env.t", "operator": "set",
             "text": [{"reference": "env.t"}, {"text": ", "}, {"reference": "A:y@n"}]}));

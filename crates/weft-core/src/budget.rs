@@ -179,12 +179,14 @@ impl Budget {
     /// A budget of which `spent` is used already, within `around`.
     pub fn new(holder: Holder, limits: BudgetLimits, spent: Spent, around: Option<Arc<Self>>) -> Arc<Self> {
         let shared = matches!(holder, Holder::Canvas(_) | Holder::Tenant(_));
-        Self::since((!shared).then(Instant::now), (holder, limits, spent), around)
+        Self::since((!shared).then(Instant::now), holder, limits, spent, around)
     }
 
     fn since(
         began: Option<Instant>,
-        (holder, limits, spent): (Holder, BudgetLimits, Spent),
+        holder: Holder,
+        limits: BudgetLimits,
+        spent: Spent,
         around: Option<Arc<Self>>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -214,7 +216,7 @@ impl Budget {
 
     /// The same; its time counts from `began` on.
     pub fn within_since(self: &Arc<Self>, began: Instant, limits: BudgetLimits, spent: Spent) -> Arc<Self> {
-        Self::since(Some(began), (Holder::Node, limits, spent), Some(Arc::clone(self)))
+        Self::since(Some(began), Holder::Node, limits, spent, Some(Arc::clone(self)))
     }
 
     /// Adds what was used before, in a life of this work that is over, here and in every budget around

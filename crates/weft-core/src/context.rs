@@ -406,7 +406,7 @@ impl NodeContext {
                 let started = EffectStarted { key: Arc::clone(&key), kind, safe: None };
                 self.signal(Signal::EffectStarted(started)).await?;
             }
-            Delivery::AtMostOnce => self.note_safely((&key, kind)).await?,
+            Delivery::AtMostOnce => self.note_safely(&key, kind).await?,
         }
         let result = call.await;
         let given_up = result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
@@ -419,7 +419,7 @@ impl NodeContext {
 
     /// Waits until it is stored that a call begins, and until the store has said so just now: a process that
     /// slept in between may have lost the run, and the next note tells it so.
-    async fn note_safely(&self, (key, kind): (&Arc<str>, &'static str)) -> Result<()> {
+    async fn note_safely(&self, key: &Arc<str>, kind: &'static str) -> Result<()> {
         for _ in 0..NOTES_MAX {
             let (safe, noted) = oneshot::channel();
             let started = EffectStarted { key: Arc::clone(key), kind, safe: Some(safe) };

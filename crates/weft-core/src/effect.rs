@@ -102,13 +102,13 @@ pub enum Known {
 /// The calls of one activation.
 #[derive(Clone, Default)]
 pub struct Effects {
-    state: Arc<Mutex<State>>,
-    mode: Mode,
+    state: Arc<Mutex<EffectState>>,
+    mode: EffectMode,
 }
 
 /// What becomes of a call that nothing is known of.
 #[derive(Clone, Default)]
-enum Mode {
+enum EffectMode {
     /// It is made, and noted with the run.
     #[default]
     Kept,
@@ -180,7 +180,8 @@ impl Recorded {
     async fn answer(
         &self,
         mut call: RecordedCall,
-        (known, then): (Option<Known>, Option<Arc<str>>),
+        known: Option<Known>,
+        then: Option<Arc<str>>,
     ) -> Result<EffectResult> {
         let same = then.is_none() || call.question.is_none() || then == call.question;
         let elsewhere = || self.by_question.as_ref()?.get(call.question.as_ref()?).cloned();
@@ -216,7 +217,7 @@ fn fingerprint(kind: &str, question: &[u8]) -> String {
 }
 
 #[derive(Default)]
-struct State {
+struct EffectState {
     known: HashMap<Arc<str>, Known>,
     /// The questions of what is known, by the same places.
     questions: HashMap<Arc<str>, Arc<str>>,
@@ -232,8 +233,8 @@ impl fmt::Debug for Effects {
 impl Effects {
     /// Of an activation that is done again, with what is known from before.
     pub fn known(known: HashMap<Arc<str>, Known>) -> Self {
-        let state = State { known, ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)), mode: Mode::Kept }
+        let state = EffectState { known, ..EffectState::default() };
+        Self { state: Arc::new(Mutex::new(state)), mode: EffectMode::Kept }
     }
 
     /// Of an activation that is done from a recording: nothing but what is known is given, and nothing
@@ -243,29 +244,29 @@ impl Effects {
         questions: HashMap<Arc<str>, Arc<str>>,
         recorded: Arc<Recorded>,
     ) -> Self {
-        let state = State { known, questions, ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)), mode: Mode::Recorded(recorded) }
+        let state = EffectState { known, questions, ..EffectState::default() };
+        Self { state: Arc::new(Mutex::new(state)), mode: EffectMode::Recorded(recorded) }
     }
 
     /// Of a run that is kept nowhere, so that nobody could go on with it.
     pub fn unkept() -> Self {
-        Self { mode: Mode::Unkept, ..Self::default() }
+        Self { mode: EffectMode::Unkept, ..Self::default() }
     }
 
     /// Whether calls are noted at all.
     pub(crate) fn are_kept(&self) -> bool {
-        !matches!(self.mode, Mode::Unkept)
+        !matches!(self.mode, EffectMode::Unkept)
     }
 
     /// Whether nothing is called, because only what was recorded counts.
     pub fn are_recorded(&self) -> bool {
-        matches!(self.mode, Mode::Recorded(_))
+        matches!(self.mode, EffectMode::Recorded(_))
     }
 
     /// The fingerprint of what a call is about to ask, for [`crate::NodeContext::effect_asking`]. Worked
     /// out only where it is compared: `None` elsewhere.
     pub fn question<T: Serialize + ?Sized>(&self, kind: &str, asks: &T) -> Option<Arc<str>> {
-        let Mode::Recorded(recorded) = &self.mode else { return None };
+        let EffectMode::Recorded(recorded) = &self.mode else { return None };
         recorded.by_question.as_ref()?;
         let text = serde_json::to_vec(asks).ok()?;
         Some(fingerprint(kind, &text).into())
@@ -277,9 +278,9 @@ impl Effects {
         call: RecordedCall,
         known: &Option<Known>,
     ) -> Option<Result<EffectResult>> {
-        let Mode::Recorded(recorded) = &self.mode else { return None };
+        let EffectMode::Recorded(recorded) = &self.mode else { return None };
         let then = self.state().questions.get(&call.key).cloned();
-        Some(recorded.answer(call, (known.clone(), then)).await)
+        Some(recorded.answer(call, known.clone(), then).await)
     }
 
     /// The place of the next call of this kind in a part of the work. Parts that run side by side have
@@ -294,7 +295,7 @@ impl Effects {
         (key, known)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EffectState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

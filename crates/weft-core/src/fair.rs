@@ -15,10 +15,10 @@ pub const WAITING_MAX: usize = 10_000;
 /// So many places and no more. A free place goes to the tenant whose turn it is: each that waits gets one
 /// before any gets a second one.
 #[derive(Clone, Debug)]
-pub struct FairSlots(Arc<Mutex<Line>>);
+pub struct FairSlots(Arc<Mutex<TenantLine>>);
 
 #[derive(Debug)]
-struct Line {
+struct TenantLine {
     free: usize,
     waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Slot>>>,
     /// The tenants that wait, in the order of their turns.
@@ -27,16 +27,16 @@ struct Line {
 
 /// A place. It is free again when this is dropped.
 #[derive(Debug)]
-pub struct Slot(Option<Arc<Mutex<Line>>>);
+pub struct Slot(Option<Arc<Mutex<TenantLine>>>);
 
-fn locked(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+fn locked(line: &Mutex<TenantLine>) -> MutexGuard<'_, TenantLine> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl FairSlots {
     /// So many places; at least one.
     pub fn new(count: usize) -> Self {
-        let line = Line { free: count.max(1), waiting: HashMap::new(), turns: VecDeque::new() };
+        let line = TenantLine { free: count.max(1), waiting: HashMap::new(), turns: VecDeque::new() };
         Self(Arc::new(Mutex::new(line)))
     }
 
@@ -97,14 +97,15 @@ impl Drop for Slot {
     }
 }
 
-impl Line {
+impl TenantLine {
     fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
         while let Some(tenant) = self.turns.pop_front() {
             let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
             let next = waiting.pop_front();
-            match waiting.is_empty() {
-                true => drop(self.waiting.remove(&tenant)),
-                false => self.turns.push_back(tenant),
+            if waiting.is_empty() {
+                drop(self.waiting.remove(&tenant));
+            } else {
+                self.turns.push_back(tenant);
             }
             if next.is_some() {
                 return next;

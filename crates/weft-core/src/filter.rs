@@ -38,8 +38,8 @@ pub struct Condition {
     /// Which key.
     pub key: String,
     /// How it is compared.
-    pub operator: Operator,
-    /// With what; of no interest to [`Operator::Empty`] and [`Operator::NotEmpty`].
+    pub operator: FilterOperator,
+    /// With what; of no interest to [`FilterOperator::Empty`] and [`FilterOperator::NotEmpty`].
     #[serde(default)]
     pub value: Json,
 }
@@ -49,7 +49,7 @@ pub struct Condition {
 /// dates in the ISO form. What is written like a code, with zeros in front or an exponent (`007`, `1e3`),
 /// reads as a number where the order is asked and as a text where equality is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Operator {
+pub enum FilterOperator {
     /// Equal.
     #[serde(rename = "=")]
     Equal,
@@ -94,7 +94,7 @@ pub enum Operator {
     NotEmpty,
 }
 
-impl Operator {
+impl FilterOperator {
     /// Every operator, in the order of the documentation.
     pub const ALL: [Self; 14] = [
         Self::Equal,
@@ -175,26 +175,29 @@ impl Condition {
     fn fits(&self, value: &Json) -> bool {
         use std::cmp::Ordering::{Equal, Greater, Less};
         let wanted = &self.value;
-        let order = || compare(value, wanted, Asked::Order);
-        let same = |one: &Json| compare(value, one, Asked::Equality) == Equal;
+        let order = || compare(value, wanted, ComparisonKind::Order);
+        let same = |one: &Json| compare(value, one, ComparisonKind::Equality) == Equal;
         match self.operator {
-            Operator::Equal => same(wanted),
-            Operator::Greater => order() == Greater,
-            Operator::Less => order() == Less,
-            Operator::AtLeast => order() != Less,
-            Operator::AtMost => order() != Greater,
-            Operator::Contains => folded(value).contains(&folded(wanted)),
-            Operator::StartsWith => folded(value).starts_with(&folded(wanted)),
-            Operator::EndsWith => folded(value).ends_with(&folded(wanted)),
-            Operator::In => match wanted {
+            FilterOperator::Equal => same(wanted),
+            FilterOperator::Greater => order() == Greater,
+            FilterOperator::Less => order() == Less,
+            FilterOperator::AtLeast => order() != Less,
+            FilterOperator::AtMost => order() != Greater,
+            FilterOperator::Contains => folded(value).contains(&folded(wanted)),
+            FilterOperator::StartsWith => folded(value).starts_with(&folded(wanted)),
+            FilterOperator::EndsWith => folded(value).ends_with(&folded(wanted)),
+            FilterOperator::In => match wanted {
                 Json::Array(list) => list.iter().any(same),
                 Json::String(list) => {
                     list.split([',', '，']).any(|one| same(&Json::String(one.trim().to_owned())))
                 }
                 one => same(one),
             },
-            Operator::NotEmpty => true,
-            Operator::NotEqual | Operator::NotContains | Operator::NotIn | Operator::Empty => false,
+            FilterOperator::NotEmpty => true,
+            FilterOperator::NotEqual
+            | FilterOperator::NotContains
+            | FilterOperator::NotIn
+            | FilterOperator::Empty => false,
         }
     }
 }
@@ -209,7 +212,7 @@ fn folded(value: &Json) -> String {
 
 /// What a comparison is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum ComparisonKind {
     Equality,
     Order,
 }
@@ -222,7 +225,7 @@ enum Number {
 }
 
 impl Number {
-    fn of(value: &Json, asked: Asked) -> Option<Self> {
+    fn of(value: &Json, asked: ComparisonKind) -> Option<Self> {
         match value {
             Json::Number(number) => {
                 let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
@@ -233,12 +236,12 @@ impl Number {
         }
     }
 
-    fn read(text: &str, asked: Asked) -> Option<Self> {
+    fn read(text: &str, asked: ComparisonKind) -> Option<Self> {
         if let Ok(whole) = text.parse() {
-            return (asked == Asked::Order || !is_code(text)).then_some(Self::Whole(whole));
+            return (asked == ComparisonKind::Order || !is_code(text)).then_some(Self::Whole(whole));
         }
         // More digits than a whole number has room for would be rounded to those of others.
-        let exact = asked == Asked::Order || (!is_code(text) && text.contains('.'));
+        let exact = asked == ComparisonKind::Order || (!is_code(text) && text.contains('.'));
         text.parse().ok().filter(|real: &f64| exact && real.is_finite()).map(Self::Real)
     }
 
@@ -258,7 +261,7 @@ fn is_code(text: &str) -> bool {
     zeros || digits.contains(['e', 'E'])
 }
 
-fn compare(one: &Json, other: &Json, asked: Asked) -> std::cmp::Ordering {
+fn compare(one: &Json, other: &Json, asked: ComparisonKind) -> std::cmp::Ordering {
     match (Number::of(one, asked), Number::of(other, asked)) {
         (Some(Number::Whole(one)), Some(Number::Whole(other))) => one.cmp(&other),
         (Some(one), Some(other)) => {
@@ -285,7 +288,7 @@ mod tests {
     #[test]
     fn each_operator_means_one_thing() {
         let check = |key: &str, operator: &str, value: Json, expected: bool| {
-            let operator = Operator::parse(operator).unwrap();
+            let operator = FilterOperator::parse(operator).unwrap();
             let condition = Condition { key: key.to_owned(), operator, value };
             assert_eq!(condition.holds(&metadata()), expected, "{condition:?}");
         };
@@ -321,7 +324,7 @@ mod tests {
     fn numbers_are_equal_to_their_last_digit_and_codes_as_they_are_written() {
         let check = |value: Json, operator: &str, wanted: Json, expected: bool| {
             let metadata = Metadata::from_iter([("k".to_owned(), value)]);
-            let operator = Operator::parse(operator).unwrap();
+            let operator = FilterOperator::parse(operator).unwrap();
             let condition = Condition { key: "k".to_owned(), operator, value: wanted };
             assert_eq!(condition.holds(&metadata), expected, "{metadata:?} {condition:?}");
         };
@@ -354,8 +357,11 @@ mod tests {
 
     #[test]
     fn conditions_are_put_together() {
-        let condition =
-            |key: &str, value: Json| Condition { key: key.to_owned(), operator: Operator::Equal, value };
+        let condition = |key: &str, value: Json| Condition {
+            key: key.to_owned(),
+            operator: FilterOperator::Equal,
+            value,
+        };
         let check = |logic: Logic, conditions: Vec<Condition>, expected: bool| {
             assert_eq!(Filter { logic, conditions }.matches(&metadata()), expected);
         };
@@ -369,10 +375,10 @@ mod tests {
 
     #[test]
     fn operators_are_written_as_they_are_read() {
-        for operator in Operator::ALL {
+        for operator in FilterOperator::ALL {
             let text = serde_json::to_value(operator).unwrap();
-            assert_eq!(Operator::parse(text.as_str().unwrap()), Some(operator));
+            assert_eq!(FilterOperator::parse(text.as_str().unwrap()), Some(operator));
         }
-        assert_eq!(Operator::parse("like"), None);
+        assert_eq!(FilterOperator::parse("like"), None);
     }
 }

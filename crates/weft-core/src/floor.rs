@@ -11,7 +11,7 @@ const NOBODY: u32 = 0;
 const KEPT: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-struct Inner {
+struct FloorState {
     speaker: AtomicU32,
     changed: Notify,
 }
@@ -21,7 +21,7 @@ struct Inner {
 /// Whoever finds it free takes it, without asking; it is passed on by the engine alone, when the
 /// activation that has it ends.
 #[derive(Clone, Debug, Default)]
-pub struct Floor(Option<Arc<Inner>>);
+pub struct Floor(Option<Arc<FloorState>>);
 
 impl Floor {
     /// A floor that one activation has at a time. Nobody has it yet.

@@ -40,7 +40,7 @@ pub mod tool;
 pub mod value;
 pub mod webhook;
 
-pub use assign::{Assignment, Operand, Operator};
+pub use assign::{AssignOperator, Assignment, Operand};
 pub use budget::Budget;
 pub use catalog::Catalog;
 pub use component::{

@@ -68,9 +68,10 @@ fn ascii(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut units = [0; 2];
     for c in text.chars() {
-        match c.is_ascii() {
-            true => written.push(c),
-            false => c.encode_utf16(&mut units).iter().for_each(|unit| written += &format!("\\u{unit:04x}")),
+        if c.is_ascii() {
+            written.push(c);
+        } else {
+            c.encode_utf16(&mut units).iter().for_each(|unit| written += &format!("\\u{unit:04x}"));
         }
     }
     written
@@ -309,10 +310,7 @@ pub fn is_sealed(stored: &str) -> bool {
 
 /// A stored text as people may read it.
 pub fn shown(stored: &str) -> Cow<'_, str> {
-    match is_sealed(stored) {
-        true => Cow::Owned(without_marks(stored, |_| None)),
-        false => Cow::Borrowed(stored),
-    }
+    if is_sealed(stored) { Cow::Owned(without_marks(stored, |_| None)) } else { Cow::Borrowed(stored) }
 }
 
 /// Puts secrets back in the place of their marks, in every text of a stored value. What `value` does not know stays
@@ -324,12 +322,13 @@ pub fn open(stored: &mut Json, value: impl Fn(&str) -> Option<String>) {
 /// A stored JSON text as a run goes on with it. `value` gives a secret by its name; what it does not know
 /// stays masked.
 pub fn opened<'a>(stored: &'a str, value: impl Fn(&str) -> Option<String>) -> Cow<'a, str> {
-    match is_sealed(stored) {
-        true => Cow::Owned(without_marks(stored, |name| {
+    if is_sealed(stored) {
+        Cow::Owned(without_marks(stored, |name| {
             let text = serde_json::to_string(&named(name, &value)?).ok()?;
             text.get(1..text.len() - 1).map(str::to_owned)
-        })),
-        false => Cow::Borrowed(stored),
+        }))
+    } else {
+        Cow::Borrowed(stored)
     }
 }
 

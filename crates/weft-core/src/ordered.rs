@@ -11,22 +11,22 @@ use indexmap::IndexMap;
 /// give as many, and a table for them would be one more allocation and a hash for each look.
 const FEW_MAX: usize = 8;
 
-type Table<K, V> = IndexMap<K, V, foldhash::fast::RandomState>;
+type IndexedEntries<K, V> = IndexMap<K, V, foldhash::fast::RandomState>;
 
 /// A map that keeps the order of its entries. A few are kept in a list, more in a table whose hash is
 /// seeded at random and fast on short keys.
 #[derive(Clone)]
-pub struct OrderedMap<K, V>(Kept<K, V>);
+pub struct OrderedMap<K, V>(OrderedEntries<K, V>);
 
 #[derive(Clone)]
-enum Kept<K, V> {
+enum OrderedEntries<K, V> {
     Few(Vec<(K, V)>),
-    Many(Box<Table<K, V>>),
+    Many(Box<IndexedEntries<K, V>>),
 }
 
 impl<K, V> Default for OrderedMap<K, V> {
     fn default() -> Self {
-        Self(Kept::Few(Vec::new()))
+        Self(OrderedEntries::Few(Vec::new()))
     }
 }
 
@@ -34,8 +34,11 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
     /// No entries, and room for so many.
     pub fn with_capacity(count: usize) -> Self {
         Self(match count {
-            0..=FEW_MAX => Kept::Few(Vec::with_capacity(count)),
-            _ => Kept::Many(Box::new(Table::with_capacity_and_hasher(count, Default::default()))),
+            0..=FEW_MAX => OrderedEntries::Few(Vec::with_capacity(count)),
+            _ => OrderedEntries::Many(Box::new(IndexedEntries::with_capacity_and_hasher(
+                count,
+                Default::default(),
+            ))),
         })
     }
 
@@ -45,16 +48,18 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
         K: Borrow<Q>,
     {
         match &self.0 {
-            Kept::Few(list) => list.iter().find(|(known, _)| known.borrow() == key).map(|(_, value)| value),
-            Kept::Many(table) => table.get(key),
+            OrderedEntries::Few(list) => {
+                list.iter().find(|(known, _)| known.borrow() == key).map(|(_, value)| value)
+            }
+            OrderedEntries::Many(table) => table.get(key),
         }
     }
 
     /// Sets the value of a key, which keeps its place when it is there already; the value before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let list = match &mut self.0 {
-            Kept::Few(list) => list,
-            Kept::Many(table) => return table.insert(key, value),
+            OrderedEntries::Few(list) => list,
+            OrderedEntries::Many(table) => return table.insert(key, value),
         };
         if let Some((_, known)) = list.iter_mut().find(|(known, _)| *known == key) {
             return Some(std::mem::replace(known, value));
@@ -63,9 +68,9 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
             list.push((key, value));
             return None;
         }
-        let mut table: Table<K, V> = std::mem::take(list).into_iter().collect();
+        let mut table: IndexedEntries<K, V> = std::mem::take(list).into_iter().collect();
         table.insert(key, value);
-        self.0 = Kept::Many(Box::new(table));
+        self.0 = OrderedEntries::Many(Box::new(table));
         None
     }
 
@@ -75,11 +80,11 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
         K: Borrow<Q>,
     {
         match &mut self.0 {
-            Kept::Few(list) => {
+            OrderedEntries::Few(list) => {
                 let place = list.iter().position(|(known, _)| known.borrow() == key)?;
                 Some(list.remove(place).1)
             }
-            Kept::Many(table) => table.shift_remove(key),
+            OrderedEntries::Many(table) => table.shift_remove(key),
         }
     }
 }
@@ -88,8 +93,8 @@ impl<K, V> OrderedMap<K, V> {
     /// How many entries there are.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Kept::Few(list) => list.len(),
-            Kept::Many(table) => table.len(),
+            OrderedEntries::Few(list) => list.len(),
+            OrderedEntries::Many(table) => table.len(),
         }
     }
 
@@ -101,8 +106,8 @@ impl<K, V> OrderedMap<K, V> {
     /// The entries in their order.
     pub fn iter(&self) -> Iter<'_, K, V> {
         Iter(match &self.0 {
-            Kept::Few(list) => Rest::Few(list.iter()),
-            Kept::Many(table) => Rest::Many(table.iter()),
+            OrderedEntries::Few(list) => Rest::Few(list.iter()),
+            OrderedEntries::Many(table) => Rest::Many(table.iter()),
         })
     }
 
@@ -114,8 +119,8 @@ impl<K, V> OrderedMap<K, V> {
     /// The same, to be changed.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
         let (few, many) = match &mut self.0 {
-            Kept::Few(list) => (Some(list.iter_mut()), None),
-            Kept::Many(table) => (None, Some(table.values_mut())),
+            OrderedEntries::Few(list) => (Some(list.iter_mut()), None),
+            OrderedEntries::Many(table) => (None, Some(table.values_mut())),
         };
         few.into_iter().flatten().map(|(_, value)| value).chain(many.into_iter().flatten())
     }
@@ -183,8 +188,8 @@ impl<K, V> IntoIterator for OrderedMap<K, V> {
 
     fn into_iter(self) -> Self::IntoIter {
         match self.0 {
-            Kept::Few(list) => list.into_iter(),
-            Kept::Many(table) => table.into_iter().collect::<Vec<_>>().into_iter(),
+            OrderedEntries::Few(list) => list.into_iter(),
+            OrderedEntries::Many(table) => table.into_iter().collect::<Vec<_>>().into_iter(),
         }
     }
 }

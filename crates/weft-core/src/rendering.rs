@@ -23,11 +23,11 @@ pub const TEMPLATE_TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct TextRoom {
     max: usize,
-    used: Arc<Used>,
+    used: Arc<RenderAllowance>,
 }
 
 #[derive(Debug)]
-struct Used {
+struct RenderAllowance {
     /// Bytes that are left.
     left: AtomicUsize,
     /// In microseconds.
@@ -43,7 +43,10 @@ impl Default for TextRoom {
 impl TextRoom {
     /// Room for this many bytes.
     pub fn of(max: usize) -> Self {
-        Self { max, used: Arc::new(Used { left: AtomicUsize::new(max), worked: AtomicU64::new(0) }) }
+        Self {
+            max,
+            used: Arc::new(RenderAllowance { left: AtomicUsize::new(max), worked: AtomicU64::new(0) }),
+        }
     }
 
     /// As much room as this had at first.

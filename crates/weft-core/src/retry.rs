@@ -38,13 +38,13 @@ enum Test {
 
 /// One condition.
 #[derive(Debug)]
-struct Condition {
+struct RetryCondition {
     /// Which output; the main one when it is empty.
     output: String,
     test: Test,
 }
 
-impl Condition {
+impl RetryCondition {
     fn read(given: &Json, pointer: &str) -> std::result::Result<Self, ParamProblem> {
         let Some(members) = given.as_object() else {
             let problem =
@@ -107,7 +107,7 @@ fn is_json(value: &Json) -> bool {
 /// When a node does its work again.
 #[derive(Debug)]
 pub struct RetryIf {
-    conditions: Vec<Condition>,
+    conditions: Vec<RetryCondition>,
     retries: usize,
 }
 
@@ -124,10 +124,10 @@ impl RetryIf {
                 return Err(ParamProblem::new(POINTER, format!("has more than {CONDITIONS_MAX} conditions")));
             }
             Json::Array(items) => {
-                let read = |(place, item)| Condition::read(item, &format!("{POINTER}/{place}"));
+                let read = |(place, item)| RetryCondition::read(item, &format!("{POINTER}/{place}"));
                 items.iter().enumerate().map(read).collect::<std::result::Result<Vec<_>, _>>()?
             }
-            one => vec![Condition::read(one, POINTER)?],
+            one => vec![RetryCondition::read(one, POINTER)?],
         };
         Ok((!conditions.is_empty()).then_some(Self { conditions, retries }))
     }
@@ -145,17 +145,17 @@ impl RetryIf {
             let problem = ParamProblem::new("/retry_if", "has no effect on a message: what was said is said");
             return Err(problem.help("set it at the node that the message shows"));
         }
-        Ok(Arc::new(Retrying { component, retry: self }))
+        Ok(Arc::new(RetryingComponent { component, retry: self }))
     }
 }
 
-struct Retrying {
+struct RetryingComponent {
     component: Arc<dyn Component>,
     retry: RetryIf,
 }
 
 #[async_trait]
-impl Component for Retrying {
+impl Component for RetryingComponent {
     fn shape(&self) -> Shape {
         Shape { streams: false, ..self.component.shape() }
     }
@@ -202,7 +202,7 @@ mod tests {
 
     async fn met(condition: Json, output: Json) -> bool {
         let outputs = Outputs::of("content", Value::from(output));
-        Condition::read(&condition, "").unwrap().holds(&outputs, "content").await.unwrap()
+        RetryCondition::read(&condition, "").unwrap().holds(&outputs, "content").await.unwrap()
     }
 
     #[tokio::test]

@@ -19,23 +19,23 @@ pub enum Piece {
 }
 
 #[derive(Debug)]
-enum End {
+enum StreamEnd {
     Open,
     Whole,
     Broken(ErrorKind, String),
 }
 
 #[derive(Debug)]
-struct State {
+struct StreamState {
     pieces: Vec<Piece>,
-    end: End,
+    end: StreamEnd,
     /// So many pieces somebody has taken.
     read: usize,
 }
 
 #[derive(Debug)]
-struct Inner {
-    state: Mutex<State>,
+struct SharedTextInner {
+    state: Mutex<StreamState>,
     changed: Notify,
     /// How often its end was taken back.
     taken_back: AtomicU32,
@@ -43,15 +43,15 @@ struct Inner {
 
 /// A growing text, shared between its producer and its readers.
 #[derive(Clone, Debug)]
-pub struct SharedText(Arc<Inner>);
+pub struct SharedText(Arc<SharedTextInner>);
 
 impl SharedText {
     /// An empty text and the handle that writes it. Dropping the writer without
     /// [`TextWriter::finish`] breaks the text, so no reader waits for ever.
     pub fn new() -> (TextWriter, Self) {
-        let state = Mutex::new(State { pieces: Vec::new(), end: End::Open, read: 0 });
+        let state = Mutex::new(StreamState { pieces: Vec::new(), end: StreamEnd::Open, read: 0 });
         let taken_back = AtomicU32::new(0);
-        let text = Self(Arc::new(Inner { state, changed: Notify::new(), taken_back }));
+        let text = Self(Arc::new(SharedTextInner { state, changed: Notify::new(), taken_back }));
         (TextWriter { text: text.clone() }, text)
     }
 
@@ -66,11 +66,11 @@ impl SharedText {
     /// When its producer failed or went away.
     pub async fn text(&self) -> Result<String> {
         // Who waits for the end has not heard a word of what may still be taken back.
-        self.wait(|state| (!matches!(state.end, End::Open)).then_some(())).await;
+        self.wait(|state| (!matches!(state.end, StreamEnd::Open)).then_some(())).await;
         let state = self.lock();
         match &state.end {
-            End::Broken(kind, message) => Err(Error::new(*kind, message.clone())),
-            End::Open | End::Whole => Ok(without_reasoning(&state.pieces)),
+            StreamEnd::Broken(kind, message) => Err(Error::new(*kind, message.clone())),
+            StreamEnd::Open | StreamEnd::Whole => Ok(without_reasoning(&state.pieces)),
         }
     }
 
@@ -80,7 +80,7 @@ impl SharedText {
     }
 
     /// Waits until there is something to see.
-    async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+    async fn wait<T>(&self, mut look: impl FnMut(&mut StreamState) -> Option<T>) -> T {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
@@ -107,12 +107,12 @@ impl SharedText {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StreamState> {
         // A poisoned lock only means that a writer panicked between two pushes; the pieces are whole.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut StreamState)) {
         change(&mut self.lock());
         self.0.changed.notify_waiters();
     }
@@ -150,20 +150,20 @@ impl TextWriter {
 
     /// Ends the text.
     pub fn finish(self) {
-        self.text.change(|state| state.end = End::Whole);
+        self.text.change(|state| state.end = StreamEnd::Whole);
     }
 
     /// Ends the text with a failure that every reader gets.
     pub fn fail(self, error: &Error) {
-        self.text.change(|state| state.end = End::Broken(error.kind, error.full()));
+        self.text.change(|state| state.end = StreamEnd::Broken(error.kind, error.full()));
     }
 }
 
 impl Drop for TextWriter {
     fn drop(&mut self) {
         self.text.change(|state| {
-            if matches!(state.end, End::Open) {
-                state.end = End::Broken(ErrorKind::Cancelled, "the text was cut off".to_owned());
+            if matches!(state.end, StreamEnd::Open) {
+                state.end = StreamEnd::Broken(ErrorKind::Cancelled, "the text was cut off".to_owned());
             }
         });
     }
@@ -226,15 +226,15 @@ impl TextReader {
     /// When the producer failed or went away.
     pub async fn next(&mut self) -> Result<Option<Piece>> {
         let next = self.next;
-        let look = |state: &mut State| {
+        let look = |state: &mut StreamState| {
             if let Some(piece) = state.pieces.get(next) {
                 state.read = state.read.max(next + 1);
                 return Some(Ok(Some(piece.clone())));
             }
             match &state.end {
-                End::Open => None,
-                End::Whole => Some(Ok(None)),
-                End::Broken(kind, message) => Some(Err(Error::new(*kind, message.clone()))),
+                StreamEnd::Open => None,
+                StreamEnd::Whole => Some(Ok(None)),
+                StreamEnd::Broken(kind, message) => Some(Err(Error::new(*kind, message.clone()))),
             }
         };
         let found = self.text.wait(look).await;
@@ -247,10 +247,10 @@ impl TextReader {
     /// Waits until there is a piece, or none will come. Whether there is one; nothing is read of it yet.
     pub async fn ready(&self) -> bool {
         let next = self.next;
-        let look = |state: &mut State| match (&state.end, state.pieces.len() > next) {
+        let look = |state: &mut StreamState| match (&state.end, state.pieces.len() > next) {
             (_, true) => Some(true),
-            (End::Open, false) => None,
-            (End::Whole | End::Broken(..), false) => Some(false),
+            (StreamEnd::Open, false) => None,
+            (StreamEnd::Whole | StreamEnd::Broken(..), false) => Some(false),
         };
         self.text.wait(look).await
     }

@@ -15,9 +15,9 @@ use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
 use crate::canvas::{Canvas, CanvasNode};
 use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
-use crate::parameters::Comparison;
+use crate::parameters::ParameterComparison;
 use crate::plan::Exception;
-use crate::problem::{Problem, Problems, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// How deep Iterations and Loops may nest.
@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The frame that a node is in, if it is a sound one.
-    fn parent(&self, node: &CanvasNode, problems: &mut Problems) -> Option<ComponentId> {
+    fn parent(&self, node: &CanvasNode, problems: &mut ProblemList) -> Option<ComponentId> {
         let id = node.parent.as_ref()?;
         let wrong = |code, message: String, help: &str| {
             Problem::error(code, &node.place.parent, message).about(&node.id, &node.name).help(help)
@@ -129,7 +129,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Builds one node; what is wrong with it goes to `problems`.
-    pub fn build(&self, node: &CanvasNode, suggester: &mut Suggester, problems: &mut Problems) -> Built {
+    pub fn build(&self, node: &CanvasNode, suggester: &mut Suggester, problems: &mut ProblemList) -> Built {
         let parent = self.parent(node, problems);
         let exception = exception(node, problems);
         let downstream: Vec<_> = node.downstream.iter().map(|link| link.to.clone()).collect();
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
         let built = spec.map(|spec| (spec, self.component(spec, node, &downstream)));
         if let Some((spec, built)) = &built {
             refused(node, built, problems);
-            let comparison = Comparison { catalog: self.catalog, node, told: told(built) };
+            let comparison = ParameterComparison { catalog: self.catalog, node, told: told(built) };
             comparison.report(spec, suggester, problems);
         }
         let component = built.and_then(|(_, built)| built.ok());
@@ -151,7 +151,7 @@ impl<'a> Builder<'a> {
                 self.report(node, &shape, suggester, problems);
                 (component, shape)
             }
-            None => (Arc::new(Unbuilt) as Arc<dyn Component>, self.guess(node, &downstream)),
+            None => (Arc::new(UnbuiltNode) as Arc<dyn Component>, self.guess(node, &downstream)),
         };
         let spec = spec.unwrap_or_else(|| self.stand_in(node));
         let time_limit = spec.time_limit;
@@ -198,7 +198,13 @@ impl<'a> Builder<'a> {
     }
 
     /// What the component itself says about its parameters, and the models it needs.
-    fn report(&self, node: &CanvasNode, shape: &Shape, suggester: &mut Suggester, problems: &mut Problems) {
+    fn report(
+        &self,
+        node: &CanvasNode,
+        shape: &Shape,
+        suggester: &mut Suggester,
+        problems: &mut ProblemList,
+    ) {
         let about = |problem: Problem| problem.about(&node.id, &node.name);
         for warning in &shape.warnings {
             let pointer = format!("{}{}", node.place.params, warning.pointer);
@@ -256,7 +262,7 @@ impl<'a> Builder<'a> {
 type Read = Result<Arc<dyn Component>, Vec<ParamProblem>>;
 
 /// Reports what a component says of its parameters that keeps it from working.
-fn refused(node: &CanvasNode, read: &Read, problems: &mut Problems) {
+fn refused(node: &CanvasNode, read: &Read, problems: &mut ProblemList) {
     for problem in read.as_ref().err().into_iter().flatten() {
         let pointer = format!("{}{}", node.place.params, problem.pointer);
         let found = Problem::error("invalid-parameter", pointer, &problem.message);
@@ -292,11 +298,11 @@ fn collect_ids(params: &Map<String, Json>, ids: &HashSet<ComponentId>, found: &m
 }
 
 /// Reads the exception settings that every component has.
-fn exception(node: &CanvasNode, problems: &mut Problems) -> Exception {
+fn exception(node: &CanvasNode, problems: &mut ProblemList) -> Exception {
     Exception { asks_for_keys: asks_for_keys(node, problems), ..handling(node, problems) }
 }
 
-fn asks_for_keys(node: &CanvasNode, problems: &mut Problems) -> bool {
+fn asks_for_keys(node: &CanvasNode, problems: &mut ProblemList) -> bool {
     match node.params.get("on_missing_credential") {
         None | Some(Json::Null) => false,
         Some(Json::String(word)) if word.is_empty() || word == "fail" => false,
@@ -311,7 +317,7 @@ fn asks_for_keys(node: &CanvasNode, problems: &mut Problems) -> bool {
     }
 }
 
-fn handling(node: &CanvasNode, problems: &mut Problems) -> Exception {
+fn handling(node: &CanvasNode, problems: &mut ProblemList) -> Exception {
     let Handling { armed, goto, default } = Handling::of(&node.params);
     let method = node.params.get("exception_method").filter(|method| !method.is_null());
     if let Some(method) = method.filter(|method| !matches!(method.as_str(), Some("" | "comment" | "goto"))) {
@@ -353,16 +359,16 @@ static UNKNOWN_FRAME: ComponentSpec = unknown(Role::Each);
 static UNKNOWN_ENTRY: ComponentSpec = unknown(Role::Entry);
 
 /// Stands in for a component that could not be built; its canvas never runs.
-struct Unbuilt;
+struct UnbuiltNode;
 
-type Running<'f> = Pin<Box<dyn Future<Output = weft_core::Result<Finished>> + Send + 'f>>;
+type RunFuture<'f> = Pin<Box<dyn Future<Output = weft_core::Result<Finished>> + Send + 'f>>;
 
-impl Component for Unbuilt {
+impl Component for UnbuiltNode {
     fn shape(&self) -> Shape {
         Shape::default()
     }
 
-    fn run<'s, 'c, 'f>(&'s self, _: &'c NodeContext) -> Running<'f>
+    fn run<'s, 'c, 'f>(&'s self, _: &'c NodeContext) -> RunFuture<'f>
     where
         's: 'f,
         'c: 'f,

@@ -10,7 +10,7 @@ use weft_core::component::Others;
 use weft_core::context::HistoryMessage;
 use weft_core::{ComponentId, Json};
 
-use crate::globals::Variable;
+use crate::globals::EnvVariable;
 use crate::problem::Problem;
 
 /// A parsed canvas. Nothing of the document is lost: what Weft does not know is kept and written
@@ -31,7 +31,7 @@ pub struct Canvas {
     /// The components in their order.
     pub nodes: IndexMap<ComponentId, CanvasNode>,
     /// Declarations of `env.*`, by the name after the dot.
-    pub variables: IndexMap<String, Variable>,
+    pub variables: IndexMap<String, EnvVariable>,
     /// `globals` as written: leftovers of the last run.
     pub globals: Map<String, Json>,
     /// The conversation that the file holds, which a new session does not continue.
@@ -71,7 +71,7 @@ pub struct CanvasNode {
     /// Its parameters.
     pub params: Map<String, Json>,
     /// Its ordinary successors in order.
-    pub downstream: Vec<Link>,
+    pub downstream: Vec<WrittenEdge>,
     /// The enclosing Iteration or Loop.
     pub parent: Option<ComponentId>,
     /// Where it is written.
@@ -93,7 +93,7 @@ pub struct NodePlace {
 
 /// A control edge as written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Link {
+pub struct WrittenEdge {
     /// Where it leads.
     pub to: ComponentId,
     /// JSON pointer of the place that says so.

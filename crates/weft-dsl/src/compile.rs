@@ -14,9 +14,9 @@ use crate::findings::Reporter;
 use crate::globals;
 use crate::limits;
 use crate::link::link;
-use crate::outputs::Outputs;
+use crate::outputs::CanvasOutputs;
 use crate::plan::Plan;
-use crate::problem::{Problem, Problems, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::references::{self, World};
 use crate::secrets;
 use crate::span;
@@ -83,7 +83,7 @@ pub fn compile(
     catalog: &Catalog,
     options: &CompileOptions<'_>,
 ) -> Result<Compiled, Vec<Problem>> {
-    let mut problems = Problems::default();
+    let mut problems = ProblemList::default();
     problems.extend(canvas.problems.iter().cloned());
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
@@ -113,7 +113,7 @@ impl<'a> Compiler<'a> {
         Self { canvas, builder, globals, suggester: Suggester::default() }
     }
 
-    fn run(mut self, problems: &mut Problems) -> Option<Plan> {
+    fn run(mut self, problems: &mut ProblemList) -> Option<Plan> {
         for duplicate in span::duplicate_keys(self.canvas.source()) {
             let message = "this key was there before in the same object: only the last one counts";
             let problem =
@@ -147,7 +147,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    fn node(&mut self, node: &crate::CanvasNode, problems: &mut Problems) -> Built {
+    fn node(&mut self, node: &crate::CanvasNode, problems: &mut ProblemList) -> Built {
         let built = self.builder.build(node, &mut self.suggester, problems);
         if let Some(configured) = self.builder.options.tool_servers {
             tool_servers::check(node, configured, &mut self.suggester, problems);
@@ -165,15 +165,15 @@ impl<'a> Compiler<'a> {
     }
 
     /// When all nodes are built it is known which outputs there are.
-    fn outputs(&mut self, built: &[Built], problems: &mut Problems) {
-        let outputs = Outputs::new(built);
+    fn outputs(&mut self, built: &[Built], problems: &mut ProblemList) {
+        let outputs = CanvasOutputs::new(built);
         for (node, built) in self.canvas.nodes.values().zip(built) {
             let of = (node, self.builder.names(node), built);
             outputs.check(self.canvas, of, &mut self.suggester, problems);
         }
     }
 
-    fn secrets(&self, problems: &mut Problems) {
+    fn secrets(&self, problems: &mut ProblemList) {
         for node in self.canvas.nodes.values() {
             for found in secrets::find(&node.params, self.builder.names(node)) {
                 let pointer = format!("{}{}", node.place.params, found.pointer);
@@ -191,7 +191,11 @@ impl<'a> Compiler<'a> {
     }
 
     /// Where a run starts: `begin`, or else the only component of that role.
-    fn entry(&self, built: &[Built], problems: &mut Problems) -> Option<(ComponentId, HashSet<ComponentId>)> {
+    fn entry(
+        &self,
+        built: &[Built],
+        problems: &mut ProblemList,
+    ) -> Option<(ComponentId, HashSet<ComponentId>)> {
         let is_entry = |built: &&Built| built.draft.spec.role == Role::Entry && built.draft.parent.is_none();
         let entries: Vec<&ComponentId> = built.iter().filter(is_entry).map(|built| &built.draft.id).collect();
         let Some(entry) = entries.iter().find(|id| id.as_str() == "begin").or(entries.first()) else {

@@ -22,7 +22,7 @@ pub struct CanvasDiff {
     /// Components that both have and that differ.
     pub changed: Vec<NodeDiff>,
     /// Differences of the declared variables.
-    pub variables: Vec<Change>,
+    pub variables: Vec<ValueChange>,
 }
 
 /// A component that only one of two canvases has.
@@ -42,7 +42,7 @@ pub struct NodeDiff {
     /// Its type, now.
     pub component_name: String,
     /// What differs: its type (`/component_name`), its place (`/parent_id`), its parameters (`/params/…`).
-    pub changes: Vec<Change>,
+    pub changes: Vec<ValueChange>,
     /// Where it leads now and did not before.
     pub edges_added: Vec<String>,
     /// Where it led before.
@@ -51,7 +51,7 @@ pub struct NodeDiff {
 
 /// A value that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct ValueChange {
     /// Where, as a JSON pointer.
     pub pointer: String,
     /// What it was; absent when there was none.
@@ -92,11 +92,11 @@ fn of_node(old: &CanvasNode, new: &CanvasNode) -> Option<NodeDiff> {
     let mut changes = Vec::new();
     let text = |text: &str| Json::String(text.to_owned());
     if old.kind != new.kind {
-        note(&mut changes, "/component_name", (Some(&text(&old.kind)), Some(&text(&new.kind))));
+        note(&mut changes, "/component_name", Some(&text(&old.kind)), Some(&text(&new.kind)));
     }
     let parent = |node: &CanvasNode| node.parent.as_ref().map(|parent| text(parent.as_str()));
     if old.parent != new.parent {
-        note(&mut changes, "/parent_id", (parent(old).as_ref(), parent(new).as_ref()));
+        note(&mut changes, "/parent_id", parent(old).as_ref(), parent(new).as_ref());
     }
     objects("/params", &old.params, &new.params, &mut changes);
     let leads = |node: &CanvasNode| -> BTreeSet<String> {
@@ -114,7 +114,7 @@ fn of_node(old: &CanvasNode, new: &CanvasNode) -> Option<NodeDiff> {
     (!same).then_some(diff)
 }
 
-fn of_variables(old: &Canvas, new: &Canvas) -> Vec<Change> {
+fn of_variables(old: &Canvas, new: &Canvas) -> Vec<ValueChange> {
     let mut changes = Vec::new();
     let declared = |canvas: &Canvas| -> Map<String, Json> {
         let all = canvas.variables.iter();
@@ -131,26 +131,26 @@ fn of_variables(old: &Canvas, new: &Canvas) -> Vec<Change> {
     changes
 }
 
-fn note(changes: &mut Vec<Change>, pointer: &str, (from, to): (Option<&Json>, Option<&Json>)) {
-    changes.push(Change { pointer: pointer.to_owned(), from: from.cloned(), to: to.cloned() });
+fn note(changes: &mut Vec<ValueChange>, pointer: &str, from: Option<&Json>, to: Option<&Json>) {
+    changes.push(ValueChange { pointer: pointer.to_owned(), from: from.cloned(), to: to.cloned() });
 }
 
-fn objects(pointer: &str, old: &Map<String, Json>, new: &Map<String, Json>, changes: &mut Vec<Change>) {
+fn objects(pointer: &str, old: &Map<String, Json>, new: &Map<String, Json>, changes: &mut Vec<ValueChange>) {
     for (key, value) in old {
         let place = join(pointer, key);
         match new.get(key) {
             Some(other) => values(&place, value, other, changes),
-            None => note(changes, &place, (Some(value), None)),
+            None => note(changes, &place, Some(value), None),
         }
     }
     for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-        note(changes, &join(pointer, key), (None, Some(value)));
+        note(changes, &join(pointer, key), None, Some(value));
     }
 }
 
 /// Goes into objects and into lists of the same length; what is inserted into a list moves all behind it, so such a
 /// list differs as a whole.
-fn values(pointer: &str, old: &Json, new: &Json, changes: &mut Vec<Change>) {
+fn values(pointer: &str, old: &Json, new: &Json, changes: &mut Vec<ValueChange>) {
     match (old, new) {
         _ if old == new => {}
         (Json::Object(old), Json::Object(new)) if changes.len() < CHANGES_MAX => {
@@ -161,7 +161,7 @@ fn values(pointer: &str, old: &Json, new: &Json, changes: &mut Vec<Change>) {
                 values(&join(pointer, index), old, new, changes);
             }
         }
-        _ => note(changes, pointer, (Some(old), Some(new))),
+        _ => note(changes, pointer, Some(old), Some(new)),
     }
 }
 

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, json};
 use weft_core::{ComponentId, Json};
 
-use crate::canvas::{CanvasNode, Link, NodePlace};
+use crate::canvas::{CanvasNode, NodePlace, WrittenEdge};
 
 /// Nodes that only decorate the drawing.
 const DECORATION: [&str; 3] = ["Note", "Tool", "Placeholder"];
@@ -22,7 +22,7 @@ const SUB_AGENT_COPIES_MAX: usize = 8;
 /// The components that a drawing stands for. `pointer` is where the drawing is in the document.
 pub fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, CanvasNode> {
     let Some(graph) = dsl.get("graph") else { return IndexMap::new() };
-    let drawing = Drawing::of(graph, pointer);
+    let drawing = DrawnCanvas::of(graph, pointer);
     let mut copies = HashMap::new();
     drawing
         .nodes
@@ -36,14 +36,14 @@ pub fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, CanvasNode
 /// How often each sub-agent was copied.
 type Copies<'a> = HashMap<&'a str, usize>;
 
-struct Drawing<'a> {
-    nodes: IndexMap<&'a str, Node<'a>>,
-    edges: HashMap<&'a str, Vec<Edge<'a>>>,
+struct DrawnCanvas<'a> {
+    nodes: IndexMap<&'a str, DrawnNode<'a>>,
+    edges: HashMap<&'a str, Vec<DrawnEdge<'a>>>,
     sub_agents: HashSet<&'a str>,
 }
 
 #[derive(Clone, Copy)]
-struct Node<'a> {
+struct DrawnNode<'a> {
     index: usize,
     id: &'a str,
     label: &'a str,
@@ -52,14 +52,14 @@ struct Node<'a> {
     parent: Option<&'a str>,
 }
 
-struct Edge<'a> {
+struct DrawnEdge<'a> {
     pointer: String,
     target: &'a str,
     from: &'a str,
     into: &'a str,
 }
 
-impl<'a> Drawing<'a> {
+impl<'a> DrawnCanvas<'a> {
     fn of(graph: &'a Json, pointer: &str) -> Self {
         let list = |key: &str| graph.get(key).and_then(Json::as_array).into_iter().flatten().enumerate();
         let text = |json: &'a Json, at: &str| json.pointer(at).and_then(Json::as_str);
@@ -69,9 +69,9 @@ impl<'a> Drawing<'a> {
             let name = text(node, "/data/name").filter(|name| !name.is_empty()).unwrap_or(id);
             let form = node.pointer("/data/form").and_then(Json::as_object);
             let parent = text(node, "/parentId").filter(|parent| !parent.is_empty());
-            Some((id, Node { index, id, label, name, form, parent }))
+            Some((id, DrawnNode { index, id, label, name, form, parent }))
         };
-        let mut edges: HashMap<&str, Vec<Edge<'_>>> = HashMap::new();
+        let mut edges: HashMap<&str, Vec<DrawnEdge<'_>>> = HashMap::new();
         let mut sub_agents = HashSet::new();
         for (index, edge) in list("edges") {
             let (Some(source), Some(target)) = (text(edge, "/source"), text(edge, "/target")) else {
@@ -83,23 +83,23 @@ impl<'a> Drawing<'a> {
                 sub_agents.insert(target);
             }
             let pointer = format!("{pointer}/edges/{index}/target");
-            edges.entry(source).or_default().push(Edge { pointer, target, from, into });
+            edges.entry(source).or_default().push(DrawnEdge { pointer, target, from, into });
         }
         Self { nodes: list("nodes").filter_map(node).collect(), edges, sub_agents }
     }
 
     fn is_component(&self, id: &str) -> bool {
-        let decorates = |node: &Node<'_>| DECORATION.contains(&node.label);
+        let decorates = |node: &DrawnNode<'_>| DECORATION.contains(&node.label);
         !self.nodes.get(id).is_some_and(decorates) && !self.sub_agents.contains(id)
     }
 
-    fn edges(&self, id: &str) -> &[Edge<'a>] {
+    fn edges(&self, id: &str) -> &[DrawnEdge<'a>] {
         self.edges.get(id).map_or(&[], Vec::as_slice)
     }
 
-    fn component(&self, node: &Node<'a>, pointer: &str, copies: &mut Copies<'a>) -> CanvasNode {
+    fn component(&self, node: &DrawnNode<'a>, pointer: &str, copies: &mut Copies<'a>) -> CanvasNode {
         let at = format!("{pointer}/nodes/{}", node.index);
-        let onward = |edge: &&Edge<'_>| {
+        let onward = |edge: &&DrawnEdge<'_>| {
             let besides =
                 node.label == "Agent" && matches!(edge.from, "agentException" | "tool" | "agentBottom");
             !besides && edge.into != "agentTop" && self.is_component(edge.target)
@@ -111,7 +111,7 @@ impl<'a> Drawing<'a> {
             name: node.name.into(),
             params: self.params(node, 0, copies),
             downstream: links
-                .map(|edge| Link { to: edge.target.into(), pointer: edge.pointer.clone() })
+                .map(|edge| WrittenEdge { to: edge.target.into(), pointer: edge.pointer.clone() })
                 .collect(),
             parent: node.parent.map(Into::into),
             place: NodePlace {
@@ -123,7 +123,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn params(&self, node: &Node<'a>, depth: usize, copies: &mut Copies<'a>) -> Map<String, Json> {
+    fn params(&self, node: &DrawnNode<'a>, depth: usize, copies: &mut Copies<'a>) -> Map<String, Json> {
         let mut params = node.form.cloned().unwrap_or_default();
         match node.label {
             "Agent" => self.agent(node, &mut params, depth, copies),
@@ -141,7 +141,13 @@ impl<'a> Drawing<'a> {
     }
 
     /// Sub-agents become tools; the error branch becomes `exception_goto`.
-    fn agent(&self, node: &Node<'a>, params: &mut Map<String, Json>, depth: usize, copies: &mut Copies<'a>) {
+    fn agent(
+        &self,
+        node: &DrawnNode<'a>,
+        params: &mut Map<String, Json>,
+        depth: usize,
+        copies: &mut Copies<'a>,
+    ) {
         let goto = self.targets(node.id, "agentException");
         if !goto.is_empty() {
             params.insert("exception_goto".to_owned(), Json::Array(goto));
@@ -166,7 +172,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// `items` with uuids that edges start from → `category_description`.
-    fn categorize(&self, node: &Node<'a>, params: &mut Map<String, Json>) {
+    fn categorize(&self, node: &DrawnNode<'a>, params: &mut Map<String, Json>) {
         let Some(Json::Array(items)) = params.remove("items") else { return };
         let mut categories = Map::new();
         for item in &items {
@@ -193,7 +199,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// The targets of `Case N` and of the rest, where the form does not hold them.
-    fn switch(&self, node: &Node<'a>, params: &mut Map<String, Json>) {
+    fn switch(&self, node: &DrawnNode<'a>, params: &mut Map<String, Json>) {
         let conditions = params.get_mut("conditions").and_then(Json::as_array_mut);
         for (index, condition) in conditions.into_iter().flatten().enumerate() {
             let drawn = self.targets(node.id, &format!("Case {}", index + 1));

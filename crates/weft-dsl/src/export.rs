@@ -46,7 +46,7 @@ pub fn export(canvas: &Canvas) -> Export {
     let names = Names { components: &ids, item: None };
     let mut strip = Strip { names, stripped: Vec::new() };
     strip.variables(canvas, &mut dsl);
-    strip.value(("", ""), &mut dsl, TEXTS_DEEP_MAX);
+    strip.value("", "", &mut dsl, TEXTS_DEEP_MAX);
     let stripped = strip.stripped;
     let mut secrets = BTreeSet::new();
     named(&dsl, names, &mut secrets);
@@ -91,7 +91,7 @@ impl Strip<'_> {
         }
     }
 
-    fn value(&mut self, (key, pointer): (&str, &str), value: &mut Json, deep: usize) {
+    fn value(&mut self, key: &str, pointer: &str, value: &mut Json, deep: usize) {
         match value {
             Json::String(text) => {
                 if secrets::names_a_secret(key) && secrets::is_literal(text, self.names) {
@@ -103,7 +103,7 @@ impl Strip<'_> {
             }
             Json::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.value((key, &join(pointer, index)), item, deep);
+                    self.value(key, &join(pointer, index), item, deep);
                 }
             }
             Json::Object(members) => self.members(pointer, members, deep),
@@ -118,7 +118,7 @@ impl Strip<'_> {
         for (key, value) in members {
             let place = join(pointer, key);
             let named = pair.as_deref().filter(|_| key == "value").unwrap_or(key);
-            self.value((named, &place), value, deep);
+            self.value(named, &place, value, deep);
         }
     }
 
@@ -129,7 +129,7 @@ impl Strip<'_> {
             && let Ok(mut json) = serde_json::from_str::<Json>(text)
         {
             let mut within = Strip { names: self.names, stripped: Vec::new() };
-            within.value(("", ""), &mut json, deep - 1);
+            within.value("", "", &mut json, deep - 1);
             return (!within.stripped.is_empty()).then(|| json.to_string());
         }
         secrets::without_keys(text, MASK)

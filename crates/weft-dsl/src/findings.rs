@@ -10,7 +10,7 @@ use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::plan::NodeIx;
-use crate::problem::{Problem, Problems};
+use crate::problem::{Problem, ProblemList};
 use crate::references;
 use crate::targets::target_place;
 
@@ -31,7 +31,7 @@ pub struct Reporter<'a> {
 
 impl Reporter<'_> {
     /// Reports everything.
-    pub fn report(&self, problems: &mut Problems) {
+    pub fn report(&self, problems: &mut ProblemList) {
         let findings = &self.linked.findings;
         let without_turn: HashMap<NodeIx, &str> = findings
             .iter()
@@ -42,7 +42,7 @@ impl Reporter<'_> {
             })
             .collect();
         self.unsupported(problems);
-        let mut places = Places { reporter: self, known: HashMap::new() };
+        let mut places = ReferencePlaces { reporter: self, known: HashMap::new() };
         for finding in findings {
             let problem = match finding {
                 Finding::Unreachable(node) => self.unreachable(*node),
@@ -51,7 +51,7 @@ impl Reporter<'_> {
                 Finding::NoStart(node) => self.no_start(*node),
                 Finding::SeveralStarts(node) => Some(self.several_starts(*node)),
                 Finding::LeavesNothing(node) => Some(self.leaves_nothing(*node)),
-                Finding::CrossesFrame(from, to, way) => Some(self.crosses_frame((*from, *to), *way)),
+                Finding::CrossesFrame(from, to, way) => Some(self.crosses_frame(*from, *to, *way)),
                 Finding::ReadsLater(node, reference) => {
                     let message = format!(
                         "`{reference}` only has a value after this component has run: it reads as empty"
@@ -80,18 +80,18 @@ impl Reporter<'_> {
     }
 
     /// Reports what this build cannot run: a run stops there, and some stop in any case.
-    fn unsupported(&self, problems: &mut Problems) {
+    fn unsupported(&self, problems: &mut ProblemList) {
         let certain = self.certain();
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             let Some(reason) = &node.shape.unsupported else { continue };
             let pointer = self.place(ix, |node| node.place.kind.clone());
-            let problem = match certain.contains(&ix) && !node.exception.catches() {
-                true => Problem::warning("will-fail", pointer, format!("{reason}, and every run gets there"))
-                    .help(
-                        "take it out, or say in `exception_default_value` what takes the place of its result",
-                    ),
-                false => Problem::warning("unsupported-component", pointer, reason)
-                    .help("the run stops with an error when it gets there"),
+            let problem = if certain.contains(&ix) && !node.exception.catches() {
+                Problem::warning("will-fail", pointer, format!("{reason}, and every run gets there")).help(
+                    "take it out, or say in `exception_default_value` what takes the place of its result",
+                )
+            } else {
+                Problem::warning("unsupported-component", pointer, reason)
+                    .help("the run stops with an error when it gets there")
             };
             problems.add(self.about(problem, ix));
         }
@@ -187,7 +187,7 @@ impl Reporter<'_> {
 
     /// Of an edge that is always there only the drawing is wrong. A branch or the way after a failure
     /// would end in nothing, and the run would look as if all had gone well.
-    fn crosses_frame(&self, (from, to): (NodeIx, NodeIx), way: Way) -> Problem {
+    fn crosses_frame(&self, from: NodeIx, to: NodeIx, way: Way) -> Problem {
         let target = &self.linked.nodes[to].id;
         let what = match way {
             Way::Always => "the way",
@@ -196,7 +196,7 @@ impl Reporter<'_> {
         };
         let message =
             format!("{what} to `{target}` leads into or out of the body of a frame: it is never taken");
-        let pointer = self.place(from, |node| self.written(node, target, (from, way)));
+        let pointer = self.place(from, |node| self.written(node, target, from, way));
         let help = match way {
             Way::Always => "a body ends by itself; what comes after it follows the Iteration or Loop",
             Way::Branch => {
@@ -215,7 +215,7 @@ impl Reporter<'_> {
     }
 
     /// Where a way is written.
-    fn written(&self, node: &CanvasNode, target: &ComponentId, (from, way): (NodeIx, Way)) -> String {
+    fn written(&self, node: &CanvasNode, target: &ComponentId, from: NodeIx, way: Way) -> String {
         let branches = || self.linked.nodes[from].shape.branches.iter().flatten();
         let place = match way {
             Way::Always => None,
@@ -229,15 +229,21 @@ impl Reporter<'_> {
         place.or_else(link).unwrap_or_else(|| node.place.node.clone())
     }
 
-    fn read(&self, places: &mut Places<'_>, ix: NodeIx, reference: &Reference, message: String) -> Problem {
+    fn read(
+        &self,
+        places: &mut ReferencePlaces<'_>,
+        ix: NodeIx,
+        reference: &Reference,
+        message: String,
+    ) -> Problem {
         self.about(Problem::warning("reads-nothing", places.find(ix, reference), message), ix)
     }
 
     fn reads_of_what_never_runs(
         &self,
         never: &HashMap<NodeIx, &str>,
-        places: &mut Places<'_>,
-        problems: &mut Problems,
+        places: &mut ReferencePlaces<'_>,
+        problems: &mut ProblemList,
     ) {
         if never.is_empty() {
             return;
@@ -254,7 +260,7 @@ impl Reporter<'_> {
     }
 
     /// Outside of an Iteration there is one value of what its body gives in every round.
-    fn reads_of_the_last_round(&self, places: &mut Places<'_>, problems: &mut Problems) {
+    fn reads_of_the_last_round(&self, places: &mut ReferencePlaces<'_>, problems: &mut ProblemList) {
         if !self.linked.nodes.iter().any(|node| node.role == Role::Each) {
             return;
         }
@@ -283,12 +289,12 @@ impl Reporter<'_> {
 }
 
 /// Finds where references are written; each node is searched once.
-struct Places<'a> {
+struct ReferencePlaces<'a> {
     reporter: &'a Reporter<'a>,
     known: HashMap<NodeIx, HashMap<String, String>>,
 }
 
-impl Places<'_> {
+impl ReferencePlaces<'_> {
     fn find(&mut self, ix: NodeIx, reference: &Reference) -> String {
         let Some(node) = self.reporter.node(ix) else { return String::new() };
         let builder = self.reporter.builder;

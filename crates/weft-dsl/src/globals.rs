@@ -6,7 +6,7 @@ use weft_core::Json;
 
 /// A declared `env.*` value.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Variable {
+pub struct EnvVariable {
     /// `string`, `secret`, `number`, `boolean`, `object` or `array<…>`; may be empty.
     pub kind: String,
     /// The declared value; null for none.
@@ -17,7 +17,7 @@ pub struct Variable {
     pub pointer: String,
 }
 
-impl Variable {
+impl EnvVariable {
     /// Whether its type says that nobody may see it.
     pub fn is_secret(&self) -> bool {
         matches!(self.kind.to_lowercase().as_str(), "secret" | "password")
@@ -52,7 +52,7 @@ pub fn system() -> [(&'static str, Json); 8] {
 
 /// The globals of a new session. What a file holds of its last run does not count: `sys.*` is
 /// emptied, a declared variable has its declared value; an undeclared `env.*` keeps what the file says.
-pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, Variable>) -> Map<String, Json> {
+pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, EnvVariable>) -> Map<String, Json> {
     let mut globals: Map<String, Json> =
         system().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     for (name, value) in written {
@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn a_session_begins_with_declared_and_empty_values() {
         let written = json!({"sys.query": "old", "sys.extra": ["x"], "env.free": 7, "env.city": "old"});
-        let declare = |kind: &str, value: Json| Variable { kind: kind.into(), value, ..Variable::default() };
+        let declare =
+            |kind: &str, value: Json| EnvVariable { kind: kind.into(), value, ..EnvVariable::default() };
         let variables = IndexMap::from_iter([
             ("city".to_owned(), declare("string", json!("Ulm"))),
             ("off".to_owned(), declare("boolean", json!(false))),

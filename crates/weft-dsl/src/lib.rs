@@ -38,7 +38,7 @@ use weft_core::Json;
 pub use canvas::{Canvas, CanvasNode};
 pub use compile::{CompileOptions, Compiled, PIPELINE, compile};
 pub use plan::Plan;
-use problem::Problems;
+use problem::ProblemList;
 pub use problem::{Problem, Severity};
 pub use schema::canvas_schema;
 
@@ -73,7 +73,7 @@ pub fn load(text: &[u8]) -> Result<Canvas, Vec<Problem>> {
         refuse(problem)
     })?;
     parse::canvas(Arc::from(source), document).map_err(|found| {
-        let mut problems = Problems::default();
+        let mut problems = ProblemList::default();
         problems.extend(found);
         problems.finish(source)
     })

@@ -10,7 +10,7 @@ use weft_core::component::{Component, ComponentSpec, Role, Shape};
 use weft_core::{ComponentId, Reference};
 
 use crate::graph;
-use crate::plan::{Edge, Exception, LoopRegion, NodeIx, PlanNode, Read, Scope};
+use crate::plan::{Exception, LoopRegion, NodeIx, PlanEdge, PlanNode, PlanScope, PlannedRead};
 
 /// A built node that is not linked yet. Ids that name nothing are passed over: reporting them is
 /// the caller's part.
@@ -72,7 +72,7 @@ pub struct Linked {
     /// In the order of the drafts.
     pub nodes: Vec<PlanNode>,
     /// The top level first.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<PlanScope>,
     /// Node by id.
     pub by_id: HashMap<ComponentId, NodeIx>,
     /// What the author should know.
@@ -115,7 +115,7 @@ impl Wiring {
 }
 
 fn plan_node(draft: NodeDraft, by_id: &HashMap<ComponentId, NodeIx>) -> PlanNode {
-    let read = |reference: &Reference| Read {
+    let read = |reference: &Reference| PlannedRead {
         reference: reference.clone(),
         key: reference.to_string().into(),
         node: reference.component().and_then(|id| by_id.get(id)).copied(),
@@ -153,11 +153,11 @@ fn plan_node(draft: NodeDraft, by_id: &HashMap<ComponentId, NodeIx>) -> PlanNode
 impl Linked {
     fn lay_out_scopes(&mut self, wiring: &[Wiring], entry: &ComponentId) {
         let start = self.by_id.get(entry).copied().unwrap_or_default();
-        self.scopes.push(Scope { start, ..Scope::default() });
+        self.scopes.push(PlanScope { start, ..PlanScope::default() });
         for ix in 0..self.nodes.len() {
             if matches!(self.nodes[ix].role, Role::Each | Role::Repeat) {
                 self.nodes[ix].body = Some(self.scopes.len());
-                self.scopes.push(Scope { owner: Some(ix), start: NodeIx::MAX, ..Scope::default() });
+                self.scopes.push(PlanScope { owner: Some(ix), start: NodeIx::MAX, ..PlanScope::default() });
             }
         }
         for (ix, wiring) in wiring.iter().enumerate() {
@@ -228,8 +228,8 @@ impl Linked {
         self.attach(scope);
     }
 
-    fn edges_of(&mut self, scope: usize, members: &[NodeIx], wiring: &[Wiring]) -> Vec<Edge> {
-        let mut edges: Vec<Edge> = Vec::new();
+    fn edges_of(&mut self, scope: usize, members: &[NodeIx], wiring: &[Wiring]) -> Vec<PlanEdge> {
+        let mut edges: Vec<PlanEdge> = Vec::new();
         let mut known = HashMap::new();
         for &from in members {
             let ordinary = wiring[from].ordinary.iter().map(|id| (id, false));
@@ -244,12 +244,12 @@ impl Linked {
                 }
                 if self.nodes[to].scope != scope {
                     let way = if exception { Way::Failure } else { self.ordinary_way(from) };
-                    self.cut((from, to), way);
+                    self.cut(from, to, way);
                     continue;
                 }
                 let place = *known.entry((from, to)).or_insert_with(|| {
                     let (closes, leaves) = (None, Vec::new());
-                    edges.push(Edge { from, to, ordinary: false, exception: false, closes, leaves });
+                    edges.push(PlanEdge { from, to, ordinary: false, exception: false, closes, leaves });
                     edges.len() - 1
                 });
                 let edge = &mut edges[place];
@@ -261,7 +261,7 @@ impl Linked {
 
     /// A way between two levels is none: a failure that would take it is not caught, and neither is it
     /// when nothing else catches it.
-    fn cut(&mut self, (from, to): (NodeIx, NodeIx), way: Way) {
+    fn cut(&mut self, from: NodeIx, to: NodeIx, way: Way) {
         let target = self.nodes[to].id.clone();
         let node = &mut self.nodes[from];
         match way {

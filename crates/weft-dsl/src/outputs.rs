@@ -8,7 +8,7 @@ use weft_core::{ComponentId, NodeOutput, Reference};
 
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
-use crate::problem::{Problem, Problems};
+use crate::problem::{Problem, ProblemList};
 use crate::references::places;
 use crate::suggest::{Suggester, misspelled};
 
@@ -17,22 +17,22 @@ const RESERVED: char = '_';
 const ERROR: &str = "_ERROR";
 
 /// The outputs of all nodes of a canvas.
-pub struct Outputs<'a> {
+pub struct CanvasOutputs<'a> {
     nodes: HashMap<&'a ComponentId, &'a Built>,
     /// Those that follow from parameters, by name. There may be thousands, and as many references.
-    named: HashMap<&'a ComponentId, HashMap<&'a str, Known<'a>>>,
+    named: HashMap<&'a ComponentId, HashMap<&'a str, KnownOutput<'a>>>,
     /// What other nodes write: an assigner may make an output of its own in another component.
     written: HashMap<&'a ComponentId, HashSet<&'a str>>,
 }
 
 /// An output that there is.
-struct Known<'a> {
+struct KnownOutput<'a> {
     output: &'a NodeOutput,
     /// What it holds, as far as that is known.
     members: Option<HashSet<&'a str>>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownOutput<'a> {
     fn new(output: &'a NodeOutput) -> Self {
         let members = output.members.as_ref();
         Self { output, members: members.map(|members| members.iter().map(String::as_str).collect()) }
@@ -49,7 +49,7 @@ enum Missing<'a> {
     },
 }
 
-impl<'a> Outputs<'a> {
+impl<'a> CanvasOutputs<'a> {
     /// Looks once over the nodes.
     pub fn new(built: &'a [Built]) -> Self {
         let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
@@ -60,7 +60,10 @@ impl<'a> Outputs<'a> {
         }
         let named = |built: &'a Built| {
             let outputs = built.draft.shape.outputs.named.iter();
-            (&built.draft.id, outputs.map(|output| (output.name.as_str(), Known::new(output))).collect())
+            (
+                &built.draft.id,
+                outputs.map(|output| (output.name.as_str(), KnownOutput::new(output))).collect(),
+            )
         };
         let nodes = built.iter().map(|built| (&built.draft.id, built)).collect();
         Self { nodes, named: built.iter().map(named).collect(), written }
@@ -72,7 +75,7 @@ impl<'a> Outputs<'a> {
         canvas: &Canvas,
         (node, names, built): (&CanvasNode, Names<'_>, &Built),
         suggester: &mut Suggester,
-        problems: &mut Problems,
+        problems: &mut ProblemList,
     ) {
         let shape = &built.draft.shape;
         let collected = shape.collects.iter().map(|(_, reference)| reference);
@@ -89,7 +92,7 @@ impl<'a> Outputs<'a> {
         for reference in &references {
             let Some((of, missing)) = self.missing(reference) else { continue };
             let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
-            let problem = describe((reference, of), &missing, pointer, suggester);
+            let problem = describe(reference, of, &missing, pointer, suggester);
             problems.add(problem.about(&node.id, &node.name));
         }
     }
@@ -113,7 +116,7 @@ impl<'a> Outputs<'a> {
             |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let named = self.named.get(component);
         let known = named.and_then(|named| beginnings(path).find_map(|name| named.get(name)));
-        if let Some(Known { output, members }) = known {
+        if let Some(KnownOutput { output, members }) = known {
             let member = path.get(output.name.len() + 1..)?.split('.').next()?;
             let known = members.as_ref()?.contains(member);
             return (!known).then_some((of, Missing::Member { output, member }));
@@ -149,7 +152,8 @@ fn beginnings(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn describe(
-    (reference, of): (&Reference, &Built),
+    reference: &Reference,
+    of: &Built,
     missing: &Missing<'_>,
     pointer: &str,
     suggester: &mut Suggester,

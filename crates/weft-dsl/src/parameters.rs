@@ -13,16 +13,16 @@ use serde_json::Map;
 use weft_core::field::{AnyField as _, Field, FieldGroup, FieldSpec, Kind, Widget, common, specs};
 use weft_core::{Catalog, ComponentSpec, Json};
 
-use self::kinds::Others;
+use self::kinds::UnlistedWords;
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, Problems, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// How deep parameters are looked at: agents may be the tools of others.
 const DEEP_MAX: usize = 48;
 
 /// What the parameters of one node are compared with.
-pub struct Comparison<'a> {
+pub struct ParameterComparison<'a> {
     /// The component types, for the tools of agents.
     pub catalog: &'a Catalog,
     /// The node.
@@ -31,32 +31,32 @@ pub struct Comparison<'a> {
     pub told: HashSet<String>,
 }
 
-impl Comparison<'_> {
+impl ParameterComparison<'_> {
     /// Reports what is probably misspelled, and what is not of the declared kind.
-    pub fn report(&self, spec: &ComponentSpec, suggester: &mut Suggester, problems: &mut Problems) {
-        let mut look = Look { comparison: self, deep: 0, suggester, problems };
+    pub fn report(&self, spec: &ComponentSpec, suggester: &mut Suggester, problems: &mut ProblemList) {
+        let mut look = ParameterWalk { comparison: self, deep: 0, suggester, problems };
         look.component(spec, &self.node.params, "", &[]);
     }
 }
 
 /// What has the members that are looked at.
 #[derive(Clone, Copy)]
-enum Owner<'a> {
+enum MemberOwner<'a> {
     /// A component of this type.
     Component(&'a str),
     /// The value of this parameter.
     Parameter(&'a str),
 }
 
-struct Look<'a> {
-    comparison: &'a Comparison<'a>,
+struct ParameterWalk<'a> {
+    comparison: &'a ParameterComparison<'a>,
     /// How many objects are around the one that is looked at.
     deep: usize,
     suggester: &'a mut Suggester,
-    problems: &'a mut Problems,
+    problems: &'a mut ProblemList,
 }
 
-impl Look<'_> {
+impl ParameterWalk<'_> {
     fn component(
         &mut self,
         spec: &ComponentSpec,
@@ -69,10 +69,16 @@ impl Look<'_> {
             return;
         }
         let known: Vec<_> = specs(spec.fields).chain(specs(common::GROUPS)).chain(specs(more)).collect();
-        self.members(Owner::Component(spec.kind), &known, params, at);
+        self.members(MemberOwner::Component(spec.kind), &known, params, at);
     }
 
-    fn members(&mut self, owner: Owner<'_>, known: &[&FieldSpec], members: &Map<String, Json>, at: &str) {
+    fn members(
+        &mut self,
+        owner: MemberOwner<'_>,
+        known: &[&FieldSpec],
+        members: &Map<String, Json>,
+        at: &str,
+    ) {
         if self.deep == DEEP_MAX {
             return;
         }
@@ -87,10 +93,10 @@ impl Look<'_> {
                     let not_given = not_given.filter(|name| !members.contains_key(*name));
                     if let Some(meant) = self.suggester.misspelled(key, not_given) {
                         let message = match owner {
-                            Owner::Component(kind) => {
+                            MemberOwner::Component(kind) => {
                                 format!("{kind} has no parameter `{key}`: it has no effect")
                             }
-                            Owner::Parameter(name) => {
+                            MemberOwner::Parameter(name) => {
                                 format!("`{name}` has no member `{key}`: it has no effect")
                             }
                         };
@@ -102,7 +108,7 @@ impl Look<'_> {
         self.deep -= 1;
     }
 
-    fn field(&mut self, owner: Owner<'_>, spec: &FieldSpec, value: &Json, at: &str) {
+    fn field(&mut self, owner: MemberOwner<'_>, spec: &FieldSpec, value: &Json, at: &str) {
         if spec.offered {
             self.kind(owner, spec, value, at);
         }
@@ -130,7 +136,7 @@ impl Look<'_> {
         match value {
             Json::Object(object) => {
                 let known: Vec<_> = members.iter().map(Field::spec).collect();
-                self.members(Owner::Parameter(of.name), &known, object, at);
+                self.members(MemberOwner::Parameter(of.name), &known, object, at);
             }
             Json::Null => {}
             other => self.wrong(of, &kinds::of_members(members), other, at),
@@ -158,11 +164,11 @@ impl Look<'_> {
         }
     }
 
-    fn kind(&mut self, owner: Owner<'_>, spec: &FieldSpec, value: &Json, at: &str) {
+    fn kind(&mut self, owner: MemberOwner<'_>, spec: &FieldSpec, value: &Json, at: &str) {
         // A component says itself what it does not understand, and some read other words than those that are offered.
         let others = match owner {
-            Owner::Component(_) => Others::MayBeRead,
-            Owner::Parameter(_) => Others::AreWrong,
+            MemberOwner::Component(_) => UnlistedWords::MayBeRead,
+            MemberOwner::Parameter(_) => UnlistedWords::AreWrong,
         };
         if let Some(must) = kinds::mismatch(spec.kind, value, others) {
             self.wrong(spec, &must, value, at);
@@ -181,7 +187,7 @@ impl Look<'_> {
     }
 
     fn warn(&mut self, code: &'static str, at: &str, message: String, help: String) {
-        let Comparison { node, told, .. } = self.comparison;
+        let ParameterComparison { node, told, .. } = self.comparison;
         if told.contains(at) {
             return;
         }

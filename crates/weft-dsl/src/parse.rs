@@ -12,9 +12,9 @@ use weft_core::context::HistoryMessage;
 use weft_core::value::to_text;
 use weft_core::{ComponentId, Json};
 
-use crate::canvas::{Canvas, CanvasNode, Container, Link, NodePlace};
+use crate::canvas::{Canvas, CanvasNode, Container, NodePlace, WrittenEdge};
 use crate::drawing;
-use crate::globals::Variable;
+use crate::globals::EnvVariable;
 use crate::problem::{Problem, join};
 use crate::suggest::{Suggester, misspelled};
 use crate::upgrade::{Renamed, upgrade};
@@ -58,8 +58,12 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
         history: Vec::new(),
         written,
     };
-    let mut reader =
-        Reader { base: container.pointer(), old_ids, suggester: Suggester::default(), problems: Vec::new() };
+    let mut reader = CanvasReader {
+        base: container.pointer(),
+        old_ids,
+        suggester: Suggester::default(),
+        problems: Vec::new(),
+    };
     let dsl = canvas.dsl();
     reader.keys(dsl, &OF_A_CANVAS, reader.base, "a canvas");
     let nodes = reader.nodes(dsl)?;
@@ -132,14 +136,14 @@ const SUCCESSORS: Expected = Expected {
     help: r#"write a list of ids, such as ["Message:Answer"]"#,
 };
 
-struct Reader {
+struct CanvasReader {
     base: &'static str,
     old_ids: Renamed,
     suggester: Suggester,
     problems: Vec<Problem>,
 }
 
-impl Reader {
+impl CanvasReader {
     fn nodes(&mut self, dsl: &Json) -> Result<IndexMap<ComponentId, CanvasNode>, Vec<Problem>> {
         let written =
             dsl.get("components").and_then(Json::as_object).filter(|components| !components.is_empty());
@@ -222,17 +226,17 @@ impl Reader {
         found
     }
 
-    fn links(&mut self, node: &CanvasNode, written: Option<&Json>) -> Vec<Link> {
+    fn links(&mut self, node: &CanvasNode, written: Option<&Json>) -> Vec<WrittenEdge> {
         let pointer = join(&node.place.node, "downstream");
         match written {
             None | Some(Json::Null) => Vec::new(),
-            Some(Json::String(to)) => vec![Link { to: to.as_str().into(), pointer }],
+            Some(Json::String(to)) => vec![WrittenEdge { to: to.as_str().into(), pointer }],
             Some(Json::Array(items)) => {
                 let mut links = Vec::with_capacity(items.len());
                 for (index, item) in items.iter().enumerate() {
                     let pointer = join(&pointer, index);
                     match item {
-                        Json::String(to) => links.push(Link { to: to.as_str().into(), pointer }),
+                        Json::String(to) => links.push(WrittenEdge { to: to.as_str().into(), pointer }),
                         other => self.expected(node, &pointer, &SUCCESSOR, other),
                     }
                 }
@@ -245,7 +249,7 @@ impl Reader {
         }
     }
 
-    fn variables(&mut self, dsl: &Json) -> IndexMap<String, Variable> {
+    fn variables(&mut self, dsl: &Json) -> IndexMap<String, EnvVariable> {
         let pointer = format!("{}/variables", self.base);
         match dsl.get("variables") {
             Some(Json::Object(map)) => map
@@ -267,13 +271,13 @@ impl Reader {
         }
     }
 
-    fn variable(&mut self, written: &Json, pointer: String) -> Variable {
+    fn variable(&mut self, written: &Json, pointer: String) -> EnvVariable {
         let Some(declared) = written.as_object() else {
-            return Variable { value: written.clone(), pointer, ..Variable::default() };
+            return EnvVariable { value: written.clone(), pointer, ..EnvVariable::default() };
         };
         self.keys(written, &OF_A_VARIABLE, &pointer, "a variable");
         let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
-        Variable {
+        EnvVariable {
             kind: text("type"),
             value: declared.get("value").cloned().unwrap_or_default(),
             description: text("description"),

@@ -20,7 +20,7 @@ pub struct Plan {
     /// Every node, in the order of the canvas.
     pub nodes: Vec<PlanNode>,
     /// The top level first, then one for the body of each Iteration and Loop.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<PlanScope>,
     /// Node by id.
     pub by_id: HashMap<ComponentId, NodeIx>,
     /// Every component id, shared with running nodes.
@@ -65,7 +65,7 @@ impl Exception {
 
 /// A value that a node reads, with everything about the reference worked out.
 #[derive(Clone, Debug)]
-pub struct Read {
+pub struct PlannedRead {
     /// As the component knows it.
     pub reference: Reference,
     /// As events name it.
@@ -107,9 +107,9 @@ pub struct PlanNode {
     /// Nodes that wait for it.
     pub dependents: Vec<NodeIx>,
     /// What it reads always.
-    pub reads: Vec<Read>,
+    pub reads: Vec<PlannedRead>,
     /// What it reads with each of its alternative texts.
-    pub alternative_reads: Vec<Vec<Read>>,
+    pub alternative_reads: Vec<Vec<PlannedRead>>,
     /// Successors that may begin while it still writes its text.
     pub listeners: Vec<NodeIx>,
     /// Whether a node behind it, however far, shows text to the user.
@@ -130,7 +130,7 @@ impl fmt::Debug for PlanNode {
 
 /// One level of a canvas: the top, or the body of an Iteration or Loop.
 #[derive(Debug, Default)]
-pub struct Scope {
+pub struct PlanScope {
     /// The Iteration or Loop whose body it is.
     pub owner: Option<NodeIx>,
     /// Its nodes.
@@ -138,14 +138,14 @@ pub struct Scope {
     /// Where it starts.
     pub start: NodeIx,
     /// The edges between its nodes.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<PlanEdge>,
     /// Its cycles.
     pub loops: Vec<LoopRegion>,
 }
 
 /// A way from one node to the next.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Edge {
+pub struct PlanEdge {
     /// From.
     pub from: NodeIx,
     /// To.

@@ -120,13 +120,13 @@ pub const PROBLEMS_MAX: usize = 1_000;
 
 /// Gathers problems up to [`PROBLEMS_MAX`].
 #[derive(Debug, Default)]
-pub struct Problems {
+pub struct ProblemList {
     kept: Vec<Problem>,
     errors: usize,
     dropped: usize,
 }
 
-impl Problems {
+impl ProblemList {
     /// Adds one.
     pub fn add(&mut self, problem: Problem) {
         self.errors += usize::from(problem.is_error());
@@ -164,7 +164,7 @@ impl Problems {
     }
 }
 
-impl Extend<Problem> for Problems {
+impl Extend<Problem> for ProblemList {
     fn extend<I: IntoIterator<Item = Problem>>(&mut self, problems: I) {
         problems.into_iter().for_each(|problem| self.add(problem));
     }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_counted() {
-        let mut problems = Problems::default();
+        let mut problems = ProblemList::default();
         problems.extend((0..PROBLEMS_MAX + 2).map(|_| Problem::warning("w", "/a", "m")));
         assert!(!problems.has_errors());
         let all = problems.finish("{\"a\": 1}");

@@ -9,7 +9,7 @@ use weft_core::{ComponentId, Json, Reference, Template};
 
 use crate::canvas::{Canvas, CanvasNode};
 use crate::globals;
-use crate::problem::{Problem, Problems, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::{Suggester, misspelled};
 
 /// A longer text is no reference in all its length.
@@ -32,7 +32,7 @@ pub fn check(
     (node, names): (&CanvasNode, Names<'_>),
     references: &[&Reference],
     suggester: &mut Suggester,
-    problems: &mut Problems,
+    problems: &mut ProblemList,
 ) {
     let doubtful =
         |reference: &&Reference| leads_nowhere(world, reference) || slip(world, reference).is_some();
@@ -62,20 +62,20 @@ fn leads_nowhere(world: World<'_>, reference: &Reference) -> bool {
 }
 
 /// A member of a variable that is nearly one which its first value has.
-struct Slip<'r> {
+struct MemberSlip<'r> {
     variable: &'r str,
     member: &'r str,
     meant: &'r str,
 }
 
 /// Finds one. Other members may come while a canvas runs.
-fn slip<'r>(world: World<'r>, reference: &'r Reference) -> Option<Slip<'r>> {
+fn slip<'r>(world: World<'r>, reference: &'r Reference) -> Option<MemberSlip<'r>> {
     let Reference::Global(name) = reference else { return None };
     let (at, _) = name.match_indices('.').find(|(at, _)| world.globals.contains_key(&name[..*at]))?;
     let members = world.globals.get(&name[..at])?.as_object()?;
     let member = name[at + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
     let known = members.keys().take(COMPARED_MAX).map(String::as_str);
-    Some(Slip { variable: &name[..at], member, meant: misspelled(member, known)? })
+    Some(MemberSlip { variable: &name[..at], member, meant: misspelled(member, known)? })
 }
 
 /// How many members of a variable are compared with a name.
@@ -107,7 +107,9 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
                 .help(format!("put it with `weft secret set {secret}`"))
                 .maybe_help(suggester.did_you_mean(secret, known))
         }
-        Reference::Global(name) if let Some(Slip { variable, member, meant }) = slip(world, reference) => {
+        Reference::Global(name)
+            if let Some(MemberSlip { variable, member, meant }) = slip(world, reference) =>
+        {
             let message = format!("`{name}` is empty: `{variable}` has no member `{member}`");
             Problem::warning("unknown-global", pointer, message).help(format!("did you mean `{meant}`?"))
         }

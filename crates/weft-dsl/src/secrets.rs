@@ -7,7 +7,7 @@ use serde_json::Map;
 use weft_core::reference::Names;
 use weft_core::{Json, Reference, Template};
 
-use crate::globals::Variable;
+use crate::globals::EnvVariable;
 use crate::plan::PlanNode;
 use crate::problem::join;
 
@@ -36,7 +36,7 @@ const KEY_LENGTH_MIN: usize = 16;
 
 /// A secret in clear.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct ExposedSecret {
     /// JSON pointer inside the parameters.
     pub pointer: String,
     /// What is wrong, without the secret.
@@ -44,7 +44,7 @@ pub struct Found {
 }
 
 /// Every secret in the parameters of a component.
-pub fn find(params: &Map<String, Json>, names: Names<'_>) -> Vec<Found> {
+pub fn find(params: &Map<String, Json>, names: Names<'_>) -> Vec<ExposedSecret> {
     let mut found = Vec::new();
     object(params, "", names, &mut found);
     found
@@ -57,7 +57,7 @@ pub fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String>
 
 /// The names of all globals that are secret: variables that are declared as such, those whose values go
 /// into headers and the like, and the secrets of the tenant.
-pub fn globals(variables: &IndexMap<String, Variable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
+pub fn globals(variables: &IndexMap<String, EnvVariable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
     let declared = variables.iter().filter(|(_, variable)| variable.is_secret());
     let declared = declared.map(|(name, _)| Arc::from(format!("env.{name}")));
     let used = nodes.iter().flat_map(|node| &node.shape.secrets).filter_map(|reference| match reference {
@@ -73,17 +73,17 @@ pub fn globals(variables: &IndexMap<String, Variable>, nodes: &[PlanNode]) -> Ve
     names
 }
 
-fn object(map: &Map<String, Json>, pointer: &str, names: Names<'_>, found: &mut Vec<Found>) {
+fn object(map: &Map<String, Json>, pointer: &str, names: Names<'_>, found: &mut Vec<ExposedSecret>) {
     for (key, value) in map {
         look(key, value, &join(pointer, key), names, found);
     }
 }
 
-fn look(key: &str, value: &Json, pointer: &str, names: Names<'_>, found: &mut Vec<Found>) {
+fn look(key: &str, value: &Json, pointer: &str, names: Names<'_>, found: &mut Vec<ExposedSecret>) {
     match value {
         Json::String(text) => {
             let message = judge(key, text, names);
-            found.extend(message.map(|message| Found { pointer: pointer.to_owned(), message }));
+            found.extend(message.map(|message| ExposedSecret { pointer: pointer.to_owned(), message }));
         }
         Json::Array(items) => {
             for (index, item) in items.iter().enumerate() {

@@ -18,19 +18,19 @@ pub const DUPLICATES_MAX: usize = 100;
 /// The spans of `pointers` in `source`, which must be JSON that `serde_json` accepts; of anything
 /// else, whatever can be found. One for each pointer, in their order.
 pub fn locate<'p>(source: &str, pointers: impl IntoIterator<Item = &'p str>) -> Vec<Option<Range<usize>>> {
-    let mut root = Wanted::default();
+    let mut root = PointerTree::default();
     let asked: Vec<_> = pointers.into_iter().map(|pointer| root.want(pointer)).collect();
-    let mut scan = Scan { bytes: source.as_bytes(), at: 0 };
+    let mut scan = JsonScanner { bytes: source.as_bytes(), at: 0 };
     scan.skip_bom();
     let mut found = HashMap::new();
     if !asked.is_empty() {
-        scan.value(&mut Walk { wanted: &root, found: &mut found }, 0, None, 0);
+        scan.value(&mut SpanWalk { wanted: &root, found: &mut found }, 0, None, 0);
     }
     asked.iter().map(|path| nearest(path, &found)).collect()
 }
 
 /// What was found for the deepest node on the way that the document has.
-fn nearest(path: &[usize], found: &HashMap<usize, Place>) -> Option<Range<usize>> {
+fn nearest(path: &[usize], found: &HashMap<usize, PointerSpan>) -> Option<Range<usize>> {
     let (last, before) = path.split_last()?;
     if let Some(place) = found.get(last) {
         return Some(place.exact.clone());
@@ -39,17 +39,17 @@ fn nearest(path: &[usize], found: &HashMap<usize, Place>) -> Option<Range<usize>
 }
 
 /// The pointers as a tree of steps; node 0 is the root.
-struct Wanted {
+struct PointerTree {
     nodes: Vec<HashMap<String, usize>>,
 }
 
-impl Default for Wanted {
+impl Default for PointerTree {
     fn default() -> Self {
         Self { nodes: vec![HashMap::new()] }
     }
 }
 
-impl Wanted {
+impl PointerTree {
     /// Adds a pointer; the nodes on its way, the root first.
     fn want(&mut self, pointer: &str) -> Vec<usize> {
         let mut path = vec![0];
@@ -68,17 +68,17 @@ impl Wanted {
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct PointerSpan {
     exact: Range<usize>,
     leading: Range<usize>,
 }
 
-struct Walk<'w> {
-    wanted: &'w Wanted,
-    found: &'w mut HashMap<usize, Place>,
+struct SpanWalk<'w> {
+    wanted: &'w PointerTree,
+    found: &'w mut HashMap<usize, PointerSpan>,
 }
 
-impl Walk<'_> {
+impl SpanWalk<'_> {
     /// A key that comes twice: what counts is its last value.
     fn forget(&mut self, node: usize) {
         self.found.remove(&node);
@@ -87,12 +87,12 @@ impl Walk<'_> {
     }
 }
 
-struct Scan<'a> {
+struct JsonScanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Scan<'_> {
+impl JsonScanner<'_> {
     fn skip_bom(&mut self) {
         if self.bytes.starts_with(b"\xEF\xBB\xBF") {
             self.at = 3;
@@ -162,7 +162,7 @@ impl Scan<'_> {
 
     fn value(
         &mut self,
-        walk: &mut Walk<'_>,
+        walk: &mut SpanWalk<'_>,
         node: usize,
         key: Option<Range<usize>>,
         depth: usize,
@@ -175,15 +175,15 @@ impl Scan<'_> {
         if !looks_inside {
             let span = self.skip()?;
             let exact = if container { leading.clone() } else { span };
-            walk.found.insert(node, Place { exact, leading });
+            walk.found.insert(node, PointerSpan { exact, leading });
             return Some(());
         }
-        walk.found.insert(node, Place { exact: leading.clone(), leading });
+        walk.found.insert(node, PointerSpan { exact: leading.clone(), leading });
         self.at += 1;
         if first == b'{' { self.members(walk, node, depth) } else { self.elements(walk, node, depth) }
     }
 
-    fn members(&mut self, walk: &mut Walk<'_>, node: usize, depth: usize) -> Option<()> {
+    fn members(&mut self, walk: &mut SpanWalk<'_>, node: usize, depth: usize) -> Option<()> {
         while self.peek()? == b'"' {
             let key = self.string();
             if !self.eat(b':') {
@@ -203,7 +203,7 @@ impl Scan<'_> {
         self.eat(b'}').then_some(())
     }
 
-    fn elements(&mut self, walk: &mut Walk<'_>, node: usize, depth: usize) -> Option<()> {
+    fn elements(&mut self, walk: &mut SpanWalk<'_>, node: usize, depth: usize) -> Option<()> {
         let mut index = 0_usize;
         while self.peek()? != b']' {
             match walk.wanted.nodes[node].get(&index.to_string()).copied() {
@@ -239,19 +239,19 @@ pub struct Duplicate {
 
 /// Keys that objects have more than once, at most [`DUPLICATES_MAX`] of them.
 pub fn duplicate_keys(source: &str) -> Vec<Duplicate> {
-    let mut scan = Scan { bytes: source.as_bytes(), at: 0 };
+    let mut scan = JsonScanner { bytes: source.as_bytes(), at: 0 };
     scan.skip_bom();
-    let mut open: Vec<Level<'_>> = Vec::new();
+    let mut open: Vec<JsonLevel<'_>> = Vec::new();
     let mut found = Vec::new();
     while let Some(byte) = scan.peek() {
         match byte {
-            b'{' => open.push(Level::Object { keys: HashSet::new(), current: Cow::Borrowed("") }),
-            b'[' => open.push(Level::List { index: 0 }),
+            b'{' => open.push(JsonLevel::Object { keys: HashSet::new(), current: Cow::Borrowed("") }),
+            b'[' => open.push(JsonLevel::List { index: 0 }),
             b'}' | b']' => drop(open.pop()),
             b'"' => {
                 let span = scan.string();
                 let is_key = scan.peek() == Some(b':');
-                if let (true, Some(Level::Object { keys, current })) = (is_key, open.last_mut()) {
+                if let (true, Some(JsonLevel::Object { keys, current })) = (is_key, open.last_mut()) {
                     *current = text(&source.as_bytes()[span.clone()]);
                     if !keys.insert(current.clone()) {
                         found.push(Duplicate { pointer: pointer(&open), span });
@@ -263,7 +263,7 @@ pub fn duplicate_keys(source: &str) -> Vec<Duplicate> {
                 continue;
             }
             b',' => {
-                if let Some(Level::List { index }) = open.last_mut() {
+                if let Some(JsonLevel::List { index }) = open.last_mut() {
                     *index += 1;
                 }
             }
@@ -278,15 +278,15 @@ pub fn duplicate_keys(source: &str) -> Vec<Duplicate> {
     found
 }
 
-enum Level<'a> {
+enum JsonLevel<'a> {
     Object { keys: HashSet<Cow<'a, str>>, current: Cow<'a, str> },
     List { index: usize },
 }
 
-fn pointer(open: &[Level<'_>]) -> String {
+fn pointer(open: &[JsonLevel<'_>]) -> String {
     open.iter().fold(String::new(), |pointer, level| match level {
-        Level::Object { current, .. } => crate::problem::join(&pointer, current),
-        Level::List { index } => crate::problem::join(&pointer, index),
+        JsonLevel::Object { current, .. } => crate::problem::join(&pointer, current),
+        JsonLevel::List { index } => crate::problem::join(&pointer, index),
     })
 }
 

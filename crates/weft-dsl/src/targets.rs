@@ -6,7 +6,7 @@ use weft_core::{ComponentId, Json};
 
 use crate::build::Built;
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, Problems, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// Reports every target of `node` that does not exist.
@@ -15,7 +15,7 @@ pub fn check(
     built: &Built,
     ids: &HashSet<ComponentId>,
     suggester: &mut Suggester,
-    problems: &mut Problems,
+    problems: &mut ProblemList,
 ) {
     let mut missing = |id: &ComponentId, pointer: String, what: &str, decorative: Decorative| {
         if ids.contains(id) {

@@ -7,10 +7,10 @@ use serde_json::Map;
 use weft_core::Json;
 use weft_core::reference::Names;
 
-use self::slips::{Known, Slip};
+use self::slips::{KnownNames, Slip};
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, Problems, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// The short names of what an Iteration gives its body. `{result}` is a word that texts use for other things.
@@ -27,26 +27,26 @@ pub fn check(
     globals: &Map<String, Json>,
     node: &CanvasNode,
     suggester: &mut Suggester,
-    problems: &mut Problems,
+    problems: &mut ProblemList,
 ) {
-    let known = Known { names: builder.names(node), globals };
+    let known = KnownNames { names: builder.names(node), globals };
     let iterates = builder.iterates();
     for (key, value) in node.params.iter().filter(|(key, _)| !is_program(node, key)) {
-        let mut texts = Texts { node, known, iterates, suggester, problems };
+        let mut texts = TextCheck { node, known, iterates, suggester, problems };
         texts.of(value, &join(&node.place.params, key));
     }
 }
 
-struct Texts<'a> {
+struct TextCheck<'a> {
     node: &'a CanvasNode,
-    known: Known<'a>,
+    known: KnownNames<'a>,
     /// Whether there is an Iteration in the canvas.
     iterates: bool,
     suggester: &'a mut Suggester,
-    problems: &'a mut Problems,
+    problems: &'a mut ProblemList,
 }
 
-impl Texts<'_> {
+impl TextCheck<'_> {
     fn of(&mut self, value: &Json, pointer: &str) {
         match value {
             Json::String(text) => self.text(text, pointer),

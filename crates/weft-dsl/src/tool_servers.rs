@@ -4,7 +4,7 @@ use serde_json::Map;
 use weft_core::Json;
 
 use crate::canvas::CanvasNode;
-use crate::problem::{Problem, Problems, join};
+use crate::problem::{Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// How deep agents may be the tools of others here; deeper ones are refused where they are read.
@@ -15,7 +15,7 @@ pub(crate) fn check(
     node: &CanvasNode,
     configured: &[String],
     suggester: &mut Suggester,
-    problems: &mut Problems,
+    problems: &mut ProblemList,
 ) {
     if node.kind != "Agent" {
         return;

@@ -23,7 +23,7 @@ type Given = Map<String, Json>;
 
 /// What is known of the answers that a run begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Answers {
+pub enum AnswerStatus {
     /// A caller has just given them.
     New,
     /// A run has begun with them before.
@@ -42,7 +42,7 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
     let fields: usize = open.iter().map(|(_, waiting)| waiting.form.fields.len()).sum();
     for (place, waiting) in &open {
         let mut answers = if machine.suspended_node(place.0, place.1).is_some() {
-            decisions(machine, waiting, &open, (given, &mut used))
+            decisions(machine, waiting, &open, given, &mut used)
         } else {
             answers(waiting, given)
         };
@@ -58,9 +58,9 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
             continue;
         }
         if machine.suspended_node(place.0, place.1).is_some() {
-            machine.decide(*place, (answers, TaskStatus::Answered));
+            machine.decide(*place, answers, TaskStatus::Answered);
         } else {
-            machine.answer(*place, &waiting.form, (&source(waiting, given), answers));
+            machine.answer(*place, &waiting.form, &source(waiting, given), answers);
         }
     }
     let within = open.iter().find(|((scope, ix), _)| machine.suspended_node(*scope, *ix).is_some());
@@ -221,7 +221,7 @@ pub fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
         let waiting = machine.form(scope, ix);
         if own(&waiting, given).is_some() {
             let answers = answers(&waiting, given);
-            any |= machine.answer((scope, ix), &waiting.form, (&source(&waiting, given), answers));
+            any |= machine.answer((scope, ix), &waiting.form, &source(&waiting, given), answers);
         }
     }
     any
@@ -254,7 +254,8 @@ fn decisions<'a>(
     machine: &Machine,
     waiting: &'a WaitingForm,
     open: &'a [((ScopeId, NodeIx), WaitingForm)],
-    (given, used): (&Given, &mut HashSet<(&'a ComponentId, &'a str)>),
+    given: &Given,
+    used: &mut HashSet<(&'a ComponentId, &'a str)>,
 ) -> Given {
     let below = |address: &str| given.get(address).and_then(Json::as_object);
     let (exact, of_node) = (below(&waiting.address()), below(waiting.node.as_str()));

@@ -6,9 +6,9 @@ use weft_core::assign::{check_depth, place};
 use weft_core::reference::Inputs;
 use weft_core::value::walk;
 use weft_core::{Assignment, Error, Json, Operand, Outputs, Reference, Result};
-use weft_dsl::plan::{NodeIx, Read};
+use weft_dsl::plan::{NodeIx, PlannedRead};
 
-use crate::machine::{Machine, Running};
+use crate::machine::{Machine, RunningNode};
 use crate::perform::too_much;
 use crate::scope::{ScopeId, ScopeRun};
 use crate::values::{encloses, settled};
@@ -16,7 +16,7 @@ use crate::weight::{outputs_weight, weight_of};
 
 /// New values of globals and outputs, worked out and not yet there.
 #[derive(Debug, Default)]
-pub struct Changes(Vec<(Root, Json)>);
+pub struct VariableChanges(Vec<(Root, Json)>);
 
 /// A global, or an output of a node as seen from a scope.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,13 +31,13 @@ enum Root {
 }
 
 /// One activation's assignments under way.
-struct Work<'a> {
+struct AssignmentPass<'a> {
     machine: &'a Machine,
     scope: ScopeId,
-    reads: &'a [Read],
+    reads: &'a [PlannedRead],
     /// Nothing but the room for the texts that they put together.
     texts: Inputs,
-    changes: Changes,
+    changes: VariableChanges,
     /// About how many bytes each change takes, and all together may.
     weights: Vec<usize>,
     values_max: usize,
@@ -55,15 +55,16 @@ impl Machine {
         &self,
         activation: u32,
         assignments: &[Assignment],
-        (text_max, values_max): (usize, usize),
-    ) -> Result<Changes> {
-        let Some(&Running { scope, node, .. }) = self.running.get(&activation) else {
-            return Ok(Changes::default());
+        text_max: usize,
+        values_max: usize,
+    ) -> Result<VariableChanges> {
+        let Some(&RunningNode { scope, node, .. }) = self.running.get(&activation) else {
+            return Ok(VariableChanges::default());
         };
         let reads = &self.plan.nodes[node].reads;
         let texts = Inputs::bounded(Default::default(), text_max);
-        let (changes, weights) = (Changes::default(), Vec::new());
-        let mut work = Work { machine: self, scope, reads, texts, changes, weights, values_max };
+        let (changes, weights) = (VariableChanges::default(), Vec::new());
+        let mut work = AssignmentPass { machine: self, scope, reads, texts, changes, weights, values_max };
         for assignment in assignments {
             work.apply(assignment).map_err(|cause| {
                 let message = format!("cannot change `{}`", assignment.target);
@@ -75,7 +76,7 @@ impl Machine {
     }
 
     /// How many more bytes the values of the run would take with these changes.
-    pub fn growth(&self, changes: &Changes) -> usize {
+    pub fn growth(&self, changes: &VariableChanges) -> usize {
         let old = |root: &Root| match root {
             Root::Global(name) => weight_of(self.globals.get(&**name)),
             Root::Output { scope, node, name } => {
@@ -90,7 +91,7 @@ impl Machine {
     }
 
     /// Puts new values in their places.
-    pub(crate) fn commit(&mut self, changes: Changes) {
+    pub(crate) fn commit(&mut self, changes: VariableChanges) {
         for (root, value) in changes.0 {
             match root {
                 Root::Global(name) => {
@@ -117,7 +118,7 @@ impl Machine {
     }
 }
 
-impl Work<'_> {
+impl AssignmentPass<'_> {
     fn apply(&mut self, assignment: &Assignment) -> Result<()> {
         let operand = match &assignment.operand {
             Operand::Value(value) => value.clone(),
@@ -170,11 +171,11 @@ impl Work<'_> {
         (*value.snapshot()).clone()
     }
 
-    fn read_of(&self, reference: &Reference) -> Read {
+    fn read_of(&self, reference: &Reference) -> PlannedRead {
         let node = reference.component().and_then(|id| self.machine.plan.by_id.get(id)).copied();
         let same_pass =
             self.reads.iter().any(|read| read.node.is_some() && read.node == node && read.same_pass);
-        Read { reference: reference.clone(), key: Arc::default(), node, same_pass }
+        PlannedRead { reference: reference.clone(), key: Arc::default(), node, same_pass }
     }
 
     /// The value of a root that has not been changed yet.

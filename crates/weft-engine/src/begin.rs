@@ -6,7 +6,7 @@ use weft_core::component::Role;
 use weft_core::context::Round;
 use weft_dsl::plan::{NodeIx, Plan, PlanNode};
 
-use crate::machine::{Machine, Running, Start};
+use crate::machine::{ActivationStart, Machine, RunningNode};
 use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
 
 /// The run has begun as many activations as it may.
@@ -18,7 +18,7 @@ impl Machine {
     ///
     /// # Errors
     /// When the run has used up its activations.
-    pub fn next_start(&mut self) -> Result<Option<Start>, OutOfActivations> {
+    pub fn next_start(&mut self) -> Result<Option<ActivationStart>, OutOfActivations> {
         if self.ready.is_empty() && self.in_line.is_empty() {
             return Ok(None);
         }
@@ -55,7 +55,7 @@ impl Machine {
         }
     }
 
-    fn begin(&mut self, scope: ScopeId, ix: NodeIx, alternative: usize) -> Start {
+    fn begin(&mut self, scope: ScopeId, ix: NodeIx, alternative: usize) -> ActivationStart {
         let plan = Arc::clone(&self.plan);
         let node = &plan.nodes[ix];
         let works = works(node);
@@ -86,7 +86,7 @@ impl Machine {
         if suspended.is_some() {
             self.weigh_node(scope, node.local);
         }
-        self.running.insert(activation, Running { scope, node: ix, works, took });
+        self.running.insert(activation, RunningNode { scope, node: ix, works, took });
         let (Filled { values: filled, timed_out }, resumed) = match suspended {
             Some(suspended) => {
                 (Filled { values: suspended.answers, timed_out: false }, Some(suspended.state))
@@ -96,7 +96,19 @@ impl Machine {
         let who = self.name(activation, scope, ix);
         let heard = !node.listeners.is_empty();
         let (round, spoken) = (self.round(scope), spoken.map(|spoken| *spoken).unwrap_or_default());
-        Start { who, node: ix, inputs, named, alternative, round, filled, timed_out, resumed, spoken, heard }
+        ActivationStart {
+            who,
+            node: ix,
+            inputs,
+            named,
+            alternative,
+            round,
+            filled,
+            timed_out,
+            resumed,
+            spoken,
+            heard,
+        }
     }
 
     /// What follows a node and has not started since the node last finished waits for its new result.

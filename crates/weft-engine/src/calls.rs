@@ -6,39 +6,39 @@ use std::sync::Arc;
 use weft_core::effect::{Effects, Known};
 use weft_core::journal::ActivationRef;
 
-use crate::recording::{Script, Where};
+use crate::recording::{ReplayScript, Where};
 
 /// What becomes of the calls of a run.
 #[derive(Clone, Debug)]
-pub enum Calls {
+pub enum CallHandling {
     /// They are made and noted, so that the run can go on, or be done again.
     Kept,
     /// They are made, and forgotten.
     Unkept,
     /// None is made: they are answered from a recording.
-    Recorded(Arc<Script>),
+    Recorded(Arc<ReplayScript>),
 }
 
 /// Hands out the calls of activations.
 #[derive(Debug)]
 pub struct Ledger {
-    calls: Calls,
+    calls: CallHandling,
     /// How many activations there have been at each place, where they are told apart by that.
     counts: HashMap<Where, usize>,
 }
 
 impl Ledger {
     /// For a run.
-    pub fn new(calls: Calls) -> Self {
+    pub fn new(calls: CallHandling) -> Self {
         Self { calls, counts: HashMap::new() }
     }
 
     /// The calls of an activation that begins, with what is known of them from before.
     pub fn effects(&mut self, who: &ActivationRef, known: HashMap<Arc<str>, Known>) -> Effects {
         match &self.calls {
-            Calls::Kept => Effects::known(known),
-            Calls::Unkept => Effects::unkept(),
-            Calls::Recorded(script) => {
+            CallHandling::Kept => Effects::known(known),
+            CallHandling::Unkept => Effects::unkept(),
+            CallHandling::Recorded(script) => {
                 let place = Where::from(who);
                 let nth = self.counts.entry(place.clone()).or_insert(0);
                 *nth += 1;

@@ -85,7 +85,7 @@ impl Comparison {
 }
 
 /// An activation as a journal tells it.
-struct Told {
+struct ComparedActivation {
     place: Where,
     nth: usize,
     name: Arc<str>,
@@ -99,7 +99,7 @@ struct Told {
 
 #[derive(Default)]
 struct Story {
-    nodes: Vec<Told>,
+    nodes: Vec<ComparedActivation>,
     ending: Option<Ending>,
     answer: Json,
     elapsed: f64,
@@ -128,7 +128,7 @@ impl Story {
                         Where { node: node.clone(), rounds: frame.iter().map(|step| step.round).collect() };
                     let nth = counts.entry(place.clone()).or_insert(0);
                     *nth += 1;
-                    story.nodes.push(Told {
+                    story.nodes.push(ComparedActivation {
                         nth: *nth,
                         place,
                         name: Arc::clone(name),
@@ -154,12 +154,12 @@ impl Story {
 
 /// Both lists in one: what both have keeps the order of the first, and what only the second has follows
 /// what came before it there.
-fn beside(first: &[Told], second: &[Told]) -> Vec<NodeComparison> {
+fn beside(first: &[ComparedActivation], second: &[ComparedActivation]) -> Vec<NodeComparison> {
     let places: BTreeMap<(&Where, usize), usize> =
         second.iter().enumerate().map(|(at, told)| ((&told.place, told.nth), at)).collect();
     let known: BTreeMap<(&Where, usize), ()> =
         first.iter().map(|told| ((&told.place, told.nth), ())).collect();
-    let is_new = |told: &&Told| !known.contains_key(&(&told.place, told.nth));
+    let is_new = |told: &&ComparedActivation| !known.contains_key(&(&told.place, told.nth));
     let mut all = Vec::new();
     let mut next = 0;
     for one in first {
@@ -181,7 +181,7 @@ fn beside(first: &[Told], second: &[Told]) -> Vec<NodeComparison> {
     all
 }
 
-fn only(told: &Told, verdict: Verdict) -> NodeComparison {
+fn only(told: &ComparedActivation, verdict: Verdict) -> NodeComparison {
     let elapsed = match verdict {
         Verdict::OnlySecond => [None, Some(told.elapsed)],
         _ => [Some(told.elapsed), None],
@@ -196,7 +196,7 @@ fn only(told: &Told, verdict: Verdict) -> NodeComparison {
     }
 }
 
-fn both(one: &Told, two: &Told) -> NodeComparison {
+fn both(one: &ComparedActivation, two: &ComparedActivation) -> NodeComparison {
     let mut changes = BTreeMap::new();
     let mut compare = |what, first: Json, second: Json| {
         if first != second {

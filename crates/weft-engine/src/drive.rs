@@ -29,14 +29,16 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::{Assignment, Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use crate::assign::Changes;
-use crate::calls::{Calls, Ledger};
-use crate::journal::Journal;
-use crate::machine::{Done, Machine};
+use crate::assign::VariableChanges;
+use crate::calls::{CallHandling, Ledger};
+use crate::journal::RunJournal;
+use crate::machine::{FinishedActivation, Machine};
 use crate::masked::{masked, shown};
-use crate::output_dedup::{OutputDedup, Said};
-use crate::perform::{NodeResult, Outcome, Room, bounded, cancelled, settle, settled_inputs};
-use crate::recover::{Before, Place};
+use crate::output_dedup::{OutputDedup, SaidTexts};
+use crate::perform::{
+    ActivationOutcome, ActivationRoom, NodeResult, bounded, cancelled, settle, settled_inputs,
+};
+use crate::recover::{EarlierWork, ScopedNode};
 
 use self::speak::Speakers;
 
@@ -63,7 +65,7 @@ pub struct DriveLimits {
 
 /// How a run went.
 #[derive(Debug)]
-pub struct Report {
+pub struct RunReport {
     /// How it ended.
     pub ending: Ending,
     /// The outputs of the last Message, else of the last node.
@@ -89,7 +91,7 @@ pub struct Report {
 }
 
 /// An activation under way.
-struct Active {
+struct RunningActivation {
     who: ActivationRef,
     node: NodeIx,
     named: Arc<Outputs>,
@@ -117,26 +119,26 @@ fn too_long(most: Duration) -> Error {
 }
 
 /// Runs a machine until it ends, waits or fails.
-pub struct Driver<'a> {
+pub struct RunDriver<'a> {
     plan: Arc<Plan>,
     machine: Machine,
     context: Arc<RunContext>,
-    journal: &'a mut Journal,
+    journal: &'a mut RunJournal,
     cancel: CancellationToken,
     limits: DriveLimits,
-    tasks: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    tasks: FuturesUnordered<BoxFuture<'static, ActivationOutcome>>,
     /// What was over as soon as it had begun, in the order in which it began.
-    done: VecDeque<Outcome>,
+    done: VecDeque<ActivationOutcome>,
     to_driver: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
-    active: BTreeMap<u32, Active>,
+    active: BTreeMap<u32, RunningActivation>,
     /// What stops the work in a frame, by the frame's activation.
     frames: BTreeMap<u32, CancellationToken>,
     /// Finished producers whose listeners still read.
     held: Vec<NodeResult>,
     speakers: Speakers,
     /// Listeners whose text was cut off, until those who wrote it tell why.
-    cut_off: Vec<Outcome>,
+    cut_off: Vec<ActivationOutcome>,
     /// An activation has failed and nothing caught it: the run is about to end.
     failed: bool,
     /// Why the run was about to fail when it was cut off.
@@ -145,7 +147,7 @@ pub struct Driver<'a> {
     reopens: Vec<u32>,
     /// Somebody else may still be at work on the run, until it is stored that it is ours.
     takes_over: bool,
-    said: Said,
+    said: SaidTexts,
     cited: Vec<Cited>,
     usage: Usage,
     limited: Vec<Limited>,
@@ -156,18 +158,18 @@ pub struct Driver<'a> {
     /// What the run whose beginning it shares has used for that.
     shared: Spent,
     /// What work that begins again need not do again.
-    before: HashMap<Place, Before>,
+    before: HashMap<ScopedNode, EarlierWork>,
     ledger: Ledger,
     last: Arc<Outputs>,
     last_message: Option<Arc<Outputs>>,
 }
 
-impl<'a> Driver<'a> {
+impl<'a> RunDriver<'a> {
     /// A driver for one run.
     pub fn new(
         machine: Machine,
         context: Arc<RunContext>,
-        journal: &'a mut Journal,
+        journal: &'a mut RunJournal,
         cancel: CancellationToken,
         limits: DriveLimits,
     ) -> Self {
@@ -194,7 +196,7 @@ impl<'a> Driver<'a> {
             fails: None,
             reopens,
             takes_over: false,
-            said: Said::default(),
+            said: SaidTexts::default(),
             cited: Vec::new(),
             usage: Usage::default(),
             limited: Vec::new(),
@@ -202,7 +204,7 @@ impl<'a> Driver<'a> {
             worked: Duration::ZERO,
             shared: Spent::default(),
             before: HashMap::new(),
-            ledger: Ledger::new(Calls::Kept),
+            ledger: Ledger::new(CallHandling::Kept),
             last: Arc::default(),
             last_message: None,
         }
@@ -210,13 +212,13 @@ impl<'a> Driver<'a> {
 
     /// What becomes of its calls; without this they are kept.
     #[must_use]
-    pub fn with_calls(self, calls: Calls) -> Self {
+    pub fn with_calls(self, calls: CallHandling) -> Self {
         Self { ledger: Ledger::new(calls), ..self }
     }
 
     /// Runs to the end. The journal holds everything but the last record, which the caller writes
     /// when the session is safe.
-    pub async fn run(mut self) -> Report {
+    pub async fn run(mut self) -> RunReport {
         let began = Instant::now();
         self.reopen_frames();
         let result = self.go(began + self.limits.run.saturating_sub(self.worked)).await;
@@ -246,7 +248,7 @@ impl<'a> Driver<'a> {
             _ => Vec::new(),
         };
         let masks = &self.context.masks;
-        Report {
+        RunReport {
             ending,
             outputs: shown(masks, self.last_message.unwrap_or(self.last)),
             error: error.map(|error| masked(masks, error)),
@@ -308,6 +310,7 @@ impl<'a> Driver<'a> {
                 tokio::task::yield_now().await;
             }
             tokio::select! {
+                // A write that is done makes room for the rest, and what work says comes before how it ends.
                 biased;
                 written = self.journal.written() => {
                     written?;
@@ -334,7 +337,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn outcome(&mut self, outcome: Outcome) -> Result<()> {
+    fn outcome(&mut self, outcome: ActivationOutcome) -> Result<()> {
         // What an activation said before it ended comes before its end.
         while let Ok((activation, signal)) = self.signals.try_recv() {
             let begins = matches!(signal, Signal::Publish(..));
@@ -359,13 +362,14 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    fn ended(&mut self, outcome: Outcome) -> Result<()> {
+    fn ended(&mut self, outcome: ActivationOutcome) -> Result<()> {
         let activation = outcome.activation;
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
         let node = &self.plan.nodes[ix];
         let role = node.role;
-        let limits = (self.limits.output_bytes, self.limits.values_bytes);
-        let mut outcome = bounded(outcome, Room::of(&self.machine, activation, limits));
+        let DriveLimits { output_bytes, values_bytes, .. } = self.limits;
+        let room = ActivationRoom::of(&self.machine, activation, output_bytes, values_bytes);
+        let mut outcome = bounded(outcome, room);
         let settled = self.suspension_of(&mut outcome).unwrap_or_else(|| settle(node, outcome));
         let pinned = self.context.input.pins.contains_key(&node.id);
         let opens = settled.error.is_none() && settled.onward != NextEdges::Suspended && !pinned;
@@ -421,7 +425,7 @@ impl<'a> Driver<'a> {
         first.and(self.conclude(settled, changes))
     }
 
-    fn finish(&mut self, settled: NodeResult, changes: Changes) {
+    fn finish(&mut self, settled: NodeResult, changes: VariableChanges) {
         if settled.onward == NextEdges::Suspended {
             self.finish_suspended(settled);
             return;
@@ -431,20 +435,20 @@ impl<'a> Driver<'a> {
         let assigned = settled.finished.assigned;
         self.last = Arc::clone(&outputs);
         self.note_finished(active, &outputs, settled.error.as_ref(), (&settled.onward, &assigned));
-        let done = Done { outputs, onward: settled.onward, changes };
+        let done = FinishedActivation { outputs, onward: settled.onward, changes };
         self.machine.finished(settled.activation, done);
         self.follow();
     }
 
     /// Takes an activation out of those under way.
-    fn end_activation(&mut self, activation: u32) -> Option<Active> {
+    fn end_activation(&mut self, activation: u32) -> Option<RunningActivation> {
         self.speakers.leave(activation);
         self.active.remove(&activation)
     }
 
     fn note_finished(
         &mut self,
-        active: Active,
+        active: RunningActivation,
         outputs: &Arc<Outputs>,
         error: Option<&Error>,
         (onward, assigned): (&NextEdges, &[Assignment]),

@@ -31,24 +31,24 @@ use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TenantId, TurnInput};
 use weft_dsl::Plan;
 
-use self::accounts::Accounts;
 pub use self::accounts::Allowances;
+use self::accounts::SharedBudgets;
 pub use self::fork::ForkPoint;
 pub use self::held::BusySession;
 use self::held::{SessionLock, went_on_elsewhere};
 pub use self::limits::EngineLimits;
 pub use self::owner::ProcessIdentity;
-use self::owner::{Ownership, Taken};
+use self::owner::{Ownership, TakenRun};
 pub use self::pick_up::PickedUp;
 pub use self::replay::Replayed;
-pub use self::trial::{Source, Trial, Tried};
+pub use self::trial::{AnswerSource, Trial, Tried};
 use self::turn::{last_record, next_state};
-use crate::answers::{self, Answers};
-use crate::calls::Calls;
-use crate::drive::Report;
+use crate::answers::{self, AnswerStatus};
+use crate::calls::CallHandling;
+use crate::drive::RunReport;
 use crate::feed::{EntryReader, Feed};
 use crate::history;
-use crate::journal::Journal;
+use crate::journal::RunJournal;
 use crate::machine::{Machine, MachineLimits};
 use crate::pins;
 use crate::recover::Recovered;
@@ -100,7 +100,7 @@ pub struct RunHandle {
     pub cancel: CancellationToken,
 }
 
-struct Live {
+struct LiveRun {
     feed: Arc<Feed>,
     cancel: CancellationToken,
     leave: CancellationToken,
@@ -108,7 +108,7 @@ struct Live {
     background: bool,
 }
 
-impl Live {
+impl LiveRun {
     /// Whether it works for nobody: it was not begun in the background, and nobody listens to it here.
     fn is_abandoned(&self) -> bool {
         !self.background && !self.feed.is_listened_to()
@@ -116,8 +116,8 @@ impl Live {
 }
 
 #[derive(Default)]
-struct Running {
-    runs: HashMap<RunKey, Live>,
+struct RunningRuns {
+    runs: HashMap<RunKey, LiveRun>,
     /// Those in the middle of a turn, and who wants to know when they are free.
     sessions: HashMap<SessionKey, Arc<Notify>>,
     /// Somebody says that this process is at work, and hears what others want.
@@ -126,17 +126,17 @@ struct Running {
 
 /// Runs canvases. Cheap to clone; all clones are the same engine.
 #[derive(Clone)]
-pub struct Engine(Arc<Inner>);
+pub struct Engine(Arc<EngineInner>);
 
-struct Inner {
+struct EngineInner {
     seams: Arc<Seams>,
     stores: Option<Stores>,
     limits: EngineLimits,
     allowances: Allowances,
-    accounts: Accounts,
+    accounts: SharedBudgets,
     ownership: Ownership,
     places: Arc<Semaphore>,
-    running: Mutex<Running>,
+    running: Mutex<RunningRuns>,
     tasks: TaskTracker,
 }
 
@@ -154,7 +154,7 @@ struct Prepared {
     now_ms: i64,
     /// Where it goes on, when it was cut off.
     recovered: Option<Recovered>,
-    calls: Calls,
+    calls: CallHandling,
 }
 
 /// What a run begins with besides its request.
@@ -165,7 +165,7 @@ struct Beginning {
     /// The budgets that it shares with other runs.
     around: Option<Arc<Budget>>,
     limits: MachineLimits,
-    answers: Answers,
+    answers: AnswerStatus,
     secrets: SecretValues,
 }
 
@@ -193,12 +193,12 @@ impl Engine {
         process: ProcessIdentity,
     ) -> Self {
         let stores = stores.map(retrying);
-        Self(Arc::new(Inner {
+        Self(Arc::new(EngineInner {
             seams,
             stores,
             limits,
             allowances,
-            accounts: Accounts::default(),
+            accounts: SharedBudgets::default(),
             ownership: Ownership::new(process),
             places: Arc::new(Semaphore::new(limits.runs_at_once)),
             running: Mutex::default(),
@@ -245,7 +245,7 @@ impl Engine {
                 Some(session) => session.clone(),
                 None => stores.sessions.load(&request.session).await?,
             };
-            let prepared = match self.prepare(&stores, (id.clone(), request.clone()), session).await {
+            let prepared = match self.prepare(&stores, id.clone(), request.clone(), session).await {
                 Ok(prepared) => prepared,
                 // It may be so only because the session has gone on.
                 Err(_) if was_known => continue,
@@ -254,7 +254,7 @@ impl Engine {
             let run = self.stored_run(&prepared);
             // From its announcement on a run has its session to itself.
             if stores.runs.announce(&run, prepared.revision).await? {
-                let taken = Taken::new(self, RunLease::of(&run));
+                let taken = TakenRun::new(self, RunLease::of(&run));
                 let handle = self.launch(stores, prepared, (place, lock, RunLease::of(&run)));
                 taken.kept();
                 return Ok(handle);
@@ -283,15 +283,15 @@ impl Engine {
         request: StartRun,
         state: SessionState,
         history: Vec<HistoryMessage>,
-    ) -> Result<(Arc<Feed>, Report, SessionState)> {
+    ) -> Result<(Arc<Feed>, RunReport, SessionState)> {
         let feed = Feed::whole();
         let secrets = self.secrets_of(&request.plan, &request.session.tenant).await?;
-        let beginning = self.beginning((&request.session, RunId::generate()), 0, None);
+        let beginning = self.beginning(&request.session, RunId::generate(), 0, None);
         let beginning = Beginning { secrets, ..beginning };
         let mut prepared = self.assemble(request, state, history, beginning)?;
-        prepared.calls = Calls::Unkept;
+        prepared.calls = CallHandling::Unkept;
         let clock = Arc::clone(&self.0.seams.clock);
-        let mut journal = Journal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
+        let mut journal = RunJournal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
         let before = prepared.state.clone();
         let (report, context) = self.drive(prepared, &mut journal, CancellationToken::new()).await;
         let state = next_state(&before, &report, &context);
@@ -321,7 +321,7 @@ impl Engine {
         Ok(self.reader(feed, key, after_event))
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, RunningRuns> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -332,7 +332,8 @@ impl Engine {
     async fn prepare(
         &self,
         stores: &Stores,
-        (id, request): (RunId, StartRun),
+        id: RunId,
+        request: StartRun,
         Session { mut state, revision, canvas_version, .. }: Session,
     ) -> Result<Prepared> {
         // A session without a version takes the one that its turn brings.
@@ -351,18 +352,19 @@ impl Engine {
         let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
-        let beginning = self.beginning((&request.session, id), revision, around);
+        let beginning = self.beginning(&request.session, id, revision, around);
         self.assemble(request, state, history.collect(), Beginning { secrets, ..beginning })
     }
 
     /// The secrets that a plan names, as they are now.
     async fn secrets_of(&self, plan: &Plan, tenant: &TenantId) -> Result<SecretValues> {
-        SecretValues::of(plan, (&*self.0.seams.secrets, tenant)).await
+        SecretValues::of(plan, &*self.0.seams.secrets, tenant).await
     }
 
     fn beginning(
         &self,
-        (session, id): (&SessionKey, RunId),
+        session: &SessionKey,
+        id: RunId,
         revision: i64,
         around: Option<Arc<Budget>>,
     ) -> Beginning {
@@ -373,7 +375,7 @@ impl Engine {
             now_ms: self.now_ms(),
             around,
             limits: self.machine_limits(),
-            answers: Answers::New,
+            answers: AnswerStatus::New,
             secrets: SecretValues::default(),
         }
     }
@@ -410,20 +412,20 @@ impl Engine {
                 if request.input.pins.is_empty() {
                     request.input.pins.clone_from(&paused.input.pins);
                 }
-                let globals = state.globals_for(&request.input, &history, (&key.id, &now));
+                let globals = state.globals_for(&request.input, &history, &key.id, &now);
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
-                if given == Answers::New {
+                if given == AnswerStatus::New {
                     answers::check(&machine, &request.input.inputs, &query)?;
                 }
                 answers::give(&mut machine, &request.input.inputs, &query);
                 (machine, Some(waiting), query, cited, spent)
             }
             None => {
-                let globals = state.globals_for(&request.input, &history, (&key.id, &now));
+                let globals = state.globals_for(&request.input, &history, &key.id, &now);
                 let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
-                if given == Answers::New {
+                if given == AnswerStatus::New {
                     answers::check_beginning(&machine, &request.input.inputs)?;
                 }
                 machine.unused = answers::unasked(&request.plan, &request.input.inputs);
@@ -457,7 +459,7 @@ impl Engine {
             revision,
             now_ms,
             recovered: None,
-            calls: Calls::Kept,
+            calls: CallHandling::Kept,
         })
     }
 }

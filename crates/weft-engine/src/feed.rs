@@ -28,7 +28,7 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 const ANSWER_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-struct State {
+struct FeedState {
     kept: VecDeque<Arc<Entry>>,
     /// The number of the last entry shown.
     shown: u64,
@@ -44,7 +44,7 @@ struct State {
 
 type ReaderId = u64;
 
-impl State {
+impl FeedState {
     /// Lets go of what every reader has taken, and of what is too much: who is that far behind reads the
     /// store. Nobody else need have it in memory, and runs that speak for long take no more than short ones.
     fn let_go(&mut self, kept_max: usize) {
@@ -77,7 +77,7 @@ impl BrokenOff {
 /// The live end of a run's journal.
 #[derive(Debug)]
 pub struct Feed {
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     changed: Notify,
     /// How much is kept for readers that are behind; absent: everything, and for whoever comes later, too.
     kept_max: Option<usize>,
@@ -99,7 +99,7 @@ impl Feed {
         Arc::new(Self { state: Mutex::default(), changed: Notify::new(), kept_max })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,15 +143,15 @@ impl Feed {
     }
 
     /// Takes what follows for a reader, up to a page, at one look: most find what one write has shown.
-    fn take(&self, reader: ReaderId, next_seq: u64, page: &mut VecDeque<Arc<Entry>>) -> Look {
+    fn take(&self, reader: ReaderId, next_seq: u64, page: &mut VecDeque<Arc<Entry>>) -> FeedRead {
         let mut state = self.lock();
         let first = state.kept.front().map_or(state.shown + 1, |entry| entry.seq);
         let look = match next_seq.checked_sub(first) {
-            None => Look::Behind,
+            None => FeedRead::Behind,
             Some(place) => {
                 let place = usize::try_from(place).unwrap_or(usize::MAX).min(state.kept.len());
                 page.extend(state.kept.range(place..).take(PAGE).cloned());
-                if page.is_empty() { Look::end(&state) } else { Look::Found }
+                if page.is_empty() { FeedRead::end(&state) } else { FeedRead::Found }
             }
         };
         let next_seq = page.back().map_or(next_seq, |last| last.seq + 1);
@@ -182,7 +182,7 @@ impl Feed {
 }
 
 /// What a reader finds.
-enum Look {
+enum FeedRead {
     /// The entries are in its page.
     Found,
     /// What it reads next is no longer kept in memory.
@@ -191,8 +191,8 @@ enum Look {
     Wait,
 }
 
-impl Look {
-    fn end(state: &State) -> Self {
+impl FeedRead {
+    fn end(state: &FeedState) -> Self {
         if state.closed { Self::Over(state.broken_off.clone()) } else { Self::Wait }
     }
 }
@@ -332,23 +332,23 @@ impl EntryReader {
                 return Ok(None);
             };
             let mut look = feed.take(id, self.next_seq, &mut self.page);
-            if matches!(look, Look::Wait) {
+            if matches!(look, FeedRead::Wait) {
                 let changed = feed.changed.notified();
                 tokio::pin!(changed);
                 // Registered before looking again, so that what is shown in between wakes us.
                 changed.as_mut().enable();
                 look = feed.take(id, self.next_seq, &mut self.page);
-                if matches!(look, Look::Wait) {
+                if matches!(look, FeedRead::Wait) {
                     changed.await;
                     continue;
                 }
             }
             match look {
-                Look::Found | Look::Wait => {}
-                Look::Behind if self.read_page().await? => {}
-                Look::Behind => return Ok(None),
-                Look::Over(why) if self.goes_on_in_store(why.as_ref()) => self.leave(),
-                Look::Over(why) => return ended(why),
+                FeedRead::Found | FeedRead::Wait => {}
+                FeedRead::Behind if self.read_page().await? => {}
+                FeedRead::Behind => return Ok(None),
+                FeedRead::Over(why) if self.goes_on_in_store(why.as_ref()) => self.leave(),
+                FeedRead::Over(why) => return ended(why),
             }
         }
     }
@@ -360,7 +360,7 @@ impl EntryReader {
     pub fn next_there(&mut self) -> Option<Result<Option<Arc<Entry>>>> {
         if self.page.is_empty() {
             let (feed, id) = self.feed.as_ref()?;
-            if let Look::Over(why) = feed.take(*id, self.next_seq, &mut self.page) {
+            if let FeedRead::Over(why) = feed.take(*id, self.next_seq, &mut self.page) {
                 return if self.goes_on_in_store(why.as_ref()) { None } else { Some(ended(why)) };
             }
         }

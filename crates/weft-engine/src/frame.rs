@@ -9,9 +9,9 @@ use weft_core::component::Role;
 use weft_core::journal::FrameStep;
 use weft_core::value::to_text;
 use weft_core::{Json, Outputs};
-use weft_dsl::plan::{NodeIx, Read};
+use weft_dsl::plan::{NodeIx, PlannedRead};
 
-use crate::machine::{Broken, Closed, Consequence, Machine};
+use crate::machine::{BrokenFrame, Closed, Consequence, Machine};
 use crate::perform::ERROR;
 use crate::scope::{Past, RoundOf, ScopeId, ScopeRun};
 use crate::weight::weight_of;
@@ -124,7 +124,8 @@ impl Machine {
         let Some(node) = self.frames.get(&round.frame).map(|frame| &plan.nodes[frame.node]) else { return };
         let values = node.shape.collects.iter().map(|(_, reference)| {
             let node = reference.component().and_then(|id| plan.by_id.get(id)).copied();
-            let read = Read { reference: reference.clone(), key: Arc::default(), node, same_pass: true };
+            let read =
+                PlannedRead { reference: reference.clone(), key: Arc::default(), node, same_pass: true };
             (*self.value(scope, &read).snapshot()).clone()
         });
         let values: Vec<_> = values.collect();
@@ -185,7 +186,7 @@ impl Machine {
     }
 
     /// What a frame that catches a failure is closed with.
-    pub(crate) fn broken(&self, activation: u32, failed: NodeIx, outputs: &Outputs) -> Broken {
+    pub(crate) fn broken(&self, activation: u32, failed: NodeIx, outputs: &Outputs) -> BrokenFrame {
         let node = &self.plan.nodes[failed];
         let id = if *node.name == *node.id.as_str() { String::new() } else { format!(" ({})", node.id) };
         let error = outputs.get(ERROR).map(|error| to_text(&error.snapshot())).unwrap_or_default();
@@ -193,11 +194,11 @@ impl Machine {
             self.scopes.get(&frame.scope)?.nodes[self.plan.nodes[frame.node].local].outputs.clone()
         });
         let reason = format!("{}{id} failed: {error}", node.name);
-        Broken { reason, outputs: own.unwrap_or_default() }
+        BrokenFrame { reason, outputs: own.unwrap_or_default() }
     }
 
     /// Closes a frame in which something has failed; its exception settings say what happens then.
-    pub(crate) fn break_off(&mut self, activation: u32, broken: Broken) {
+    pub(crate) fn break_off(&mut self, activation: u32, broken: BrokenFrame) {
         self.clear(activation, Closed::Failed);
         if let Some(frame) = self.frames.get_mut(&activation) {
             frame.ended = true;

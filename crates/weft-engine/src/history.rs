@@ -13,7 +13,7 @@ pub fn before(
     waiting: Option<&Paused>,
 ) -> Vec<HistoryMessage> {
     if let Some(waiting) = waiting {
-        messages.truncate(beginning(&messages, (waiting.turn(), question)));
+        messages.truncate(beginning(&messages, waiting.turn(), question));
     }
     let opening = messages.iter().take_while(|message| message.role != USER && message.run.is_none()).count();
     messages.drain(..opening);
@@ -30,7 +30,7 @@ const USER: &str = "user";
 
 /// Where the messages of a waiting turn begin. Where nobody knows whose a message is, it is with its
 /// question: the runs that go on after a wait ask none of their own.
-fn beginning(messages: &[HistoryMessage], (turn, question): (&RunId, &str)) -> usize {
+fn beginning(messages: &[HistoryMessage], turn: &RunId, question: &str) -> usize {
     let of_turn = messages.iter().position(|message| message.run.as_ref() == Some(turn));
     let asked = || messages.iter().rposition(|message| message.role == USER);
     let found = of_turn.or_else(|| asked().filter(|&place| messages[place].content == question));
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_turn_begins_with_its_first_run_or_with_its_question() {
         let known = [said("user", "a", "1"), said("user", "q", "2"), said("assistant", "b", "3")];
-        assert_eq!(beginning(&known, (&"2".into(), "q")), 1);
+        assert_eq!(beginning(&known, &"2".into(), "q"), 1);
         let unknown = [said("user", "q", ""), said("user", "q", ""), said("assistant", "b", "")];
-        assert_eq!(beginning(&unknown, (&"2".into(), "q")), 1);
-        assert_eq!(beginning(&unknown, (&"2".into(), "else")), 3);
+        assert_eq!(beginning(&unknown, &"2".into(), "q"), 1);
+        assert_eq!(beginning(&unknown, &"2".into(), "else"), 3);
     }
 }

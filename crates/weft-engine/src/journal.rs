@@ -10,7 +10,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use weft_core::id::generate;
 use weft_core::masking::{Masks, is_sealed, shown};
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
 use weft_core::seam::{Clock, RunStore};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId};
 
@@ -47,7 +47,7 @@ const UNMASKED: [&str; 12] = [
 
 /// The journal of one run, as its driver writes it. While one batch is being stored the next one
 /// gathers, so the number of writes follows the speed of the store.
-pub struct Journal {
+pub struct RunJournal {
     lease: RunLease,
     store: Option<Arc<dyn RunStore>>,
     feed: Arc<Feed>,
@@ -69,12 +69,12 @@ pub struct Journal {
     /// When the write under way began, as [`Clock::running`] tells it.
     asked: Duration,
     /// Why nothing more can be stored from here.
-    broken: Option<Broken>,
+    broken: Option<JournalFailure>,
 }
 
 /// Why a journal cannot be gone on with.
 #[derive(Clone, Debug)]
-pub enum Broken {
+pub enum JournalFailure {
     /// Somebody else writes it now: the run belongs to them.
     Lost(Arc<Error>),
     /// The store did not take it, however often it was asked. Whether it did all the same is for whoever
@@ -84,7 +84,7 @@ pub enum Broken {
     Refused(Arc<Error>),
 }
 
-impl Broken {
+impl JournalFailure {
     fn new(error: Error) -> Self {
         match error.kind {
             ErrorKind::Conflict => Self::Lost(error.into()),
@@ -99,10 +99,10 @@ impl Broken {
     }
 }
 
-impl Journal {
+impl RunJournal {
     /// The same journal, to be gone on with after its last entry; it has so many bytes.
     #[must_use]
-    pub fn after(self, (seq, event): (u64, u64), bytes: u64) -> Self {
+    pub fn after(self, seq: u64, event: u64, bytes: u64) -> Self {
         Self { seq, event, shown: (seq, event), bytes, ..self }
     }
 
@@ -149,7 +149,7 @@ impl Journal {
         self.masks = masks;
     }
 
-    /// Adds a record. It is stored and shown soon; see [`Journal::flush`].
+    /// Adds a record. It is stored and shown soon; see [`RunJournal::flush`].
     pub fn note(&mut self, record: Record) {
         // First of all: should it break, no number is left out.
         let at_ms = self.clock.now_ms();
@@ -238,9 +238,10 @@ impl Journal {
         // Whoever waits for an entry to be safe does not wait for the words of others.
         let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
         let write = async move {
-            match text {
-                true => store.append_text(&lease, stored).await?,
-                false => store.append(&lease, stored).await?,
+            if text {
+                store.append_text(&lease, stored).await?;
+            } else {
+                store.append(&lease, stored).await?;
             }
             Ok(entries)
         };
@@ -292,7 +293,7 @@ impl Journal {
     fn broke(&mut self, error: Error) -> Error {
         // Whoever waits for an entry to be safe is told that it will not be.
         self.awaited.clear();
-        self.broken.insert(Broken::new(error)).error()
+        self.broken.insert(JournalFailure::new(error)).error()
     }
 
     fn show(&mut self, entries: &[Arc<Entry>]) {
@@ -327,7 +328,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the store refuses the records. The inner one when it has them and refuses the note of the end.
-    pub async fn end(&mut self, finished: Finished) -> Result<Result<()>> {
+    pub async fn end(&mut self, finished: FinishedRun) -> Result<Result<()>> {
         if self.is_writing() {
             self.written().await?;
         }
@@ -346,7 +347,7 @@ impl Journal {
     }
 
     /// Why nothing more can be stored from here, if that is so.
-    pub fn broken(&self) -> Option<&Broken> {
+    pub fn broken(&self) -> Option<&JournalFailure> {
         self.broken.as_ref()
     }
 

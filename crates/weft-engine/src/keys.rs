@@ -23,12 +23,12 @@ struct LacksKey {
 }
 
 /// What a node begins with that may have to ask for a key.
-pub(crate) struct Before {
+pub(crate) struct ResumedInput {
     resumed: Option<Json>,
     filled: Map<String, Json>,
 }
 
-impl Before {
+impl ResumedInput {
     /// Takes the answer out of the context of a node that waited for a key: to try again is to begin as it
     /// began before.
     ///
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn only_a_missing_key_is_asked_for_and_only_before_tools_were_called() {
         let ask = |kind: ErrorKind, calls: u64| {
-            let before = Before { resumed: None, filled: Map::new() };
+            let before = ResumedInput { resumed: None, filled: Map::new() };
             before.ask(("N", calls), Err(Error::new(kind, "why"))).is_ok_and(|end| end.suspended.is_some())
         };
         assert!(ask(ErrorKind::Unauthenticated, 0));

@@ -15,9 +15,9 @@ use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::task_store::TaskStatus;
 use weft_core::value::OrderedMap;
 use weft_core::{ComponentId, Error, Json, Outputs, Reference, RunId, TaskId, Value};
-use weft_dsl::plan::{NodeIx, Plan, Read};
+use weft_dsl::plan::{NodeIx, Plan, PlannedRead};
 
-use crate::assign::Changes;
+use crate::assign::VariableChanges;
 use crate::frame::FrameRun;
 use crate::loops::next_pass;
 use crate::output_dedup::SaidSoFar;
@@ -29,7 +29,7 @@ pub const TOP: ScopeId = 0;
 
 /// An activation that may begin now.
 #[derive(Debug)]
-pub struct Start {
+pub struct ActivationStart {
     /// Its number and node.
     pub who: ActivationRef,
     /// Place of the node in the plan.
@@ -65,7 +65,7 @@ pub enum Consequence {
     FrameDone(u32, Arc<Outputs>),
     /// Something in the frame of this activation has failed, and the frame's exception settings say what
     /// happens then.
-    FrameFailed(u32, Broken),
+    FrameFailed(u32, BrokenFrame),
 }
 
 /// Why a frame was closed before its end.
@@ -79,7 +79,7 @@ pub enum Closed {
 
 /// A frame that was closed by a failure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Broken {
+pub struct BrokenFrame {
     /// What failed, and why.
     pub reason: String,
     /// What the Iteration or Loop itself has produced so far.
@@ -88,18 +88,18 @@ pub struct Broken {
 
 /// What a finished activation brings.
 #[derive(Debug)]
-pub struct Done {
+pub struct FinishedActivation {
     /// Its outputs.
     pub outputs: Arc<Outputs>,
     /// Which of its edges fire.
     pub onward: NextEdges,
     /// New values of globals and of outputs of other components.
-    pub changes: Changes,
+    pub changes: VariableChanges,
 }
 
 /// An activation under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Running {
+pub struct RunningNode {
     /// The round it is in.
     pub scope: ScopeId,
     /// Which node.
@@ -130,7 +130,7 @@ pub struct Machine {
     pub(crate) turn: Option<RunId>,
     pub(crate) scopes: BTreeMap<ScopeId, ScopeRun>,
     pub(crate) frames: BTreeMap<u32, FrameRun>,
-    pub(crate) running: BTreeMap<u32, Running>,
+    pub(crate) running: BTreeMap<u32, RunningNode>,
     pub(crate) globals: serde_json::Map<String, Json>,
     /// What the plan names of the tenant's secrets. No part of what is stored.
     pub(crate) secrets: SecretValues,
@@ -215,7 +215,7 @@ impl Machine {
 
     /// A running node has begun to write a text: listeners may begin.
     pub fn published(&mut self, activation: u32, output: &str, text: Value) {
-        let Some(Running { scope, node, .. }) = self.running.get(&activation).cloned() else { return };
+        let Some(RunningNode { scope, node, .. }) = self.running.get(&activation).cloned() else { return };
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         run.nodes[plan.nodes[node].local].published.get_or_insert_default().texts.set(output, text);
@@ -235,7 +235,7 @@ impl Machine {
     /// The work of a running node has ended: whoever has begun early comes by its other outputs, although
     /// the node itself finishes later.
     pub fn produced(&self, activation: u32, produced: Result<&Outputs, &Error>) {
-        let Some(Running { scope, node, .. }) = self.running.get(&activation) else { return };
+        let Some(RunningNode { scope, node, .. }) = self.running.get(&activation) else { return };
         let state = self.scopes.get(scope).map(|run| &run.nodes[self.plan.nodes[*node].local]);
         if let Some(published) = state.and_then(|state| state.published.as_ref()) {
             published.whole.settle(produced.map(|outputs| Arc::new(outputs.clone())));
@@ -244,7 +244,7 @@ impl Machine {
 
     /// Activations that are reading the text this one writes, by number.
     pub fn listening_to(&self, activation: u32) -> Vec<u32> {
-        let Some(Running { scope, node, .. }) = self.running.get(&activation) else { return Vec::new() };
+        let Some(RunningNode { scope, node, .. }) = self.running.get(&activation) else { return Vec::new() };
         let Some(run) = self.scopes.get(scope) else { return Vec::new() };
         let node = &self.plan.nodes[*node];
         let edges = &self.plan.scopes[run.plan_scope].edges;
@@ -258,9 +258,9 @@ impl Machine {
     }
 
     /// An activation is over.
-    pub fn finished(&mut self, activation: u32, done: Done) {
+    pub fn finished(&mut self, activation: u32, done: FinishedActivation) {
         let caught = if done.onward == NextEdges::None { self.catching(activation) } else { None };
-        let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
+        let Some(RunningNode { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         self.drop_frame(activation);
         let plan = Arc::clone(&self.plan);
@@ -418,7 +418,7 @@ impl Machine {
     }
 
     /// The value of something that a node of this scope reads.
-    pub fn value(&self, scope: ScopeId, read: &Read) -> Value {
+    pub fn value(&self, scope: ScopeId, read: &PlannedRead) -> Value {
         crate::values::read(self, scope, read)
     }
 

@@ -25,9 +25,9 @@ impl SaidSoFar {
 
 /// What a run has said: the text of each activation, in the order in which they began to speak.
 #[derive(Debug, Default)]
-pub struct Said(Vec<(u32, String)>);
+pub struct SaidTexts(Vec<(u32, String)>);
 
-impl Said {
+impl SaidTexts {
     /// An activation says more.
     pub fn add(&mut self, activation: u32, text: &str) {
         // Whoever speaks is nearly always the last one.
@@ -66,14 +66,14 @@ impl Said {
 /// The words of one activation.
 #[derive(Debug)]
 pub struct OutputDedup {
-    text: Words,
-    thinking: Words,
+    text: SpokenText,
+    thinking: SpokenText,
 }
 
 impl OutputDedup {
     /// Of a node that had said this before.
     pub fn after(before: SaidSoFar) -> Self {
-        Self { text: Words::after(before.text), thinking: Words::after(before.thinking) }
+        Self { text: SpokenText::after(before.text), thinking: SpokenText::after(before.thinking) }
     }
 
     /// Takes in a piece; the part of it that is new.
@@ -96,14 +96,14 @@ impl OutputDedup {
 }
 
 #[derive(Debug)]
-struct Words {
+struct SpokenText {
     before: String,
     said: String,
     /// What is being said has been said before, so far.
     repeats: bool,
 }
 
-impl Words {
+impl SpokenText {
     fn after(before: String) -> Self {
         Self { repeats: !before.is_empty(), before, said: String::new() }
     }

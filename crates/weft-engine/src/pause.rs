@@ -11,7 +11,7 @@ use weft_core::{Error, ErrorKind, Result, RunId, TaskId, TurnInput};
 use weft_dsl::plan::Plan;
 
 use crate::frame::FrameRun;
-use crate::machine::{Machine, MachineLimits, Running};
+use crate::machine::{Machine, MachineLimits, RunningNode};
 use crate::scope::{ScopeId, ScopeRun};
 
 /// The format of [`Paused`]. Those before it can be read as well: 2 brought work that waits in the middle.
@@ -26,7 +26,7 @@ pub struct Paused {
     plan_version: Arc<str>,
     scopes: BTreeMap<ScopeId, ScopeRun>,
     frames: BTreeMap<u32, FrameRun>,
-    running: BTreeMap<u32, Running>,
+    running: BTreeMap<u32, RunningNode>,
     next_activation: u32,
     next_scope: ScopeId,
     allowance: u64,

@@ -23,15 +23,15 @@ use weft_core::value::{DEPTH_MAX, weight};
 use weft_core::{Error, ErrorKind, Floor, Json, NodeContext, Outputs, Result, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlanNode};
 
-use crate::keys::Before;
-use crate::machine::{Broken, Machine, Start};
+use crate::keys::ResumedInput;
+use crate::machine::{ActivationStart, BrokenFrame, Machine};
 use crate::{form, pins, secrets};
 
 /// The output that says why a node has failed.
 pub const ERROR: &str = "_ERROR";
 
 /// What became of an activation.
-pub struct Outcome {
+pub struct ActivationOutcome {
     /// Its number in the run.
     pub activation: u32,
     /// What the component returned.
@@ -67,7 +67,12 @@ pub struct Own {
 }
 
 /// What an activation is given; taken out of its start.
-pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own: Own) -> NodeContext {
+pub fn context_of(
+    run: &Arc<RunContext>,
+    node: &PlanNode,
+    start: &mut ActivationStart,
+    own: Own,
+) -> NodeContext {
     let filled = std::mem::take(&mut start.filled);
     let filled = match node.role {
         Role::Entry if start.resumed.is_none() => form::unwrap(&run.input.inputs),
@@ -100,7 +105,7 @@ pub fn work(
     ix: NodeIx,
     mut context: NodeContext,
     limit: Duration,
-) -> BoxFuture<'static, Outcome> {
+) -> BoxFuture<'static, ActivationOutcome> {
     let plan = Arc::clone(plan);
     async move {
         let (node, activation) = (&plan.nodes[ix], context.activation);
@@ -109,14 +114,14 @@ pub fn work(
             None if node.exception.asks_for_keys => with_keys(node, &mut context, limit).await,
             None => perform(node, &context, limit).await,
         };
-        Outcome { activation, result }
+        ActivationOutcome { activation, result }
     }
     .boxed()
 }
 
 /// Performs an activation that waits for a person when it lacks a key.
 async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) -> Result<Finished> {
-    let before = Before::of(context)?;
+    let before = ResumedInput::of(context)?;
     let result = perform(node, context, limit).await;
     before.ask((&node.name, context.budget.own().tool_calls), result)
 }
@@ -124,6 +129,7 @@ async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) 
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.
 async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Result<Finished> {
     secrets::must_be_there(&context.inputs)?;
+    // A component that panics fails like any other, with the exception settings of its node.
     let work = AssertUnwindSafe(node.component.run(context)).catch_unwind();
     tokio::pin!(work);
     // Most work is done at the first look: a limit of time is set up for the rest only.
@@ -137,6 +143,7 @@ async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Res
             ends.push(unconstrained(tokio::time::sleep(limit)).map(|()| too_slow(limit)).boxed());
             ends.push(unconstrained(context.cancel.cancelled()).map(|()| cancelled()).boxed());
             tokio::select! {
+                // A result that is there counts, although the time is up by now.
                 biased;
                 done = work => done,
                 Some(end) = ends.next() => return Err(end),
@@ -159,7 +166,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// Applies a node's exception settings: a branch, a default value, or failure.
-pub fn settle(node: &PlanNode, outcome: Outcome) -> NodeResult {
+pub fn settle(node: &PlanNode, outcome: ActivationOutcome) -> NodeResult {
     let activation = outcome.activation;
     match outcome.result.and_then(|finished| within_reach(node, finished)) {
         Ok(finished) => {
@@ -214,9 +221,9 @@ fn within_reach(node: &PlanNode, finished: Finished) -> Result<Finished> {
 
 /// Applies the exception settings of an Iteration or Loop to a failure in its body. Its variables keep
 /// their values, and a default value stands for whatever its rounds would have collected.
-pub fn settle_frame(node: &PlanNode, activation: u32, broken: Broken) -> NodeResult {
+pub fn settle_frame(node: &PlanNode, activation: u32, broken: BrokenFrame) -> NodeResult {
     let error = Error::new(ErrorKind::Unavailable, broken.reason);
-    let mut settled = settle(node, Outcome { activation, result: Err(error) });
+    let mut settled = settle(node, ActivationOutcome { activation, result: Err(error) });
     let mut outputs = (*broken.outputs).clone();
     outputs.0.extend(std::mem::take(&mut settled.finished.outputs.0));
     if let (Some(default), NextEdges::Routed(_)) = (&node.exception.default, &settled.onward) {
@@ -239,7 +246,7 @@ pub fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
 
 /// How much an activation may produce.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct ActivationRoom {
     /// By itself.
     output_bytes: usize,
     /// With everything that the run holds.
@@ -248,9 +255,9 @@ pub struct Room {
     held_bytes: usize,
 }
 
-impl Room {
+impl ActivationRoom {
     /// The room of a running activation under these limits: of one output, and of all values.
-    pub fn of(machine: &Machine, activation: u32, (output_bytes, values_bytes): (usize, usize)) -> Self {
+    pub fn of(machine: &Machine, activation: u32, output_bytes: usize, values_bytes: usize) -> Self {
         let held_bytes = machine.held_bytes().saturating_sub(machine.replaced_bytes(activation));
         Self { output_bytes, values_bytes, held_bytes }
     }
@@ -282,7 +289,7 @@ pub fn too_much(values_bytes: usize) -> Error {
 }
 
 /// What came of an activation; what is too large is a failure.
-pub fn bounded(mut outcome: Outcome, room: Room) -> Outcome {
+pub fn bounded(mut outcome: ActivationOutcome, room: ActivationRoom) -> ActivationOutcome {
     let too_large = outcome.result.as_ref().ok().and_then(|finished| room.check(size(finished)).err());
     if let Some(error) = too_large {
         outcome.result = Err(error);

@@ -7,7 +7,7 @@ use weft_core::context::mix;
 use weft_core::masking::MASK;
 use weft_core::value::OrderedMap;
 use weft_core::{Outputs, Reference, Value};
-use weft_dsl::plan::{NodeIx, PlanNode, Read};
+use weft_dsl::plan::{NodeIx, PlanNode, PlannedRead};
 
 use crate::machine::Machine;
 use crate::scope::{ScopeId, ScopeRun, Status};
@@ -76,7 +76,7 @@ impl Machine {
         let count = node.reads.len() + chosen.len();
         let mut inputs = OrderedMap::with_capacity(count);
         let mut named = Outputs(OrderedMap::with_capacity(count));
-        let is_input = |read: &&Read| !node.shape.changes.contains(&read.reference);
+        let is_input = |read: &&PlannedRead| !node.shape.changes.contains(&read.reference);
         for read in node.reads.iter().chain(chosen).filter(is_input) {
             let value = if node.shape.listens {
                 crate::values::read_early(self, scope, read)

@@ -10,7 +10,7 @@ use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::{ComponentId, Entry, Record};
 
 /// Calls of one activation by their places in its work.
-pub type Calls = HashMap<Arc<str>, Known>;
+pub type KnownCalls = HashMap<Arc<str>, Known>;
 
 /// What the activations of a run got, by their numbers. Work that began again after a cut has what it had
 /// got before the cut as well.
@@ -22,7 +22,7 @@ pub struct Recording {
 #[derive(Clone, Debug)]
 struct Activation {
     place: Where,
-    calls: Calls,
+    calls: KnownCalls,
     /// It was cut off, and a later activation does its work.
     again: bool,
 }
@@ -45,7 +45,7 @@ impl From<&ActivationRef> for Where {
 
 /// What an activation got, as it is written down in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answers {
+pub struct RecordedAnswers {
     /// Whose.
     #[serde(flatten)]
     pub place: Where,
@@ -60,15 +60,15 @@ pub struct Answers {
 /// changed since. Activations are told apart by node, round and order. An answer is found by its place
 /// first, and by its question where the one at the place was given to another.
 #[derive(Debug)]
-pub struct Script {
-    at: HashMap<Where, Vec<Answers>>,
+pub struct ReplayScript {
+    at: HashMap<Where, Vec<RecordedAnswers>>,
     shared: Arc<Recorded>,
 }
 
-impl Script {
+impl ReplayScript {
     /// From what was recorded, in the order of the activations.
-    pub fn of(answers: &[Answers]) -> Self {
-        let mut at: HashMap<Where, Vec<Answers>> = HashMap::new();
+    pub fn of(answers: &[RecordedAnswers]) -> Self {
+        let mut at: HashMap<Where, Vec<RecordedAnswers>> = HashMap::new();
         let mut by_question = HashMap::new();
         for of in answers {
             for (key, question) in &of.asked {
@@ -98,7 +98,7 @@ impl Script {
 }
 
 /// Writes the fingerprints of what was asked beside the answers that a run was done from.
-pub fn note_questions(answers: &mut [Answers], entries: &[Entry], calls: &[RecordedCall]) {
+pub fn note_questions(answers: &mut [RecordedAnswers], entries: &[Entry], calls: &[RecordedCall]) {
     let mut counts: HashMap<Where, usize> = HashMap::new();
     for entry in entries {
         let Record::NodeStarted { who } = &entry.record else { continue };
@@ -119,7 +119,7 @@ impl Recording {
     /// What a journal tells.
     pub fn of(entries: &[Entry]) -> Self {
         let mut activations: BTreeMap<u32, Activation> = BTreeMap::new();
-        let mut carried: HashMap<Where, Calls> = HashMap::new();
+        let mut carried: HashMap<Where, KnownCalls> = HashMap::new();
         for entry in entries {
             match &entry.record {
                 Record::NodeStarted { who } => {
@@ -150,20 +150,20 @@ impl Recording {
     }
 
     /// What an activation got.
-    pub fn of_activation(&self, activation: u32) -> Calls {
+    pub fn of_activation(&self, activation: u32) -> KnownCalls {
         self.activations.get(&activation).map(|of| of.calls.clone()).unwrap_or_default()
     }
 
     /// The same for a file: what came back, in the order of the activations. Activations that got nothing
     /// are there as well, because those of one place are told apart by their order.
-    pub fn answers(&self) -> Vec<Answers> {
+    pub fn answers(&self) -> Vec<RecordedAnswers> {
         let whole = self.activations.values().filter(|of| !of.again);
         let gave = |known: &Known| match known {
             Known::Ended(gave) => Some(gave.clone()),
             Known::Begun => None,
         };
         whole
-            .map(|of| Answers {
+            .map(|of| RecordedAnswers {
                 place: of.place.clone(),
                 gave: of
                     .calls
@@ -243,6 +243,6 @@ mod tests {
             answers.iter().map(|a| a.gave.keys().map(|key| &**key).collect()).collect();
         assert_eq!(keys, [vec!["model#0", "model#1"], vec![]]);
         let text = serde_json::to_string(&answers).unwrap();
-        assert_eq!(serde_json::from_str::<Vec<Answers>>(&text).unwrap(), answers);
+        assert_eq!(serde_json::from_str::<Vec<RecordedAnswers>>(&text).unwrap(), answers);
     }
 }

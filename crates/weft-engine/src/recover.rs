@@ -21,17 +21,17 @@ use weft_dsl::plan::NodeIx;
 use crate::answers;
 use crate::drive::STOPPED;
 use crate::journal::written_bytes;
-use crate::machine::{Consequence, Done, Machine, Start};
-use crate::output_dedup::{Said, SaidSoFar};
+use crate::machine::{ActivationStart, Consequence, FinishedActivation, Machine};
+use crate::output_dedup::{SaidSoFar, SaidTexts};
 use crate::perform::settle_frame;
 use crate::scope::{Filled, ScopeId, SuspendedNode};
 
 /// A node in its round.
-pub type Place = (ScopeId, NodeIx);
+pub type ScopedNode = (ScopeId, NodeIx);
 
 /// What work that begins again need not do again.
 #[derive(Clone, Debug, Default)]
-pub struct Before {
+pub struct EarlierWork {
     /// Its calls to the outside.
     pub effects: HashMap<Arc<str>, Known>,
     /// Calls of tools that the run has been told of, by path and id.
@@ -42,18 +42,18 @@ pub struct Before {
 
 /// An activation that was under way.
 #[derive(Debug)]
-pub struct Open {
+pub struct OpenActivation {
     /// The activation.
     pub who: ActivationRef,
     /// The round it is in.
-    pub place: Place,
+    pub place: ScopedNode,
     /// It was in the middle of its reasoning.
     pub thinking: bool,
     /// It had said something.
     pub said: bool,
     /// Calls of tools that were under way.
     pub calls: Vec<ToolStarted>,
-    before: Before,
+    before: EarlierWork,
     spoken: SaidSoFar,
     alternative: usize,
     suspended: Option<SuspendedNode>,
@@ -68,13 +68,13 @@ pub struct Recovered {
     /// Where it was, with what was under way put back.
     pub machine: Machine,
     /// What was under way.
-    pub open: Vec<Open>,
+    pub open: Vec<OpenActivation>,
     /// What work that begins again need not do again.
-    pub before: HashMap<Place, Before>,
+    pub before: HashMap<ScopedNode, EarlierWork>,
     /// Everything it has said, without reasoning and without what is taken back.
-    pub said: Said,
+    pub said: SaidTexts,
     /// Who spoke when it was cut off.
-    pub speaker: Option<Place>,
+    pub speaker: Option<ScopedNode>,
     /// The sources its messages cite.
     pub cited: Vec<Cited>,
     /// The sources it has found.
@@ -108,13 +108,13 @@ pub struct Recovered {
 }
 
 /// Reads a journal, entry by entry.
-pub struct Reading {
+pub struct JournalReader {
     all: Recovered,
-    active: BTreeMap<u32, Open>,
+    active: BTreeMap<u32, OpenActivation>,
     messages: HashSet<u32>,
     given: serde_json::Map<String, Json>,
     /// Iterations and Loops whose frames have been opened and whose ends have not been read yet.
-    frames: BTreeMap<u32, Open>,
+    frames: BTreeMap<u32, OpenActivation>,
     /// Those from before a pause that go on.
     reopened: HashSet<u32>,
     /// Frames that are complete and whose ends have not been read yet.
@@ -128,7 +128,7 @@ pub struct Reading {
     shared_to: u64,
 }
 
-impl Reading {
+impl JournalReader {
     /// Begins with the machine as the run began with it, and the inputs its caller gave.
     pub fn new(machine: Machine, given: serde_json::Map<String, Json>) -> Self {
         let all = Recovered {
@@ -136,7 +136,7 @@ impl Reading {
             handed_over: false,
             open: Vec::new(),
             before: HashMap::new(),
-            said: Said::default(),
+            said: SaidTexts::default(),
             speaker: None,
             cited: Vec::new(),
             sources: Vec::new(),
@@ -202,7 +202,7 @@ impl Reading {
     ///
     /// # Errors
     /// `Conflict` when the entry cannot follow from those before it.
-    pub fn take(&mut self, entry: &Entry) -> Result<Option<Start>> {
+    pub fn take(&mut self, entry: &Entry) -> Result<Option<ActivationStart>> {
         self.all.seq = entry.seq;
         self.all.bytes += written_bytes(&entry.record);
         if matches!(entry.record, Record::PickedUp { .. }) {
@@ -298,7 +298,7 @@ impl Reading {
         }
     }
 
-    fn started(&mut self, who: &ActivationRef) -> Result<Start> {
+    fn started(&mut self, who: &ActivationRef) -> Result<ActivationStart> {
         let unfit = || {
             let message =
                 format!("the journal does not fit the canvas: activation {} of {}", who.activation, who.node);
@@ -323,7 +323,7 @@ impl Reading {
             }
             None => (None, Some(Filled { values: start.filled.clone(), timed_out: start.timed_out })),
         };
-        let open = Open {
+        let open = OpenActivation {
             who: who.clone(),
             place,
             thinking: false,
@@ -363,11 +363,11 @@ impl Reading {
             let all = &mut self.all;
             match suspension.as_deref() {
                 Some(suspension) => {
-                    all.machine.suspend(who.activation, (suspension.clone(), open.alternative), spoken);
+                    all.machine.suspend(who.activation, suspension.clone(), open.alternative, spoken);
                 }
                 // A listener, or work that was cut off before.
                 None => {
-                    all.machine.begin_again(who.activation, (spoken, open.suspended, open.filled));
+                    all.machine.begin_again(who.activation, spoken, open.suspended, open.filled);
                     all.machine.settle();
                     all.before.insert(open.place, open.before);
                 }
@@ -390,8 +390,8 @@ impl Reading {
         }
         // What could be applied when it was written can be now, whatever the limits are; a journal that was edited may not fit.
         let changes =
-            all.machine.changes(who.activation, assigned, (usize::MAX, usize::MAX)).unwrap_or_default();
-        let done = Done { outputs: Arc::clone(outputs), onward: route.clone(), changes };
+            all.machine.changes(who.activation, assigned, usize::MAX, usize::MAX).unwrap_or_default();
+        let done = FinishedActivation { outputs: Arc::clone(outputs), onward: route.clone(), changes };
         all.machine.finished(who.activation, done);
     }
 
@@ -452,8 +452,12 @@ impl Reading {
         let all = &mut self.all;
         for (activation, open) in std::mem::take(&mut self.active) {
             all.said.take_back(activation);
-            all.machine
-                .begin_again(activation, (open.spoken.clone(), open.suspended.clone(), open.filled.clone()));
+            all.machine.begin_again(
+                activation,
+                open.spoken.clone(),
+                open.suspended.clone(),
+                open.filled.clone(),
+            );
             all.before.insert(open.place, open.before.clone());
             all.open.push(open);
         }

@@ -26,11 +26,11 @@ use weft_core::{ComponentId, Entry, Floor, Json, Piece, Record, Result, SharedTe
 use weft_dsl::plan::{NodeIx, Plan};
 
 use crate::drive::STOPPED;
-use crate::machine::Start;
+use crate::machine::ActivationStart;
 use crate::output_dedup::OutputDedup;
-use crate::perform::{NodeResult, Outcome, Own, Room, bounded, context_of, settle, work};
+use crate::perform::{ActivationOutcome, ActivationRoom, NodeResult, Own, bounded, context_of, settle, work};
 use crate::recording::Recording;
-use crate::recover::Reading;
+use crate::recover::JournalReader;
 
 /// How often work is looked at that may be stuck behind a call that never came back.
 const LOOKS_MAX: usize = 1_000;
@@ -71,7 +71,7 @@ pub struct ReplayLimits {
 }
 
 /// An activation that is done again.
-struct Active {
+struct ReplayedActivation {
     who: ActivationRef,
     ix: NodeIx,
     cancel: CancellationToken,
@@ -79,13 +79,13 @@ struct Active {
     said: String,
     tools: Vec<ToolFinished>,
     texts: BTreeMap<Arc<str>, SharedText>,
-    end: Option<End>,
+    end: Option<ActivationEnd>,
     /// What the journal tells of it so far.
     then: Then,
 }
 
 /// What came of an activation.
-struct End {
+struct ActivationEnd {
     settled: NodeResult,
     /// It has only ended for now.
     suspended: Option<Suspension>,
@@ -103,13 +103,13 @@ pub struct Replay {
     plan: Arc<Plan>,
     context: Arc<RunContext>,
     limits: ReplayLimits,
-    reading: Reading,
+    reading: JournalReader,
     recording: Recording,
     recorded: Arc<Recorded>,
-    tasks: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    tasks: FuturesUnordered<BoxFuture<'static, ActivationOutcome>>,
     to_replay: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
-    active: BTreeMap<u32, Active>,
+    active: BTreeMap<u32, ReplayedActivation>,
     /// Work waits for a call that never came back.
     stuck: bool,
     /// The entries of steps whose outputs were given by hand, when the run was forked.
@@ -119,7 +119,12 @@ pub struct Replay {
 
 impl Replay {
     /// Begins with the machine and the context as the run began with them.
-    pub fn new(reading: Reading, plan: Arc<Plan>, context: Arc<RunContext>, limits: ReplayLimits) -> Self {
+    pub fn new(
+        reading: JournalReader,
+        plan: Arc<Plan>,
+        context: Arc<RunContext>,
+        limits: ReplayLimits,
+    ) -> Self {
         let (to_replay, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
         Self {
             plan,
@@ -160,7 +165,7 @@ impl Replay {
         Ok(self.differences)
     }
 
-    fn start(&mut self, mut start: Start) {
+    fn start(&mut self, mut start: ActivationStart) {
         let activation = start.who.activation;
         let node = &self.plan.nodes[start.node];
         let cancel = CancellationToken::new();
@@ -174,7 +179,7 @@ impl Replay {
         let context = context_of(&self.context, node, &mut start, own);
         let limit = node.time_limit.unwrap_or(self.limits.node);
         self.tasks.push(work(&self.plan, start.node, context, limit));
-        let active = Active {
+        let active = ReplayedActivation {
             who: start.who,
             ix: start.node,
             cancel,
@@ -200,14 +205,14 @@ impl Replay {
                 }
             }
             Record::FrameOpened { activation, outputs, items } => {
-                let Some((active, End { settled: NodeResult { finished, .. }, .. })) =
+                let Some((active, ActivationEnd { settled: NodeResult { finished, .. }, .. })) =
                     self.end(*activation).await
                 else {
                     return;
                 };
                 let at = (entry.seq, &active.who.node);
-                self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
-                self.compare(at, ("items", json!(items), json!(finished.items)));
+                self.compare(at, "outputs", json!(outputs), json!(finished.outputs));
+                self.compare(at, "items", json!(items), json!(finished.items));
             }
             Record::NodeFinished { who, .. } => self.finished(who, entry).await,
             Record::ThinkingStarted { activation, .. } => self.told(*activation, |then| then.thinking = true),
@@ -249,36 +254,38 @@ impl Replay {
         if !self.active.contains_key(&who.activation) {
             // The end of a frame, which the rounds in it make.
             if let Some(now) = self.reading.frame_outputs(who.activation) {
-                self.compare(at, ("outputs", json!(outputs), json!(now)));
+                self.compare(at, "outputs", json!(outputs), json!(now));
             }
             return;
         }
-        let Some((active, End { settled, suspended })) = self.end(who.activation).await else { return };
+        let Some((active, ActivationEnd { settled, suspended })) = self.end(who.activation).await else {
+            return;
+        };
         let node = Arc::clone(&self.plan);
         let node = &node.nodes[active.ix];
-        self.compare(at, ("suspension", json!(suspension), json!(suspended)));
+        self.compare(at, "suspension", json!(suspension), json!(suspended));
         if suspended.is_some() || suspension.is_some() {
             return;
         }
         // What its assignments make of the values is known when its turn comes.
         let (assigned, text_max) = (&settled.finished.assigned, self.limits.output_bytes);
-        let changes = self.reading.machine().changes(who.activation, assigned, (text_max, usize::MAX));
+        let changes = self.reading.machine().changes(who.activation, assigned, text_max, usize::MAX);
         let settled = match changes {
             Ok(_) => settled,
-            Err(error) => settle(node, Outcome { activation: who.activation, result: Err(error) }),
+            Err(error) => settle(node, ActivationOutcome { activation: who.activation, result: Err(error) }),
         };
         let NodeResult { finished, onward, error: now, .. } = settled;
-        self.compare(at, ("error", json!(error), json!(now.as_ref().map(weft_core::Error::full))));
-        self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
-        self.compare(at, ("route", json!(route), json!(onward)));
-        self.compare(at, ("assigned", json!(given), json!(finished.assigned)));
+        self.compare(at, "error", json!(error), json!(now.as_ref().map(weft_core::Error::full)));
+        self.compare(at, "outputs", json!(outputs), json!(finished.outputs));
+        self.compare(at, "route", json!(route), json!(onward));
+        self.compare(at, "assigned", json!(given), json!(finished.assigned));
         let mut said = active.said;
         let shown =
             now.is_some() && onward == NextEdges::Routed(weft_core::Route::Onward) && !node.message_follows;
         if let Some(default) = node.exception.default.as_ref().filter(|_| shown) {
             said.push_str(&to_text(default));
         }
-        self.compare(at, ("text", json!(active.then.said), json!(said)));
+        self.compare(at, "text", json!(active.then.said), json!(said));
         for call in active.then.tools {
             let now = active.tools.iter().find(|now| {
                 (&now.started.path, &now.started.call) == (&call.started.path, &call.started.call)
@@ -286,12 +293,12 @@ impl Replay {
             let of = |call: &ToolFinished| json!({"tool": call.started.tool, "arguments": call.started.arguments, "result": call.result, "failed": call.failed});
             let cut = call.failed && call.result.as_str().is_some_and(|result| result.starts_with(STOPPED));
             if !cut {
-                self.compare(at, ("tool", of(&call), now.map_or(Json::Null, of)));
+                self.compare(at, "tool", of(&call), now.map_or(Json::Null, of));
             }
         }
     }
 
-    fn compare(&mut self, at: (u64, &ComponentId), (what, recorded, now): (&'static str, Json, Json)) {
+    fn compare(&mut self, at: (u64, &ComponentId), what: &'static str, recorded: Json, now: Json) {
         if recorded != now {
             self.differ(at, (what, recorded, now));
         }
@@ -323,7 +330,7 @@ impl Replay {
 
     /// What came of an activation; `None` when it waits for a call that never came back, so that its end
     /// came from elsewhere.
-    async fn end(&mut self, activation: u32) -> Option<(Active, End)> {
+    async fn end(&mut self, activation: u32) -> Option<(ReplayedActivation, ActivationEnd)> {
         let mut looks = 0;
         while looks < LOOKS_MAX {
             if self.active.get(&activation)?.end.is_some() {
@@ -357,14 +364,15 @@ impl Replay {
         }
     }
 
-    fn ended(&mut self, mut outcome: Outcome) {
+    fn ended(&mut self, mut outcome: ActivationOutcome) {
         let Some(active) = self.active.get_mut(&outcome.activation) else { return };
         let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
-        let limits = (self.limits.output_bytes, self.limits.values_bytes);
-        let room = Room::of(self.reading.machine(), outcome.activation, limits);
+        let ReplayLimits { output_bytes, values_bytes, .. } = self.limits;
+        let machine = self.reading.machine();
+        let room = ActivationRoom::of(machine, outcome.activation, output_bytes, values_bytes);
         let settled = settle(&self.plan.nodes[active.ix], bounded(outcome, room));
         let activation = settled.activation;
-        active.end = Some(End { settled, suspended: suspended.map(|suspended| *suspended) });
+        active.end = Some(ActivationEnd { settled, suspended: suspended.map(|suspended| *suspended) });
         self.produced(activation);
     }
 
@@ -372,7 +380,7 @@ impl Replay {
     /// it began to write.
     fn produced(&self, activation: u32) {
         let end = self.active.get(&activation).and_then(|active| active.end.as_ref());
-        if let Some(End { settled, suspended: None }) = end {
+        if let Some(ActivationEnd { settled, suspended: None }) = end {
             self.reading.produced(activation, settled.produced());
         }
     }

@@ -12,7 +12,7 @@ use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
-    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+    FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
@@ -226,7 +226,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
         read(|| self.0.unattended(gone, count_max)).await
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
             match in_time(self.0.finish(lease, finished)).await {
@@ -241,7 +241,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
         &self,
         lease: &RunLease,
         entries: Vec<StoredEntry>,
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<Result<()>> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         match in_time(self.0.end(lease, entries.clone(), finished)).await {

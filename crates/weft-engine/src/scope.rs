@@ -92,7 +92,7 @@ pub struct NodeState {
     pub suspended: Option<Box<SuspendedNode>>,
     /// Since when it waits for a person, once its run has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
+    pub asked: Option<SuspendedSince>,
     /// What it had said when its work was put off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoken: Option<Box<SaidSoFar>>,
@@ -109,7 +109,7 @@ pub struct Published {
 
 /// When a node began to wait for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct SuspendedSince {
     /// The run in which it did.
     pub run: RunId,
     /// Tells what came up in the same run apart: the first task has this number, and those of a form's
@@ -119,7 +119,7 @@ pub struct Asked {
     pub at_ms: i64,
 }
 
-impl Asked {
+impl SuspendedSince {
     /// When a wait of so many seconds is over, in milliseconds since 1970.
     pub fn due(&self, timeout_seconds: Option<u64>) -> Option<i64> {
         let ms = i64::try_from(timeout_seconds?.saturating_mul(1_000)).unwrap_or(i64::MAX);
@@ -263,7 +263,7 @@ impl ScopeRun {
     /// A scope in which nothing has happened.
     pub fn new(
         plan_scope: usize,
-        shape: &weft_dsl::plan::Scope,
+        shape: &weft_dsl::plan::PlanScope,
         round: Option<RoundOf>,
         path: FramePath,
     ) -> Self {

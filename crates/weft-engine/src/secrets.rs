@@ -8,20 +8,20 @@ use async_trait::async_trait;
 use weft_core::masking::{self, MASK, Masks};
 use weft_core::reference::Inputs;
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{Named, PREFIX, SecretInfo};
+use weft_core::seam::secrets::{NamedSecret, PREFIX, SecretInfo};
 use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId};
 use weft_dsl::Plan;
 
 /// The values of the secrets that a plan names, as far as there are such. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct SecretValues(Arc<BTreeMap<Arc<str>, Named>>);
+pub struct SecretValues(Arc<BTreeMap<Arc<str>, NamedSecret>>);
 
 impl SecretValues {
     /// Looks up what a plan names; most name nothing, and ask nobody.
     ///
     /// # Errors
     /// As [`Secrets::values`].
-    pub async fn of(plan: &Plan, (secrets, tenant): (&dyn Secrets, &TenantId)) -> Result<Self> {
+    pub async fn of(plan: &Plan, secrets: &dyn Secrets, tenant: &TenantId) -> Result<Self> {
         let names: Vec<Arc<str>> = plan.secret_names().map(Arc::from).collect();
         if names.is_empty() {
             return Ok(Self::default());
@@ -42,7 +42,7 @@ impl SecretValues {
 }
 
 /// What a session keeps, with marks in the place of the secrets that its plan names and of nothing else.
-pub fn seal(state: &mut Json, (plan, masks): (&Plan, &Masks)) {
+pub fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
     if plan.secret_names().next().is_some() {
         masks.seal_named(state);
     } else {
@@ -78,11 +78,11 @@ impl Secrets for StandInSecrets {
         self.0.list(tenant).await
     }
 
-    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>> {
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         let mut values = self.0.values(tenant, names).await.unwrap_or_default();
         for name in names {
             if !values.iter().any(|known| known.name == *name) {
-                values.push(Named { name: Arc::clone(name), value: Secret::new(MASK) });
+                values.push(NamedSecret { name: Arc::clone(name), value: Secret::new(MASK) });
             }
         }
         Ok(values)

@@ -66,7 +66,8 @@ impl SessionState {
         &self,
         input: &TurnInput,
         history: &[HistoryMessage],
-        (run, now): (&RunId, &str),
+        run: &RunId,
+        now: &str,
     ) -> serde_json::Map<String, Json> {
         let mut globals = self.globals.clone();
         let lines =
@@ -86,7 +87,8 @@ impl SessionState {
         &self,
         run: &RunId,
         mut globals: serde_json::Map<String, Json>,
-        (paused, spent): (Option<Paused>, Spent),
+        paused: Option<Paused>,
+        spent: Spent,
     ) -> Self {
         globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
         // The next turn is another run.
@@ -124,7 +126,7 @@ mod tests {
         let mut state = SessionState::default();
         state.globals.insert("sys.query".to_owned(), "old".into());
         state.turns = 1;
-        let globals = state.globals_for(&TurnInput::default(), &[], (&RunId::from("r"), "now"));
+        let globals = state.globals_for(&TurnInput::default(), &[], &RunId::from("r"), "now");
         assert_eq!((&globals["sys.query"], &globals["sys.run_id"]), (&"".into(), &"r".into()));
         assert_eq!(globals["sys.files"], serde_json::json!([]));
         assert_eq!(globals["sys.conversation_turns"], 2);

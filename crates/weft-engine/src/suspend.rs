@@ -10,8 +10,9 @@ use weft_core::seam::task_store::TaskStatus;
 use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
-use crate::machine::{Machine, Running};
+use crate::machine::{Machine, RunningNode};
 use crate::output_dedup::SaidSoFar;
+use crate::recover::ScopedNode;
 use crate::scope::{EdgeState, ScopeId, Status, SuspendedNode};
 
 impl Machine {
@@ -22,7 +23,7 @@ impl Machine {
 
     /// A running node writes nothing more for now: nobody may begin with its text.
     pub fn stop_speaking(&mut self, activation: u32) {
-        let Some(&Running { scope, node, .. }) = self.running.get(&activation) else { return };
+        let Some(&RunningNode { scope, node, .. }) = self.running.get(&activation) else { return };
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         run.nodes[plan.nodes[node].local].published = None;
@@ -55,11 +56,12 @@ impl Machine {
     pub fn suspend(
         &mut self,
         activation: u32,
-        (suspension, alternative): (Suspension, usize),
+        suspension: Suspension,
+        alternative: usize,
         spoken: SaidSoFar,
     ) {
         self.stop_speaking(activation);
-        let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
+        let Some(RunningNode { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let Suspension { form, state } = suspension;
         let suspended = SuspendedNode { form, state, answers: Map::new(), alternative };
@@ -80,7 +82,7 @@ impl Machine {
     /// turn yet, and what had reached it reaches it again.
     pub fn requeue(&mut self, activation: u32, spoken: SaidSoFar) {
         self.stop_speaking(activation);
-        let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };
+        let Some(RunningNode { scope, node, works, took }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -105,11 +107,8 @@ impl Machine {
 
     /// Keeps what a person decided about a sleeping node's work; it goes on when nothing is missing.
     /// What has been decided stays so.
-    pub fn decide(
-        &mut self,
-        (scope, ix): (ScopeId, NodeIx),
-        (decisions, status): (Map<String, Json>, TaskStatus),
-    ) {
+    pub fn decide(&mut self, place: ScopedNode, decisions: Map<String, Json>, status: TaskStatus) {
+        let (scope, ix) = place;
         let local = self.plan.nodes[ix].local;
         let mut decided = Vec::new();
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -123,7 +122,7 @@ impl Machine {
         }
         let complete = satisfied(&suspended.form, &suspended.answers);
         for field in decided {
-            self.end_task((scope, ix), Some(&field), status);
+            self.end_task(place, Some(&field), status);
         }
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         if complete {

@@ -14,7 +14,8 @@ use weft_dsl::plan::NodeIx;
 use crate::engine::StartRun;
 use crate::machine::Machine;
 use crate::pause::Paused;
-use crate::scope::{Asked, ScopeId};
+use crate::recover::ScopedNode;
+use crate::scope::{ScopeId, SuspendedSince};
 
 impl Machine {
     /// Notes since when those wait that were not waiting before.
@@ -26,7 +27,7 @@ impl Machine {
             if node.asked.is_some() {
                 continue;
             }
-            node.asked = Some(Asked { run: run.clone(), number, at_ms });
+            node.asked = Some(SuspendedSince { run: run.clone(), number, at_ms });
             let tasks = node.suspended.as_ref().map_or(1, |suspended| suspended.form.fields.len());
             number = number.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX));
         }
@@ -50,7 +51,8 @@ impl Machine {
         waiting
     }
 
-    pub(crate) fn asked(&self, (scope, ix): (ScopeId, NodeIx)) -> Option<&Asked> {
+    pub(crate) fn asked(&self, place: ScopedNode) -> Option<&SuspendedSince> {
+        let (scope, ix) = place;
         self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].asked.as_ref()
     }
 
@@ -58,18 +60,15 @@ impl Machine {
     pub fn tasks(&self, context: &RunContext, canvas: &CanvasId) -> Vec<Task> {
         let waiting = self.waiting_nodes().into_iter();
         waiting
-            .flat_map(|place| self.tasks_of(place, (context, canvas)))
+            .flat_map(|place| self.tasks_of(place, context, canvas))
             .map(|task| masked(task, &context.masks))
             .collect()
     }
 
-    fn tasks_of(
-        &self,
-        (scope, ix): (ScopeId, NodeIx),
-        (context, canvas): (&RunContext, &CanvasId),
-    ) -> Vec<Task> {
+    fn tasks_of(&self, node: ScopedNode, context: &RunContext, canvas: &CanvasId) -> Vec<Task> {
+        let (scope, ix) = node;
         let waiting = self.form(scope, ix);
-        let Some(asked) = self.asked((scope, ix)) else { return Vec::new() };
+        let Some(asked) = self.asked(node) else { return Vec::new() };
         let task = |place: usize, (kind, title): (TaskKind, String), form: Form| Task {
             key: TaskKey::new(&context.tenant, asked.task(place)),
             session: context.session.clone(),
@@ -102,12 +101,8 @@ impl Machine {
 
     /// Notes how a task of a waiting node ended: that of its form, or of one of the fields that came up
     /// in the middle of its work.
-    pub(crate) fn end_task(
-        &mut self,
-        (scope, ix): (ScopeId, NodeIx),
-        field: Option<&str>,
-        status: TaskStatus,
-    ) {
+    pub(crate) fn end_task(&mut self, place: ScopedNode, field: Option<&str>, status: TaskStatus) {
+        let (scope, ix) = place;
         let Some(node) = self.scopes.get(&scope).map(|run| &run.nodes[self.plan.nodes[ix].local]) else {
             return;
         };

@@ -46,7 +46,7 @@ impl Machine {
         let decisions: Map<String, Json> =
             late.map(|(_, key, field)| (key.clone(), otherwise(field))).collect();
         if !decisions.is_empty() {
-            self.decide(place, (decisions, TaskStatus::TimedOut));
+            self.decide(place, decisions, TaskStatus::TimedOut);
         }
     }
 

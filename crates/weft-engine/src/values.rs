@@ -5,16 +5,16 @@ use weft_core::masking::Masks;
 use weft_core::seam::secrets::PREFIX;
 use weft_core::value::{to_text, walk};
 use weft_core::{Json, Outputs, Reference, Value};
-use weft_dsl::plan::{NodeIx, Plan, Read};
+use weft_dsl::plan::{NodeIx, Plan, PlannedRead};
 
 use crate::machine::Machine;
 use crate::scope::{NodeState, ScopeId, ScopeRun, Status};
 use crate::secrets::SecretValues;
 
 /// The value of a reference, seen from a scope. What was never produced is null.
-pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+pub fn read(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     if let (Some(node), Reference::Output { path, .. }) = (read.node, &read.reference)
-        && let Some(Found::Here(state)) = find(machine, scope, node)
+        && let Some(OutputSource::Here(state)) = find(machine, scope, node)
         && let Some(text) = state.published.as_ref().and_then(|published| published.texts.get(path))
     {
         return text.clone();
@@ -23,14 +23,14 @@ pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
 }
 
 /// The same without texts that are still being written: what the journal alone tells.
-pub fn settled(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+pub fn settled(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     match &read.reference {
         Reference::Global(name) => global(machine, name),
         Reference::Output { path, .. } => {
             let Some(node) = read.node else { return Value::null() };
             match find(machine, scope, node) {
-                Some(Found::Here(state)) => from_state(state, path, read),
-                Some(Found::Past(outputs)) => outputs.at(path),
+                Some(OutputSource::Here(state)) => from_state(state, path, read),
+                Some(OutputSource::Past(outputs)) => outputs.at(path),
                 None => Value::null(),
             }
         }
@@ -39,12 +39,12 @@ pub fn settled(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
 
 /// The same for a reader that may begin early: what a node that is still at work gives with its end only
 /// is waited for, and is never what it gave the time before.
-pub fn read_early(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+pub fn read_early(machine: &Machine, scope: ScopeId, read: &PlannedRead) -> Value {
     let (Reference::Output { path, .. }, Some(node)) = (&read.reference, read.node) else {
         return self::read(machine, scope, read);
     };
     match find(machine, scope, node) {
-        Some(Found::Here(NodeState { published: Some(published), .. })) => {
+        Some(OutputSource::Here(NodeState { published: Some(published), .. })) => {
             let text = published.texts.get(path).cloned();
             text.unwrap_or_else(|| Value::Pending(published.whole.at(path)))
         }
@@ -52,24 +52,24 @@ pub fn read_early(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
     }
 }
 
-enum Found<'a> {
+enum OutputSource<'a> {
     Here(&'a NodeState),
     Past(&'a Outputs),
 }
 
 /// Looks for a node in this scope and in those around it; or, for a node of a body further in, among
 /// the rounds that are over of the innermost scope that holds both.
-fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<Found<'_>> {
+fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<OutputSource<'_>> {
     let plan_node = &machine.plan.nodes[node];
     let mut at = Some(scope);
     while let Some(run) = at.and_then(|scope| machine.scopes.get(&scope)) {
         if run.plan_scope == plan_node.scope {
             let state = &run.nodes[plan_node.local];
             let before = if state.outputs.is_none() { round_before(machine, run, node) } else { None };
-            return Some(before.map_or(Found::Here(state), Found::Past));
+            return Some(before.map_or(OutputSource::Here(state), OutputSource::Past));
         }
         if encloses(&machine.plan, run.plan_scope, plan_node.scope) {
-            return run.past.get(&node).map(|past| Found::Past(&past.outputs));
+            return run.past.get(&node).map(|past| OutputSource::Past(&past.outputs));
         }
         at = run.round.as_ref().map(|round| round.parent);
     }
@@ -92,7 +92,7 @@ fn round_before<'a>(machine: &'a Machine, run: &'a ScopeRun, node: NodeIx) -> Op
     (in_loop && past.frame == round.frame).then_some(&*past.outputs)
 }
 
-fn from_state(state: &NodeState, path: &str, read: &Read) -> Value {
+fn from_state(state: &NodeState, path: &str, read: &PlannedRead) -> Value {
     match &state.outputs {
         // Inside a loop a node that this pass skipped reads as empty; from outside, a loop's node is
         // what it last said.

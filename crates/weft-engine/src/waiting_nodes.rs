@@ -11,6 +11,7 @@ use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
 use crate::machine::Machine;
+use crate::recover::ScopedNode;
 use crate::scope::{Filled, ScopeId, Status};
 
 impl Machine {
@@ -45,21 +46,23 @@ impl Machine {
     /// address is used once in a run: a form that comes up again asks again. Whether it goes on.
     pub fn answer(
         &mut self,
-        (scope, ix): (ScopeId, NodeIx),
+        place: ScopedNode,
         form: &Form,
-        (address, answers): (&str, Map<String, Json>),
+        address: &str,
+        answers: Map<String, Json>,
     ) -> bool {
         if !satisfied(form, &answers) || !self.answered.insert(address.to_owned()) {
             return false;
         }
-        self.end_task((scope, ix), None, TaskStatus::Answered);
-        self.go_on((scope, ix), Filled { values: answers, timed_out: false });
+        self.end_task(place, None, TaskStatus::Answered);
+        self.go_on(place, Filled { values: answers, timed_out: false });
         true
     }
 
     /// Lets a node begin that waited for a person.
-    pub(crate) fn go_on(&mut self, (scope, ix): (ScopeId, NodeIx), filled: Filled) {
-        self.filled.insert((scope, ix), filled);
+    pub(crate) fn go_on(&mut self, place: ScopedNode, filled: Filled) {
+        let (scope, ix) = place;
+        self.filled.insert(place, filled);
         let local = self.plan.nodes[ix].local;
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(local, |state| {
@@ -67,7 +70,7 @@ impl Machine {
                 state.pending = true;
             });
         }
-        self.work.push_back((scope, ix));
+        self.work.push_back(place);
         self.settle();
     }
 

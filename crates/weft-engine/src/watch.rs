@@ -22,20 +22,20 @@ const BETWEEN_LOOKS_MAX: Duration = Duration::from_secs(2);
 
 /// What has been seen of other processes.
 #[derive(Debug, Default)]
-pub struct Watch {
-    seen: HashMap<ProcessId, Seen>,
+pub struct ProcessWatch {
+    seen: HashMap<ProcessId, ProcessHeartbeat>,
     looked: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ProcessHeartbeat {
     beat: i64,
     silent: Duration,
     /// It has said something since it was first seen.
     heard: bool,
 }
 
-impl Watch {
+impl ProcessWatch {
     /// Takes in what all processes have said by now.
     pub fn look(&mut self, processes: &[StoredProcess], now: Instant) {
         let since = self.looked.map_or(Duration::ZERO, |looked| now.saturating_duration_since(looked));
@@ -46,7 +46,8 @@ impl Watch {
             match self.seen.get_mut(id) {
                 Some(seen) if seen.beat == *beat => seen.silent += since.min(BETWEEN_LOOKS_MAX),
                 known => {
-                    let seen = Seen { beat: *beat, silent: Duration::ZERO, heard: known.is_some() };
+                    let seen =
+                        ProcessHeartbeat { beat: *beat, silent: Duration::ZERO, heard: known.is_some() };
                     self.seen.insert(id.clone(), seen);
                 }
             }
@@ -74,7 +75,7 @@ mod tests {
 
     /// Looks once a second; what was seen of the process each time.
     fn silence(beats: &[i64]) -> Vec<u64> {
-        let (mut watch, began) = (Watch::default(), Instant::now());
+        let (mut watch, began) = (ProcessWatch::default(), Instant::now());
         let look = |(beat, second): (&i64, u64)| {
             watch.look(&said(*beat), began + Duration::from_secs(second));
             watch.silence(&"p".into()).as_secs()
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn who_slept_has_not_seen_that_others_were_silent() {
-        let (mut watch, began) = (Watch::default(), Instant::now());
+        let (mut watch, began) = (ProcessWatch::default(), Instant::now());
         watch.look(&said(1), began);
         watch.look(&said(1), began + Duration::from_secs(3_600));
         assert_eq!(watch.silence(&"p".into()), BETWEEN_LOOKS_MAX);

@@ -4,7 +4,7 @@
 use weft_core::value::weight;
 use weft_core::{Json, Outputs, Value};
 
-use crate::machine::{Machine, Running};
+use crate::machine::{Machine, RunningNode};
 use crate::scope::{NodeState, ScopeId, ScopeRun, SuspendedNode};
 
 /// About how many bytes some values take.
@@ -43,7 +43,7 @@ impl Machine {
 
     /// About how many of them the outputs of a running activation will replace.
     pub fn replaced_bytes(&self, activation: u32) -> usize {
-        let Some(&Running { scope, node, .. }) = self.running.get(&activation) else { return 0 };
+        let Some(&RunningNode { scope, node, .. }) = self.running.get(&activation) else { return 0 };
         self.scopes.get(&scope).map_or(0, |run| run.nodes[self.plan.nodes[node].local].bytes)
     }
 
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_remembered_of_a_round_replaces_the_round_before() {
         let past = |round, bytes| Past { frame: 1, round, outputs: Arc::default(), bytes };
-        let mut run = ScopeRun::new(0, &weft_dsl::plan::Scope::default(), None, Arc::from([]));
+        let mut run = ScopeRun::new(0, &weft_dsl::plan::PlanScope::default(), None, Arc::from([]));
         assert_eq!(run.remember(0, past(0, 10)), 0);
         assert_eq!(run.remember(0, past(2, 20)), 10);
         // A round that ends late is not the last one.

@@ -8,12 +8,12 @@ use weft_core::effect::{Match, RecordedCall};
 use weft_core::journal::Ending;
 use weft_core::{CanvasId, Record, Result, SessionKey, TurnInput};
 use weft_dsl::Plan;
-use weft_engine::engine::{Source, Trial, Tried};
-use weft_engine::recording::Answers;
+use weft_engine::engine::{AnswerSource, Trial, Tried};
+use weft_engine::recording::RecordedAnswers;
 use weft_engine::{Engine, SessionState, StartRun};
 
 use crate::expect::{Expectation, Miss};
-use crate::file::{Case, Invalid, Judged, RecordedCase, RecordedTurn, Turn};
+use crate::file::{Case, Invalid, JudgedCriterion, RecordedCase, RecordedTurn, Turn};
 use crate::observed::Observed;
 use crate::report::{CaseReport, TurnReport};
 
@@ -59,7 +59,7 @@ pub struct Taken {
     /// The time that it took as its own, in milliseconds since 1970.
     pub now_ms: i64,
     /// What it got from outside.
-    pub answers: Vec<Answers>,
+    pub answers: Vec<RecordedAnswers>,
 }
 
 impl Subject {
@@ -91,7 +91,7 @@ impl Subject {
         &self,
         conversation: &mut Conversation,
         (input, seed): (TurnInput, Option<u64>),
-        (now_ms, source): (Option<i64>, Source<'_>),
+        (now_ms, source): (Option<i64>, AnswerSource<'_>),
     ) -> Result<Tried> {
         input.check_files()?;
         let request = StartRun {
@@ -132,12 +132,12 @@ impl Subject {
                 report.error = Some(format!("turn {} was never recorded", at + 1));
                 return Ok(());
             };
-            let source = Source::Recorded { answers, models: Some(models) };
+            let source = AnswerSource::Recorded { answers, models: Some(models) };
             let given = (turn.input(), Some(*seed));
             let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
             let seen = Observed::of(&tried);
             let last = at + 1 == case.turns.len();
-            report.turns.push(looked_at((turn, last), seen, (judged, &tried.calls)));
+            report.turns.push(looked_at(turn, last, seen, judged, &tried.calls));
         }
         Ok(())
     }
@@ -146,12 +146,13 @@ impl Subject {
         let mut conversation = self.begin();
         let (mut taken, mut judged_all) = (Vec::new(), Vec::new());
         for (at, turn) in case.turns.iter().enumerate() {
-            let tried = self.turn(&mut conversation, (turn.input(), None), (None, Source::Outside)).await?;
+            let tried =
+                self.turn(&mut conversation, (turn.input(), None), (None, AnswerSource::Outside)).await?;
             let seen = Observed::of(&tried);
             let judged = self.judge(turn, &seen).await?;
             let (seed, now_ms) = begun(&tried);
             let last = at + 1 == case.turns.len();
-            report.turns.push(looked_at((turn, last), seen, (&judged, &[])));
+            report.turns.push(looked_at(turn, last, seen, &judged, &[]));
             taken.push(Taken { input: turn.input(), seed, now_ms, answers: tried.answers });
             judged_all.push(judged);
         }
@@ -174,7 +175,7 @@ impl Subject {
         let mut conversation = self.begin();
         let mut turns = Vec::new();
         for Taken { input, seed, now_ms, answers } in taken {
-            let source = Source::Recorded { answers, models: None };
+            let source = AnswerSource::Recorded { answers, models: None };
             let given = (input.clone(), Some(*seed));
             let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
             let seen = Observed::of(&tried);
@@ -196,7 +197,7 @@ impl Subject {
     }
 
     /// Asks models what only a reader can tell.
-    async fn judge(&self, turn: &Turn, seen: &Observed) -> Result<Vec<Judged>> {
+    async fn judge(&self, turn: &Turn, seen: &Observed) -> Result<Vec<JudgedCriterion>> {
         let mut all = Vec::new();
         for expectation in &turn.expect {
             let Expectation::Judge(judge) = expectation else { continue };
@@ -206,7 +207,8 @@ impl Subject {
             let input = TurnInput { query, ..TurnInput::default() };
             let mut conversation = judging.begin();
             let tried =
-                Box::pin(judging.turn(&mut conversation, (input, None), (None, Source::Outside))).await?;
+                Box::pin(judging.turn(&mut conversation, (input, None), (None, AnswerSource::Outside)))
+                    .await?;
             all.push(crate::judge::verdict(&judge.criterion, &seen.answer, &Observed::of(&tried))?);
         }
         Ok(all)
@@ -214,7 +216,7 @@ impl Subject {
 }
 
 /// Activations of a place without any answer are left out: they are only there to be counted.
-fn needed(answers: Vec<Answers>) -> Vec<Answers> {
+fn needed(answers: Vec<RecordedAnswers>) -> Vec<RecordedAnswers> {
     let used: Vec<_> = answers.iter().filter(|of| !of.gave.is_empty()).map(|of| of.place.clone()).collect();
     answers.into_iter().filter(|of| used.contains(&of.place)).collect()
 }
@@ -228,9 +230,11 @@ fn begun(tried: &Tried) -> (u64, i64) {
 
 /// What a turn did beside what is expected of it.
 fn looked_at(
-    (turn, last): (&Turn, bool),
+    turn: &Turn,
+    last: bool,
     seen: Observed,
-    (judged, calls): (&[Judged], &[RecordedCall]),
+    judged: &[JudgedCriterion],
+    calls: &[RecordedCall],
 ) -> TurnReport {
     let mut misses = Vec::new();
     for call in calls.iter().filter(|call| call.answered == Match::Lacking) {

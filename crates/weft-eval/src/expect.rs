@@ -32,7 +32,7 @@ pub enum Expectation {
     /// About warnings.
     Warnings(WarningsTest),
     /// About what it used.
-    AtMost(Limits),
+    AtMost(UsageLimits),
     /// About something that only a reader can tell; a model is asked.
     Judge(Judge),
 }
@@ -40,14 +40,14 @@ pub enum Expectation {
 /// One text or several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Texts {
+pub enum OneOrManyTexts {
     /// One.
     One(String),
     /// Several.
     Many(Vec<String>),
 }
 
-impl Texts {
+impl OneOrManyTexts {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &String> {
         match self {
@@ -66,13 +66,13 @@ pub struct TextTest {
     pub equals: Option<String>,
     /// It has these parts; case counts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub contains: Option<Texts>,
+    pub contains: Option<OneOrManyTexts>,
     /// It has none of these parts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lacks: Option<Texts>,
+    pub lacks: Option<OneOrManyTexts>,
     /// These regular expressions match in it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub matches: Option<Texts>,
+    pub matches: Option<OneOrManyTexts>,
     /// It says about the same as this text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similar_to: Option<String>,
@@ -125,7 +125,7 @@ pub struct ToolsTest {
     pub only: bool,
     /// Tools that are not called.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub never: Option<Texts>,
+    pub never: Option<OneOrManyTexts>,
     /// How many calls there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
@@ -154,10 +154,10 @@ pub struct CallTest {
 pub struct NodesTest {
     /// They ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ran: Option<Texts>,
+    pub ran: Option<OneOrManyTexts>,
     /// They did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_run: Option<Texts>,
+    pub not_run: Option<OneOrManyTexts>,
     /// They ended in this order; others may come between them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_order: Vec<String>,
@@ -181,7 +181,7 @@ pub struct CitationsTest {
     pub at_least: Option<usize>,
     /// The names of documents that are cited.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub documents: Option<Texts>,
+    pub documents: Option<OneOrManyTexts>,
 }
 
 /// A test of warnings.
@@ -193,13 +193,13 @@ pub struct WarningsTest {
     pub count: Option<usize>,
     /// One of them has this part, for each part.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub contains: Option<Texts>,
+    pub contains: Option<OneOrManyTexts>,
 }
 
 /// What a turn may use. Calls that are answered from a recording count as they did then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct UsageLimits {
     /// Tokens read and written by models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
@@ -261,7 +261,7 @@ impl Expectation {
             Self::Nodes(test) if *test == NodesTest::default() => Err(nothing()),
             Self::Citations(test) if *test == CitationsTest::default() => Err(nothing()),
             Self::Warnings(test) if *test == WarningsTest::default() => Err(nothing()),
-            Self::AtMost(limits) if *limits == Limits::default() => Err(nothing()),
+            Self::AtMost(limits) if *limits == UsageLimits::default() => Err(nothing()),
             Self::Judge(judge) if judge.criterion.trim().is_empty() => {
                 Err("the criterion is empty: say in a sentence what has to be true".to_owned())
             }
@@ -287,7 +287,7 @@ impl Expectation {
         match self {
             Self::Output(test) => test.node.as_deref().into_iter().collect(),
             Self::Nodes(test) => {
-                let texts = test.ran.iter().chain(&test.not_run).flat_map(Texts::iter);
+                let texts = test.ran.iter().chain(&test.not_run).flat_map(OneOrManyTexts::iter);
                 texts.chain(&test.in_order).chain(test.times.keys()).map(String::as_str).collect()
             }
             Self::Answer(_)
@@ -313,11 +313,11 @@ impl TextTest {
         if *self == Self::default() {
             return Err(nothing());
         }
-        let parts = self.contains.iter().chain(&self.lacks).flat_map(Texts::iter);
+        let parts = self.contains.iter().chain(&self.lacks).flat_map(OneOrManyTexts::iter);
         if parts.chain(&self.similar_to).any(String::is_empty) {
             return Err("every text contains the empty text: write what you look for".to_owned());
         }
-        for pattern in self.matches.iter().flat_map(Texts::iter) {
+        for pattern in self.matches.iter().flat_map(OneOrManyTexts::iter) {
             // A value of a row may still come into it.
             if !pattern.contains("{{row.") {
                 look::pattern(pattern)?;

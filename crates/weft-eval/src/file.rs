@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weft_core::context::Pin;
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::{ComponentId, Json, TurnInput};
-use weft_engine::recording::Answers;
+use weft_engine::recording::RecordedAnswers;
 
 use crate::dataset::{self, Row};
 use crate::expect::Expectation;
@@ -152,16 +152,16 @@ pub struct RecordedTurn {
     pub models: BTreeMap<String, ModelInfo>,
     /// The answers, activation by activation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub answers: Vec<Answers>,
+    pub answers: Vec<RecordedAnswers>,
     /// What models said of criteria, in the order in which they are expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub judged: Vec<Judged>,
+    pub judged: Vec<JudgedCriterion>,
 }
 
 /// What a model said of a criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Judged {
+pub struct JudgedCriterion {
     /// The criterion.
     pub criterion: String,
     /// The answer that was judged; nothing is known of another one.

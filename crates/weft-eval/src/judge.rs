@@ -4,7 +4,7 @@
 use serde_json::json;
 use weft_core::{Error, ErrorKind, Json, Result};
 
-use crate::file::Judged;
+use crate::file::JudgedCriterion;
 use crate::observed::Observed;
 use crate::text::short;
 
@@ -37,7 +37,7 @@ pub fn question(criterion: &str, query: &str, answer: &str) -> String {
 ///
 /// # Errors
 /// When it failed, or said something else.
-pub fn verdict(criterion: &str, answer: &str, seen: &Observed) -> Result<Judged> {
+pub fn verdict(criterion: &str, answer: &str, seen: &Observed) -> Result<JudgedCriterion> {
     let said = seen.outputs_of("LLM:Judge").and_then(|outputs| outputs.get("structured"));
     let meets = said.and_then(|said| said.get("meets")?.as_bool());
     let Some(meets) = meets else {
@@ -46,10 +46,10 @@ pub fn verdict(criterion: &str, answer: &str, seen: &Observed) -> Result<Judged>
             .help("try again, or name another model in `judge`"));
     };
     let because = said.and_then(|said| said.get("because")?.as_str()).unwrap_or_default().to_owned();
-    Ok(Judged { criterion: criterion.to_owned(), answer: answer.to_owned(), meets, because })
+    Ok(JudgedCriterion { criterion: criterion.to_owned(), answer: answer.to_owned(), meets, because })
 }
 
 /// The verdict about this answer, if there is one.
-pub fn of<'a>(judged: &'a [Judged], criterion: &str, answer: &str) -> Option<&'a Judged> {
+pub fn of<'a>(judged: &'a [JudgedCriterion], criterion: &str, answer: &str) -> Option<&'a JudgedCriterion> {
     judged.iter().find(|verdict| verdict.criterion == criterion && verdict.answer == answer)
 }

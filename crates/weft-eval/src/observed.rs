@@ -63,10 +63,8 @@ impl Observed {
         let report = &tried.report;
         let outputs = json!(report.outputs);
         let nothing = report.outputs.0.is_empty() || report.ending != Ending::Succeeded;
-        let answer = match report.said.is_empty() && !nothing {
-            true => outputs.to_string(),
-            false => report.said.clone(),
-        };
+        let answer =
+            if report.said.is_empty() && !nothing { outputs.to_string() } else { report.said.clone() };
         let mut observed = Self {
             answer,
             outputs,

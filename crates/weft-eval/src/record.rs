@@ -6,7 +6,9 @@ use serde::Serialize;
 use weft_core::Json;
 use weft_core::journal::Ending;
 
-use crate::expect::{CallTest, CitationsTest, Expectation, Limits, OutputTest, TextTest, Texts, ToolsTest};
+use crate::expect::{
+    CallTest, CitationsTest, Expectation, OneOrManyTexts, OutputTest, TextTest, ToolsTest, UsageLimits,
+};
 use crate::file::{EvalFile, Invalid, RecordedCase, Turn, VERSION};
 use crate::observed::Observed;
 
@@ -40,9 +42,10 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     if !seen.answer.trim().is_empty() {
         let whole = seen.answer.chars().count() <= WHOLE_CHARS_MAX;
         let text = Some(seen.answer.clone());
-        expect.push(Expectation::Answer(match whole {
-            true => TextTest { equals: text, ..TextTest::default() },
-            false => TextTest { similar_to: text, ..TextTest::default() },
+        expect.push(Expectation::Answer(if whole {
+            TextTest { equals: text, ..TextTest::default() }
+        } else {
+            TextTest { similar_to: text, ..TextTest::default() }
         }));
     }
     for node in &seen.nodes {
@@ -72,7 +75,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
         let mut names: Vec<_> = seen.cited.iter().map(|cited| cited.chunk.document_name.clone()).collect();
         names.sort();
         names.dedup();
-        let documents = Some(Texts::Many(names));
+        let documents = Some(OneOrManyTexts::Many(names));
         expect.push(Expectation::Citations(CitationsTest {
             resolve: true,
             documents,
@@ -81,7 +84,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     }
     if seen.spent.model_calls > 0 {
         let model_calls = Some(seen.spent.model_calls);
-        expect.push(Expectation::AtMost(Limits { model_calls, ..Limits::default() }));
+        expect.push(Expectation::AtMost(UsageLimits { model_calls, ..UsageLimits::default() }));
     }
     expect
 }
@@ -101,7 +104,7 @@ pub fn text(file: &EvalFile) -> Result<String, Invalid> {
 /// As [`text`]; also when the recordings are not the last thing in the file.
 pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, Invalid> {
     #[derive(Serialize)]
-    struct Recorded<'a> {
+    struct RecordedSection<'a> {
         recorded: &'a [RecordedCase],
     }
     let people = match before_recorded(text) {
@@ -116,7 +119,7 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
     };
     let people = people.strip_suffix(NOTE).unwrap_or(people);
     let gap = if people.ends_with('\n') || people.is_empty() { "" } else { "\n" };
-    let whole = format!("{people}{gap}{NOTE}{}", yaml(&Recorded { recorded })?);
+    let whole = format!("{people}{gap}{NOTE}{}", yaml(&RecordedSection { recorded })?);
     let read = EvalFile::parse(&whole)?;
     if read.recorded != recorded {
         return Err(Invalid::new("what was recorded would be read as something else"));
@@ -158,7 +161,7 @@ mod tests {
     use std::sync::Arc;
     use weft_core::effect::EffectResult;
     use weft_core::{ErrorKind, Json};
-    use weft_engine::recording::{Answers, Where};
+    use weft_engine::recording::{RecordedAnswers, Where};
 
     fn recorded(value: Json, failure: &str) -> Vec<RecordedCase> {
         let gave = BTreeMap::from([
@@ -170,7 +173,7 @@ mod tests {
         ]);
         let asked = BTreeMap::from([(Arc::from("model#0"), Arc::from("0123456789012345"))]);
         let place = Where { node: "LLM:A".into(), rounds: vec![0, 2] };
-        let answers = vec![Answers { place, gave, asked }];
+        let answers = vec![RecordedAnswers { place, gave, asked }];
         let turn = RecordedTurn {
             now_ms: 1_700_000_000_000,
             seed: u64::MAX,

@@ -11,10 +11,10 @@ use weft_core::{Json, Result};
 
 use crate::ask::{Ask, Direct, Step, passes};
 use crate::contents::{self, build};
-use crate::graph::extract::{Method, extract};
+use crate::graph::extract::{ExtractionMethod, extract};
 use crate::graph::refine::{reports, same_names};
 use crate::graph::{KINDS, NAME_MAX, cut};
-use crate::ingest::{Addition, Made};
+use crate::ingest::{Addition, MadeAddition};
 
 /// Kinds of entities that settings may name.
 const KINDS_MAX: usize = 30;
@@ -75,20 +75,20 @@ impl Addition for Contents {
         models: &dyn ModelDirectory,
         document: &Document,
         chunks: &[StoredChunk],
-    ) -> Result<Made> {
+    ) -> Result<MadeAddition> {
         let mut entries =
             build::from_paths(chunks.iter().map(|chunk| (&chunk.id, chunk.headings.as_slice())));
         let mut notes = Vec::new();
         if entries.is_empty() && !chunks.is_empty() {
             if let Some(note) = nobody_writes(models, document)? {
-                return Ok(Made { value: Json::Null, notes: vec![note] });
+                return Ok(MadeAddition { value: Json::Null, notes: vec![note] });
             }
             let passages: Vec<(ChunkId, String)> =
                 chunks.iter().map(|chunk| (chunk.id.clone(), chunk.content.clone())).collect();
             (entries, notes) = build::by_model(&model(models, document), &passages).await??;
         }
         let value = if entries.is_empty() { Json::Null } else { contents::to_json(&entries) };
-        Ok(Made { value, notes })
+        Ok(MadeAddition { value, notes })
     }
 }
 
@@ -112,14 +112,14 @@ impl Addition for Graph {
         models: &dyn ModelDirectory,
         document: &Document,
         chunks: &[StoredChunk],
-    ) -> Result<Made> {
+    ) -> Result<MadeAddition> {
         let settings = document.settings.get("graphrag");
         let method = settings.and_then(|graph| graph.get("method")).and_then(Json::as_str);
         let kinds = kinds(settings);
         let passages: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
-        let method = Method::parse(method.unwrap_or_default());
+        let method = ExtractionMethod::parse(method.unwrap_or_default());
         if let Some(note) = nobody_writes(models, document)? {
-            return Ok(Made { value: Json::Null, notes: vec![note] });
+            return Ok(MadeAddition { value: Json::Null, notes: vec![note] });
         }
         let asked = model(models, document);
         let (mut graph, mut notes) = extract(&asked, method, &kinds, &passages).await??;
@@ -132,7 +132,7 @@ impl Addition for Graph {
             notes.extend(reports(&asked, &mut graph).await??);
         }
         let value = if graph.entities.is_empty() { Json::Null } else { json!(graph) };
-        Ok(Made { value, notes })
+        Ok(MadeAddition { value, notes })
     }
 }
 

@@ -28,7 +28,7 @@ impl std::fmt::Debug for CombinedKnowledge {
 }
 
 /// Whose datasets some are.
-struct Parts {
+struct SplitDatasets {
     first: Vec<DatasetId>,
     second: Vec<DatasetId>,
 }
@@ -39,11 +39,11 @@ impl CombinedKnowledge {
         Self { first, second }
     }
 
-    async fn parts(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<Parts> {
+    async fn parts(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<SplitDatasets> {
         let own: HashSet<DatasetId> =
             self.first.datasets(tenant, &[]).await?.into_iter().map(|brief| brief.id).collect();
         let (first, second) = datasets.iter().cloned().partition(|id| own.contains(id));
-        Ok(Parts { first, second })
+        Ok(SplitDatasets { first, second })
     }
 
     async fn all(&self, tenant: &TenantId) -> Result<Vec<DatasetBrief>> {
@@ -62,10 +62,8 @@ fn both(mut first: Vec<DatasetBrief>, second: Vec<DatasetBrief>) -> Vec<DatasetB
 #[async_trait]
 impl Knowledge for CombinedKnowledge {
     async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
-        let known = match names.is_empty() {
-            true => self.all(tenant).await?,
-            false => self.candidates(tenant, names).await?,
-        };
+        let known =
+            if names.is_empty() { self.all(tenant).await? } else { self.candidates(tenant, names).await? };
         match knowledge::chosen(known, names) {
             // The error names those that there are.
             Err(_) => knowledge::chosen(self.all(tenant).await?, names),
@@ -123,6 +121,7 @@ impl Knowledge for CombinedKnowledge {
         found.documents.extend(more.documents);
         found.documents.sort_by_key(|document| std::cmp::Reverse(document.count));
         found.passages.extend(more.passages);
+        // Equals in the order of their ids, or one passage could be on two pages.
         found.passages.sort_by(|one, other| {
             other.similarity.total_cmp(&one.similarity).then_with(|| one.chunk.cmp(&other.chunk))
         });

@@ -155,7 +155,8 @@ impl Knowledge for Datasets {
 
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
         let datasets = self.those(tenant, &request.datasets).await?;
-        let parts = search::Parts { store: &*self.store, index: &*self.index, models: &*self.models, tenant };
+        let parts =
+            search::SearchSources { store: &*self.store, index: &*self.index, models: &*self.models, tenant };
         search::search(parts, &datasets, request).await
     }
 

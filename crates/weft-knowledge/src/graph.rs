@@ -56,12 +56,12 @@ pub struct Subgraph {
     pub aliases: Vec<Vec<String>>,
     /// Reports on things that have much to do with each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reports: Vec<Report>,
+    pub reports: Vec<CommunityReport>,
 }
 
 /// A report on a community of entities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct CommunityReport {
     /// What it is called.
     pub title: String,
     /// What it says.

@@ -33,13 +33,12 @@ pub fn highlight(text: &str, marks: &[Range<usize>]) -> Option<String> {
             continue;
         }
         piece.push_str(&text[at..sentence.end]);
-        match shown_to == sentence.start {
-            true => shown.push_str(&piece),
-            false => {
-                shown.truncate(shown.trim_end().len());
-                shown.push_str(if shown.is_empty() { "… " } else { ELLIPSIS });
-                shown.push_str(piece.trim_start());
-            }
+        if shown_to == sentence.start {
+            shown.push_str(&piece);
+        } else {
+            shown.truncate(shown.trim_end().len());
+            shown.push_str(if shown.is_empty() { "… " } else { ELLIPSIS });
+            shown.push_str(piece.trim_start());
         }
         shown_to = sentence.end;
     }

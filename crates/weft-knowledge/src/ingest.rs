@@ -46,7 +46,7 @@ mod work;
 mod worker;
 
 pub use edit::{Availability, ChunkEdit, NewChunk};
-pub use enrich::{Addition, Made};
+pub use enrich::{Addition, MadeAddition};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
 pub use pipeline::{NoPipelines, PIPELINE, PipelineRunner, pipeline_of};
 pub use plan::WORDS_ALONE;

@@ -79,9 +79,10 @@ impl Raptor {
         let room = SHOWN_MAX / texts.len().max(1);
         let shown: Vec<String> = texts.iter().map(|text| text.chars().take(room).collect()).collect();
         let shown = shown.join("\n\n");
-        let question = match self.prompt.contains(CONTENT) {
-            true => self.prompt.replace(CONTENT, &shown),
-            false => format!("{}\n\n{shown}", self.prompt),
+        let question = if self.prompt.contains(CONTENT) {
+            self.prompt.replace(CONTENT, &shown)
+        } else {
+            format!("{}\n\n{shown}", self.prompt)
         };
         let instructions = format!("{INSTRUCTIONS} Write {} tokens at most.", self.tokens_max);
         (instructions, question)

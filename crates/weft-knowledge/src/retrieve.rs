@@ -135,7 +135,7 @@ pub async fn retrieve(
     if question.is_empty() || retrieved.datasets.is_empty() || asked.limit == 0 {
         return Ok(retrieved);
     }
-    let search = Search { knowledge, model, tenant, asked, question };
+    let search = RetrievalSearch { knowledge, model, tenant, asked, question };
     search.fill(&mut retrieved).await?;
     if asked.graph && asked.offset == 0 && !matches!(retrieved.filter, Filtered::Empty(_)) {
         let scope = Scope {
@@ -179,7 +179,7 @@ pub fn stripped(question: &str) -> &str {
     &question[..end.unwrap_or(0)]
 }
 
-struct Search<'a> {
+struct RetrievalSearch<'a> {
     knowledge: &'a dyn Knowledge,
     model: &'a dyn Ask,
     tenant: &'a TenantId,
@@ -187,7 +187,7 @@ struct Search<'a> {
     question: &'a str,
 }
 
-impl Search<'_> {
+impl RetrievalSearch<'_> {
     async fn fill(&self, retrieved: &mut Retrieved) -> Result<()> {
         let (asked, notes) = (self.asked, &mut retrieved.notes);
         let datasets = ids(&retrieved.datasets);
@@ -195,9 +195,10 @@ impl Search<'_> {
         let choice = (&asked.filter, self.question);
         retrieved.filter = filters::decide(parts, (self.tenant, &datasets), choice, notes).await?;
         let questions = words::questions(self.model, self.question, &asked.languages, notes).await?;
-        let keywords = match asked.keywords {
-            true => words::keywords(self.model, self.question, notes).await?,
-            false => Vec::new(),
+        let keywords = if asked.keywords {
+            words::keywords(self.model, self.question, notes).await?
+        } else {
+            Vec::new()
         };
         let mut request = SearchRequest {
             datasets,

@@ -14,7 +14,7 @@ const FAILURES_MAX: u32 = 5;
 
 /// What to do about connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum ConnectDecision {
     /// Try now.
     Try,
     /// Try after this time.
@@ -32,12 +32,12 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// What to do now.
-    pub(crate) fn next(&self, now: Instant) -> Next {
+    pub(crate) fn next(&self, now: Instant) -> ConnectDecision {
         let left = self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         match left {
-            Duration::ZERO => Next::Try,
-            left if self.failures >= FAILURES_MAX => Next::Refuse(left),
-            left => Next::Wait(left),
+            Duration::ZERO => ConnectDecision::Try,
+            left if self.failures >= FAILURES_MAX => ConnectDecision::Refuse(left),
+            left => ConnectDecision::Wait(left),
         }
     }
 
@@ -67,19 +67,19 @@ mod tests {
     async fn waits_grow_until_calls_are_refused_and_one_attempt_is_let_through() {
         let mut backoff = Backoff::default();
         let start = Instant::now();
-        assert_eq!(backoff.next(start), Next::Try);
+        assert_eq!(backoff.next(start), ConnectDecision::Try);
         for wait in [0.5, 1.0, 2.0, 4.0] {
             backoff.failed(start);
             let wait = Duration::from_secs_f64(wait);
-            assert_eq!(backoff.next(start), Next::Wait(wait));
-            assert_eq!(backoff.next(start + wait), Next::Try);
+            assert_eq!(backoff.next(start), ConnectDecision::Wait(wait));
+            assert_eq!(backoff.next(start + wait), ConnectDecision::Try);
         }
         for wait in [8, 16, 30, 30, 30] {
             backoff.failed(start);
-            assert_eq!(backoff.next(start), Next::Refuse(Duration::from_secs(wait)));
-            assert_eq!(backoff.next(start + Duration::from_secs(wait)), Next::Try);
+            assert_eq!(backoff.next(start), ConnectDecision::Refuse(Duration::from_secs(wait)));
+            assert_eq!(backoff.next(start + Duration::from_secs(wait)), ConnectDecision::Try);
         }
         backoff.succeeded();
-        assert_eq!((backoff.next(start), backoff.failures()), (Next::Try, 0));
+        assert_eq!((backoff.next(start), backoff.failures()), (ConnectDecision::Try, 0));
     }
 }

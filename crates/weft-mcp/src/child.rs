@@ -14,7 +14,7 @@ use weft_net::NotSent;
 
 use crate::config::ServerConfig;
 use crate::faults::{Faults, Redactor};
-use crate::lines::Lines;
+use crate::lines::MessageLines;
 
 /// Lines of its complaints that are kept.
 const COMPLAINTS_MAX: usize = 5;
@@ -43,7 +43,7 @@ pub(crate) fn start(
     config: &ServerConfig,
     inherited: &BTreeMap<String, String>,
     faults: &Faults,
-) -> Result<(Lines, ChildGroup)> {
+) -> Result<(MessageLines, ChildGroup)> {
     let program = config.command.as_deref().unwrap_or_default();
     let mut command = Command::new(program);
     command.args(&config.args).env_clear().envs(inherited).kill_on_drop(true);
@@ -68,7 +68,7 @@ pub(crate) fn start(
     let mut reading = JoinSet::new();
     reading.spawn(keep_complaints(stderr, Arc::clone(&complaints)));
     let redactor = Redactor::new(config.secrets());
-    let lines = Lines::new(Box::new(stdout), Box::new(stdin), config.result_bytes_max, faults.clone());
+    let lines = MessageLines::new(Box::new(stdout), Box::new(stdin), config.result_bytes_max, faults.clone());
     Ok((lines, ChildGroup { child, complaints, redactor, reading }))
 }
 
@@ -97,19 +97,20 @@ async fn keep_complaints(stderr: ChildStderr, complaints: Complaints) {
 impl ChildGroup {
     /// Ends the process and all of its group: first by closing its input, then by asking, then by force.
     /// Says how it ended.
-    pub(crate) async fn end(mut self, lines: &mut Lines, faults: &Faults) {
+    pub(crate) async fn end(mut self, lines: &mut MessageLines, faults: &Faults) {
         lines.finish().await;
         // The process is not waited for before its group is dead: as long as it has not been waited
         // for, nobody else can have its number.
-        let closed = async |lines: &mut Lines| tokio::time::timeout(GRACE, lines.drain()).await.is_ok();
+        let closed =
+            async |lines: &mut MessageLines| tokio::time::timeout(GRACE, lines.drain()).await.is_ok();
         if !closed(lines).await {
-            self.signal(Signal::Terminate);
+            self.signal(ProcessSignal::Terminate);
             closed(lines).await;
         }
         // What it said last is still on its way.
         let read = async { while self.reading.join_next().await.is_some() {} };
         drop(tokio::time::timeout(GRACE, read).await);
-        self.signal(Signal::Kill);
+        self.signal(ProcessSignal::Kill);
         let status = match tokio::time::timeout(GRACE, self.child.wait()).await {
             Ok(Ok(status)) => status.to_string(),
             Ok(Err(_)) | Err(_) => "no exit status".to_owned(),
@@ -126,10 +127,10 @@ impl ChildGroup {
     }
 
     #[cfg(unix)]
-    fn signal(&self, signal: Signal) {
+    fn signal(&self, signal: ProcessSignal) {
         let signal = match signal {
-            Signal::Terminate => rustix::process::Signal::TERM,
-            Signal::Kill => rustix::process::Signal::KILL,
+            ProcessSignal::Terminate => rustix::process::Signal::TERM,
+            ProcessSignal::Kill => rustix::process::Signal::KILL,
         };
         let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(id) = id {
@@ -139,22 +140,22 @@ impl ChildGroup {
     }
 
     #[cfg(not(unix))]
-    fn signal(&mut self, signal: Signal) {
-        if matches!(signal, Signal::Kill) {
+    fn signal(&mut self, signal: ProcessSignal) {
+        if matches!(signal, ProcessSignal::Kill) {
             drop(self.child.start_kill());
         }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Signal {
+enum ProcessSignal {
     Terminate,
     Kill,
 }
 
 impl Drop for ChildGroup {
     fn drop(&mut self) {
-        self.signal(Signal::Kill);
+        self.signal(ProcessSignal::Kill);
     }
 }
 

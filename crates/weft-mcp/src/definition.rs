@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, json};
 use weft_core::Json;
-use weft_core::seam::tool_source::Pin;
+use weft_core::seam::tool_source::ToolPin;
 
 use crate::config::PinMode;
 
@@ -21,7 +21,7 @@ const SHOWN_MAX: usize = 120;
 
 /// A tool as its server defines it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Definition {
+pub(crate) struct ToolDefinition {
     /// What the server calls it.
     pub(crate) name: String,
     pub(crate) description: String,
@@ -49,12 +49,12 @@ pub enum Verdict {
 }
 
 /// The tools in a server's list. One that is not valid keeps its place, with what is wrong.
-pub(crate) fn definitions(listed: &[Json]) -> Vec<Definition> {
+pub(crate) fn definitions(listed: &[Json]) -> Vec<ToolDefinition> {
     let mut seen = HashSet::new();
     listed.iter().enumerate().map(|(at, json)| one(at, json, &mut seen)).collect()
 }
 
-fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> Definition {
+fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> ToolDefinition {
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default().to_owned();
     let description = json.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
     let hint = |name: &'static str| Some((name, json.get(HINTED)?.get(name)?.as_bool()?));
@@ -75,7 +75,7 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> Definition {
     };
     let name = if name.is_empty() { format!("tool {}", at + 1) } else { name };
     let hints = HINTS.into_iter().filter_map(hint).collect();
-    Definition { name, description, schema, hints, flaw }
+    ToolDefinition { name, description, schema, hints, flaw }
 }
 
 /// The schema of a tool's arguments: `inputSchema`, or `parameters` as a schema or as the bare
@@ -103,17 +103,16 @@ fn schema(json: &Json) -> Result<Json, String> {
 
 fn wrapped(fields: &Map<String, Json>) -> Json {
     let is_schema = fields.get("type").is_some_and(|of| of == "object") || fields.contains_key("properties");
-    match is_schema {
-        true => {
-            let mut fields = fields.clone();
-            fields.entry("type").or_insert_with(|| "object".into());
-            Json::Object(fields)
-        }
-        false => json!({"type": "object", "properties": fields}),
+    if is_schema {
+        let mut fields = fields.clone();
+        fields.entry("type").or_insert_with(|| "object".into());
+        Json::Object(fields)
+    } else {
+        json!({"type": "object", "properties": fields})
     }
 }
 
-impl Definition {
+impl ToolDefinition {
     /// What is remembered of it.
     pub(crate) fn pinned(&self) -> Json {
         json!({"name": self.name, "description": self.description, "inputSchema": self.schema, HINTED: self.hints})
@@ -126,12 +125,12 @@ impl Definition {
 
     /// Whether it was accepted when hints were not remembered yet. They belong to what is accepted from the
     /// next time on that it is seen.
-    pub(crate) fn completes(&self, pins: &[Pin]) -> bool {
+    pub(crate) fn completes(&self, pins: &[ToolPin]) -> bool {
         pins.iter().any(|pin| pin.tool == self.name && pin.definition.get(HINTED).is_none() && self.is(pin))
     }
 
     /// Whether this is what was accepted.
-    fn is(&self, pin: &Pin) -> bool {
+    fn is(&self, pin: &ToolPin) -> bool {
         let mut now = self.pinned();
         if let (None, Some(now)) = (pin.definition.get(HINTED), now.as_object_mut()) {
             now.remove(HINTED);
@@ -152,7 +151,7 @@ impl Definition {
     }
 
     /// Whether it may be used.
-    pub(crate) fn verdict(&self, mode: PinMode, pins: &[Pin]) -> Verdict {
+    pub(crate) fn verdict(&self, mode: PinMode, pins: &[ToolPin]) -> Verdict {
         if let Some(flaw) = &self.flaw {
             return Verdict::Flawed(flaw.clone());
         }
@@ -178,13 +177,14 @@ impl Definition {
                 properties.into_iter().flat_map(Map::keys).cloned().collect()
             };
             let (before, now) = (arguments(accepted.get("inputSchema")), arguments(Some(&self.schema)));
-            match before == now {
-                true => "the schema of its arguments changed".to_owned(),
-                false => format!(
+            if before == now {
+                "the schema of its arguments changed".to_owned()
+            } else {
+                format!(
                     "its arguments were `{}` and are now `{}`",
                     cut(&before.join(", ")),
                     cut(&now.join(", "))
-                ),
+                )
             }
         });
         let hints = (accepted.get(HINTED).is_some_and(|before| *before != json!(self.hints))).then(|| {
@@ -266,7 +266,8 @@ mod tests {
     fn a_definition_counts_as_accepted_or_the_change_is_told() {
         let of = |json: &Json| definitions(std::slice::from_ref(json)).remove(0);
         let accepted = of(&tool("t"));
-        let pin = Pin { server: "s".into(), tool: "t".into(), definition: accepted.pinned(), accepted_ms: 0 };
+        let pin =
+            ToolPin { server: "s".into(), tool: "t".into(), definition: accepted.pinned(), accepted_ms: 0 };
         let check = |change: fn(&mut Json), mode: PinMode, expected: Verdict| {
             let mut json = tool("t");
             change(&mut json);
@@ -308,10 +309,11 @@ mod tests {
         hinted["annotations"] = json!({"readOnlyHint": false, "idempotentHint": true, "openWorldHint": true});
         let accepted = of(&hinted);
         assert!(accepted.is_idempotent());
-        let pin = |definition: Json| Pin { server: "s".into(), tool: "t".into(), definition, accepted_ms: 0 };
+        let pin =
+            |definition: Json| ToolPin { server: "s".into(), tool: "t".into(), definition, accepted_ms: 0 };
         let (now, mut older) = (pin(accepted.pinned()), pin(accepted.pinned()));
         older.definition.as_object_mut().unwrap().remove("annotations");
-        let check = |definition: &Definition, pin: &Pin, accepted: bool, completes: bool| {
+        let check = |definition: &ToolDefinition, pin: &ToolPin, accepted: bool, completes: bool| {
             let pins = std::slice::from_ref(pin);
             assert_eq!(definition.verdict(PinMode::Strict, pins) == Verdict::Accepted, accepted);
             assert_eq!(definition.completes(pins), completes);

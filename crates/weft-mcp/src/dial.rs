@@ -13,7 +13,7 @@ use crate::faults::Faults;
 use crate::http_peer::HttpPeer;
 use crate::legacy::Legacy;
 use crate::oauth::Oauth;
-use crate::wire::Wire;
+use crate::wire::ServerWire;
 
 /// Opens ways to one server.
 #[async_trait]
@@ -22,7 +22,7 @@ pub trait Dial: Send + Sync {
     ///
     /// # Errors
     /// What keeps it from being opened.
-    async fn dial(&self) -> Result<Wire>;
+    async fn dial(&self) -> Result<ServerWire>;
 }
 
 /// As the configuration says.
@@ -50,17 +50,17 @@ impl Configured {
 
 #[async_trait]
 impl Dial for Configured {
-    async fn dial(&self) -> Result<Wire> {
+    async fn dial(&self) -> Result<ServerWire> {
         let url = self.config.url.as_deref().unwrap_or_default();
         let faults = Faults::default();
         match self.config.kind() {
             TransportKind::Stdio => {
                 let (lines, child) = child::start(&self.config, &self.inherited, &faults)?;
-                Ok(Wire::process(lines, child, faults))
+                Ok(ServerWire::process(lines, child, faults))
             }
-            TransportKind::StreamableHttp => Ok(Wire::streamable(self.peer()?, url)),
+            TransportKind::StreamableHttp => Ok(ServerWire::streamable(self.peer()?, url)),
             TransportKind::Sse => {
-                Ok(Wire::legacy(Legacy::open(self.peer()?, url, faults.clone()).await?, faults))
+                Ok(ServerWire::legacy(Legacy::open(self.peer()?, url, faults.clone()).await?, faults))
             }
         }
     }

@@ -12,9 +12,9 @@ use crate::oauth::Oauth;
 
 /// One server as requests see it. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct HttpPeer(Arc<Inner>);
+pub(crate) struct HttpPeer(Arc<HttpPeerInner>);
 
-struct Inner {
+struct HttpPeerInner {
     http: Arc<dyn StreamingHttp>,
     headers: Vec<(String, String)>,
     oauth: Option<Arc<Oauth>>,
@@ -31,7 +31,7 @@ impl HttpPeer {
         oauth: Option<Arc<Oauth>>,
     ) -> Result<Self> {
         let headers = headers::headers(config)?;
-        Ok(Self(Arc::new(Inner { http, headers, oauth, bytes_max: config.result_bytes_max })))
+        Ok(Self(Arc::new(HttpPeerInner { http, headers, oauth, bytes_max: config.result_bytes_max })))
     }
 
     /// Bytes of one message.

@@ -23,7 +23,7 @@ const SERVERS_MAX: usize = 200;
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
-struct Entry {
+struct ImportedServer {
     command: Option<String>,
     args: Vec<String>,
     env: BTreeMap<String, Secret>,
@@ -59,7 +59,7 @@ pub fn import(json: &Json, importer: Importer) -> Result<BTreeMap<String, Server
     }
     let (mut config, mut wrong) = (McpConfig::default(), Vec::new());
     for (name, json) in listed {
-        match Entry::deserialize(json) {
+        match ImportedServer::deserialize(json) {
             Ok(entry) if entry.disabled || entry.tool_configuration.enabled == Some(false) => {}
             Ok(entry) if entry.command.is_some() && importer == Importer::User => {
                 let message = format!("the server `{name}` is a program to start");
@@ -78,7 +78,7 @@ pub fn import(json: &Json, importer: Importer) -> Result<BTreeMap<String, Server
     if wrong.is_empty() { Ok(config.servers) } else { Err(Error::invalid(wrong.join("; "))) }
 }
 
-impl Entry {
+impl ImportedServer {
     fn server(self) -> ServerConfig {
         let mut headers = self.headers;
         if let Some(token) = self.authorization_token {

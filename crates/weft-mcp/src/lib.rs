@@ -2,7 +2,7 @@
 //!
 //! [`Servers`] is the `ToolSource` of the engine: it connects to the servers that the operator
 //! configured when they are first asked for, and offers a tool as long as its definition is the one that
-//! was accepted. One file for each way to talk ([`Dial`], [`Wire`]); everything that decides is pure. [`serving`] is the
+//! was accepted. One file for each way to talk ([`Dial`], [`ServerWire`]); everything that decides is pure. [`serving`] is the
 //! other half of the protocol: what this process offers to clients.
 
 mod backoff;
@@ -32,6 +32,6 @@ pub use config::{McpConfig, OauthConfig, PinMode, ServerConfig, ToolConfig, Tran
 pub use definition::Verdict;
 pub use dial::Dial;
 pub use import::{Importer, import};
-pub use lines::{Sink, Source};
+pub use lines::{ByteSource, Sink};
 pub use servers::{Servers, Surveyed};
-pub use wire::Wire;
+pub use wire::ServerWire;

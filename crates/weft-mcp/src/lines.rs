@@ -17,13 +17,13 @@ use crate::faults::Faults;
 const FINISH_LIMIT: Duration = Duration::from_secs(1);
 
 /// Where messages come from.
-pub type Source = Box<dyn AsyncRead + Send + Unpin>;
+pub type ByteSource = Box<dyn AsyncRead + Send + Unpin>;
 /// Where messages go.
 pub type Sink = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Reads and writes lines. No line is kept that has more bytes than the limit.
-pub(crate) struct Lines {
-    source: BufReader<Source>,
+pub(crate) struct MessageLines {
+    source: BufReader<ByteSource>,
     /// What has been read of the next line, so that reading can be left and taken up again.
     line: Vec<u8>,
     sink: Arc<Mutex<Option<Sink>>>,
@@ -31,8 +31,8 @@ pub(crate) struct Lines {
     faults: Faults,
 }
 
-impl Lines {
-    pub(crate) fn new(source: Source, sink: Sink, bytes_max: usize, faults: Faults) -> Self {
+impl MessageLines {
+    pub(crate) fn new(source: ByteSource, sink: Sink, bytes_max: usize, faults: Faults) -> Self {
         let sink = Arc::new(Mutex::new(Some(sink)));
         Self { source: BufReader::new(source), line: Vec::new(), sink, bytes_max, faults }
     }
@@ -153,9 +153,9 @@ pub(crate) fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
 mod tests {
     use super::*;
 
-    fn reader(text: &'static [u8], bytes_max: usize) -> (Lines, Faults) {
+    fn reader(text: &'static [u8], bytes_max: usize) -> (MessageLines, Faults) {
         let faults = Faults::default();
-        (Lines::new(Box::new(text), Box::new(tokio::io::sink()), bytes_max, faults.clone()), faults)
+        (MessageLines::new(Box::new(text), Box::new(tokio::io::sink()), bytes_max, faults.clone()), faults)
     }
 
     #[tokio::test]
@@ -176,7 +176,7 @@ mod tests {
     async fn a_line_over_the_limit_is_not_kept() {
         let endless = Box::new(tokio::io::repeat(b'x'));
         let faults = Faults::default();
-        let mut lines = Lines::new(endless, Box::new(tokio::io::sink()), 100_000, faults.clone());
+        let mut lines = MessageLines::new(endless, Box::new(tokio::io::sink()), 100_000, faults.clone());
         assert!(lines.receive().await.is_none());
         assert!(faults.reason().unwrap().message.contains("more than 100000 bytes"));
         assert!(lines.line.capacity() < 300_000, "{}", lines.line.capacity());

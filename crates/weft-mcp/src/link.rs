@@ -24,7 +24,7 @@ use crate::dial::Dial;
 use crate::events::{self, TOO_LONG};
 use crate::faults::Redactor;
 use crate::notifications::{Listening, NotificationHandler};
-use crate::wire::{SentLog, Wire};
+use crate::wire::{SentLog, ServerWire};
 
 /// Pages of a list of tools.
 const PAGES_MAX: usize = 100;
@@ -37,7 +37,7 @@ const WORDS_MAX: usize = 2_000;
 
 /// What connections of one server share.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LinkShared {
     /// How often the server said that its tools have changed.
     pub(crate) changes: Arc<AtomicU64>,
     /// Owns what still has to be said after nobody waits for it.
@@ -51,7 +51,7 @@ pub(crate) struct Link {
     peer: Peer<RoleClient>,
     handler: NotificationHandler,
     sent_log: SentLog,
-    shared: Shared,
+    shared: LinkShared,
     runtime: Handle,
     /// The server will say when its tools change.
     pub(crate) tells_changes: bool,
@@ -59,14 +59,14 @@ pub(crate) struct Link {
 
 /// Why a request brought nothing, and whether it may be made again.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RequestFailure {
     pub(crate) error: Error,
-    pub(crate) sent: Sent,
+    pub(crate) sent: RequestFate,
 }
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub(crate) enum RequestFate {
     /// It never left: the connection is of no use, and nothing has happened.
     Never,
     /// It left, and the connection broke before an answer came.
@@ -82,7 +82,7 @@ impl Link {
     /// # Errors
     /// What keeps it from being opened; `Unsupported` when there is no version of the protocol that both
     /// sides speak.
-    pub(crate) async fn open(dial: &dyn Dial, shared: Shared) -> Result<Self> {
+    pub(crate) async fn open(dial: &dyn Dial, shared: LinkShared) -> Result<Self> {
         let newest = ProtocolVersion::LATEST_WITH_INITIALIZE;
         let refused = match Self::attempt(dial, &shared, newest).await? {
             Ok(link) => return Ok(link),
@@ -98,17 +98,19 @@ impl Link {
     /// One attempt with one version. The inner error is the server's own refusal.
     async fn attempt(
         dial: &dyn Dial,
-        shared: &Shared,
+        shared: &LinkShared,
         version: ProtocolVersion,
     ) -> Result<Result<Self, ErrorData>> {
         let wire = dial.dial().await?;
         let sent_log = wire.sent_log();
         let handler = NotificationHandler::new(version.clone(), Arc::clone(&shared.changes));
-        let mode = match version.has_initialize() {
-            true => ClientLifecycleMode::Initialize,
-            false => ClientLifecycleMode::Discover { preferred_versions: vec![version] },
+        let mode = if version.has_initialize() {
+            ClientLifecycleMode::Initialize
+        } else {
+            ClientLifecycleMode::Discover { preferred_versions: vec![version] }
         };
-        let begun = Box::pin(serve_client_with_lifecycle::<_, Wire, _, _>(handler.clone(), wire, mode)).await;
+        let begun =
+            Box::pin(serve_client_with_lifecycle::<_, ServerWire, _, _>(handler.clone(), wire, mode)).await;
         let service = match begun {
             Ok(service) => service,
             Err(ClientInitializeError::JsonRpcError(refused)) => return Ok(Err(refused)),
@@ -141,7 +143,7 @@ impl Link {
     }
 
     /// Every tool as the server lists it.
-    pub(crate) async fn list(&self) -> Result<Vec<Json>, Failure> {
+    pub(crate) async fn list(&self) -> Result<Vec<Json>, RequestFailure> {
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
@@ -172,19 +174,23 @@ impl Link {
     }
 
     /// Begins a call of a tool, by the server's own name for it.
-    pub(crate) async fn call(&self, tool: &str, arguments: Map<String, Json>) -> Result<Asked, Failure> {
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Json>,
+    ) -> Result<PendingRequest, RequestFailure> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         self.ask(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await
     }
 
-    async fn ask(&self, request: ClientRequest) -> Result<Asked, Failure> {
+    async fn ask(&self, request: ClientRequest) -> Result<PendingRequest, RequestFailure> {
         let options = PeerRequestOptions::no_options();
         let handle = self
             .peer
             .send_request_with_option(request, options)
             .await
-            .map_err(|_| Failure { error: self.broken(), sent: Sent::Never })?;
-        Ok(Asked {
+            .map_err(|_| RequestFailure { error: self.broken(), sent: RequestFate::Never })?;
+        Ok(PendingRequest {
             listening: self.handler.listen(handle.progress_token.clone()),
             notice: Notice {
                 id: handle.id.clone(),
@@ -231,7 +237,7 @@ async fn say_goodbye(mut service: RunningService<RoleClient, NotificationHandler
 }
 
 /// A request that is under way. Dropping it tells the server that nobody waits for the answer.
-pub(crate) struct Asked {
+pub(crate) struct PendingRequest {
     answer: oneshot::Receiver<Result<ServerResult, ServiceError>>,
     listening: Listening,
     notice: Notice,
@@ -239,35 +245,36 @@ pub(crate) struct Asked {
 }
 
 /// What comes next of a request.
-pub(crate) enum Heard {
+pub(crate) enum RequestEvent {
     /// All that it said of itself so far.
     Progress(ToolOutput),
     /// Its end.
-    Answer(Result<Json, Failure>),
+    Answer(Result<Json, RequestFailure>),
 }
 
-impl Asked {
+impl PendingRequest {
     /// Its end.
-    pub(crate) async fn answer(&mut self) -> Result<Json, Failure> {
+    pub(crate) async fn answer(&mut self) -> Result<Json, RequestFailure> {
         loop {
-            if let Heard::Answer(answer) = self.next().await {
+            if let RequestEvent::Answer(answer) = self.next().await {
                 return answer;
             }
         }
     }
 
     /// What comes next. May be left and taken up again, until the answer has come.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> RequestEvent {
         let answer = tokio::select! {
+            // Nobody hears progress after the answer.
             biased;
-            progress = self.listening.more() => return Heard::Progress(progress),
+            progress = self.listening.more() => return RequestEvent::Progress(progress),
             answer = &mut self.answer => answer,
         };
         self.notice.is_wanted = false;
-        Heard::Answer(self.understood(answer.unwrap_or(Err(ServiceError::TransportClosed))))
+        RequestEvent::Answer(self.understood(answer.unwrap_or(Err(ServiceError::TransportClosed))))
     }
 
-    fn understood(&self, answer: Result<ServerResult, ServiceError>) -> Result<Json, Failure> {
+    fn understood(&self, answer: Result<ServerResult, ServiceError>) -> Result<Json, RequestFailure> {
         let senseless = |cause: Box<dyn std::error::Error + Send + Sync>| {
             answered(Error::new(ErrorKind::Garbled, "the server's answer is not valid").because(cause))
         };
@@ -277,8 +284,9 @@ impl Asked {
             Err(ServiceError::TransportSend(error)) => Err(unsent(error.error)),
             Err(ServiceError::TransportClosed) => {
                 let sent_log = &self.notice.sent_log;
-                let sent = if sent_log.was_sent(&self.notice.id) { Sent::Lost } else { Sent::Never };
-                Err(Failure { error: broken(sent_log), sent })
+                let sent =
+                    if sent_log.was_sent(&self.notice.id) { RequestFate::Lost } else { RequestFate::Never };
+                Err(RequestFailure { error: broken(sent_log), sent })
             }
             Err(other) => Err(senseless(other.into())),
         }
@@ -313,8 +321,8 @@ impl Drop for Notice {
     }
 }
 
-fn answered(error: Error) -> Failure {
-    Failure { error, sent: Sent::Answered }
+fn answered(error: Error) -> RequestFailure {
+    RequestFailure { error, sent: RequestFate::Answered }
 }
 
 fn broken(sent_log: &SentLog) -> Error {
@@ -322,20 +330,20 @@ fn broken(sent_log: &SentLog) -> Error {
 }
 
 /// Why something could not be sent, as the transport told it.
-fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> Failure {
+fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> RequestFailure {
     match cause.downcast::<Error>() {
         Ok(error) => {
             let never = error.cause.as_ref().is_some_and(|cause| cause.is::<NotSent>());
             let sent = match error.kind {
-                _ if never => Sent::Never,
-                ErrorKind::Unavailable => Sent::Lost,
-                _ => Sent::Answered,
+                _ if never => RequestFate::Never,
+                ErrorKind::Unavailable => RequestFate::Lost,
+                _ => RequestFate::Answered,
             };
-            Failure { error: *error, sent }
+            RequestFailure { error: *error, sent }
         }
-        Err(other) => Failure {
+        Err(other) => RequestFailure {
             error: Error::new(ErrorKind::Unavailable, "the request could not be sent").because(other),
-            sent: Sent::Lost,
+            sent: RequestFate::Lost,
         },
     }
 }

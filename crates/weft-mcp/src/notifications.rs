@@ -20,7 +20,7 @@ const PROGRESS_BYTES_MAX: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct NotificationHandler {
     version: ProtocolVersion,
-    growing: Arc<Mutex<HashMap<ProgressToken, Arc<Progress>>>>,
+    growing: Arc<Mutex<HashMap<ProgressToken, Arc<CallProgress>>>>,
     changes: Arc<AtomicU64>,
 }
 
@@ -32,12 +32,12 @@ impl NotificationHandler {
 
     /// Listens for the progress of one call, until what comes back is dropped.
     pub(crate) fn listen(&self, token: ProgressToken) -> Listening {
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(CallProgress::default());
         self.lock().insert(token.clone(), Arc::clone(&progress));
         Listening { handler: self.clone(), token, progress }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, Arc<Progress>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, Arc<CallProgress>>> {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -63,19 +63,19 @@ impl ClientHandler for NotificationHandler {
 
 /// What a call has said of itself so far.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
-    said: Mutex<Said>,
+pub(crate) struct CallProgress {
+    said: Mutex<ProgressState>,
     grown: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Said {
+struct ProgressState {
     text: String,
     latest: Option<(f64, Option<f64>)>,
     is_new: bool,
 }
 
-impl Progress {
+impl CallProgress {
     fn grow(&self, told: &ProgressNotificationParam) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         // Each is taken up by a task of its own, so an earlier one may come late.
@@ -122,7 +122,7 @@ fn line(told: &ProgressNotificationParam) -> String {
 pub(crate) struct Listening {
     handler: NotificationHandler,
     token: ProgressToken,
-    progress: Arc<Progress>,
+    progress: Arc<CallProgress>,
 }
 
 impl Listening {

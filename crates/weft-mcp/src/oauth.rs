@@ -24,30 +24,30 @@ pub(crate) struct Oauth {
     config: OauthConfig,
     http: Arc<dyn StreamingHttp>,
     /// Held while a new token is had, so that calls side by side ask once.
-    tokens: Mutex<Tokens>,
+    tokens: Mutex<TokenPair>,
 }
 
 #[derive(Default)]
-struct Tokens {
-    current: Option<Token>,
+struct TokenPair {
+    current: Option<AccessToken>,
     /// Given out in place of the configured one.
     refresh: Option<Secret>,
 }
 
-struct Token {
+struct AccessToken {
     access: Secret,
     until: Option<Instant>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenAnswer {
     access_token: Secret,
     expires_in: Option<f64>,
     refresh_token: Option<Secret>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct TokenRefusal {
     error: String,
 }
 
@@ -63,7 +63,7 @@ impl Oauth {
     /// cannot be asked.
     pub(crate) async fn token(&self) -> Result<Secret> {
         let mut tokens = self.tokens.lock().await;
-        let is_good = |token: &&Token| token.until.is_none_or(|until| Instant::now() + MARGIN < until);
+        let is_good = |token: &&AccessToken| token.until.is_none_or(|until| Instant::now() + MARGIN < until);
         if let Some(token) = tokens.current.as_ref().filter(is_good) {
             return Ok(token.access.clone());
         }
@@ -83,7 +83,7 @@ impl Oauth {
         }
     }
 
-    async fn renew(&self, tokens: &mut Tokens) -> Result<Secret> {
+    async fn renew(&self, tokens: &mut TokenPair) -> Result<Secret> {
         let asked = self.ask(tokens.refresh.as_ref().unwrap_or(&self.config.refresh_token));
         let answer = tokio::time::timeout(TIME_LIMIT, asked)
             .await
@@ -93,18 +93,17 @@ impl Oauth {
         if let Some(refresh) = answer.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Some(refresh);
         }
-        tokens.current = Some(Token { access: answer.access_token.clone(), until });
+        tokens.current = Some(AccessToken { access: answer.access_token.clone(), until });
         Ok(answer.access_token)
     }
 
     fn form(&self, refresh: &Secret) -> String {
         let config = &self.config;
         let mut form = form_urlencoded::Serializer::new(String::new());
-        match refresh.is_empty() {
-            true => form.append_pair("grant_type", "client_credentials"),
-            false => {
-                form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.reveal())
-            }
+        if refresh.is_empty() {
+            form.append_pair("grant_type", "client_credentials")
+        } else {
+            form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.reveal())
         };
         form.append_pair("client_id", &config.client_id);
         if !config.client_secret.is_empty() {
@@ -116,7 +115,7 @@ impl Oauth {
         form.finish()
     }
 
-    async fn ask(&self, refresh: &Secret) -> Result<Answer> {
+    async fn ask(&self, refresh: &Secret) -> Result<TokenAnswer> {
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let request = StreamRequest {
             method: "POST".to_owned(),
@@ -136,7 +135,7 @@ impl Oauth {
             200..=299 => serde_json::from_slice(&body)
                 .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
             400..=499 => {
-                let reason = serde_json::from_slice::<Refusal>(&body).map(|refusal| refusal.error);
+                let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
                 let reason = reason.unwrap_or_else(|_| format!("status {status}"));
                 let message = format!("the token server refuses: {reason}");
                 Err(Error::new(ErrorKind::Unauthenticated, message)

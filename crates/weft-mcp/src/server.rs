@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weft_core::{Error, ErrorKind, Json, Result};
 
-use crate::backoff::{Backoff, Next};
+use crate::backoff::{Backoff, ConnectDecision};
 use crate::config::{ServerConfig, TransportKind};
-use crate::definition::{Definition, definitions};
+use crate::definition::{ToolDefinition, definitions};
 use crate::dial::Dial;
 use crate::faults::Redactor;
-use crate::link::{Asked, Failure, Link, Sent, Shared};
+use crate::link::{Link, LinkShared, PendingRequest, RequestFailure, RequestFate};
 
 /// How often one caller tries to connect. Less than what makes a server rest: when listing the tools of one
 /// that is down has failed, a call tries once more.
@@ -25,7 +25,7 @@ const ATTEMPTS_MAX: u32 = 4;
 const LIST_KEPT: Duration = Duration::from_secs(60);
 
 /// One server.
-pub(crate) struct Server {
+pub(crate) struct McpServer {
     pub(crate) id: String,
     pub(crate) config: Arc<ServerConfig>,
     dial: Arc<dyn Dial>,
@@ -35,14 +35,14 @@ pub(crate) struct Server {
     /// Why the latest attempt to connect failed.
     failed: Lock<String>,
     /// Held while listing, so that one list is asked for.
-    list: Mutex<Option<Listed>>,
-    shared: Shared,
+    list: Mutex<Option<ListedTools>>,
+    shared: LinkShared,
     closed: CancellationToken,
 }
 
 /// A list of tools and how long it holds.
-struct Listed {
-    definitions: Arc<[Definition]>,
+struct ListedTools {
+    definitions: Arc<[ToolDefinition]>,
     /// The count of changes before it was asked for.
     changes: u64,
     /// The connection it is of; none for a server without one.
@@ -51,12 +51,12 @@ struct Listed {
 }
 
 /// A call that is under way, and the connection it is on.
-pub(crate) struct Call {
-    pub(crate) asked: Asked,
+pub(crate) struct RunningCall {
+    pub(crate) asked: PendingRequest,
     link: Arc<Link>,
 }
 
-impl Server {
+impl McpServer {
     pub(crate) fn new(id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>, tasks: TaskTracker) -> Self {
         let redactor = Redactor::new(config.secrets());
         Self {
@@ -67,7 +67,7 @@ impl Server {
             backoff: Lock::default(),
             failed: Lock::default(),
             list: Mutex::default(),
-            shared: Shared { changes: Arc::new(AtomicU64::new(0)), tasks, redactor },
+            shared: LinkShared { changes: Arc::new(AtomicU64::new(0)), tasks, redactor },
             closed: CancellationToken::new(),
         }
     }
@@ -76,21 +76,18 @@ impl Server {
     ///
     /// # Errors
     /// What keeps the server from being asked, with its name.
-    pub(crate) async fn definitions(&self) -> Result<Arc<[Definition]>> {
+    pub(crate) async fn definitions(&self) -> Result<Arc<[ToolDefinition]>> {
         let mut list = self.list.lock().await;
-        let link = match self.config.stateless {
-            true => None,
-            false => Some(self.link().await?),
-        };
+        let link = if self.config.stateless { None } else { Some(self.link().await?) };
         let changes = self.shared.changes.load(Ordering::Acquire);
         if let Some(listed) = list.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
             return Ok(Arc::clone(&listed.definitions));
         }
         let (listed, link) = self.listed(link).await?;
-        let definitions: Arc<[Definition]> = definitions(&listed).into();
+        let definitions: Arc<[ToolDefinition]> = definitions(&listed).into();
         let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
         let link = (!self.config.stateless).then_some(link);
-        *list = Some(Listed { definitions: Arc::clone(&definitions), changes, link, until });
+        *list = Some(ListedTools { definitions: Arc::clone(&definitions), changes, link, until });
         Ok(definitions)
     }
 
@@ -114,7 +111,7 @@ impl Server {
                 }
             };
             self.forget_if_broken(&link, failure.sent).await;
-            if failure.sent == Sent::Answered || !may_repeat {
+            if failure.sent == RequestFate::Answered || !may_repeat {
                 return Err(self.about("cannot list the tools of", failure.error));
             }
             may_repeat = false;
@@ -123,10 +120,15 @@ impl Server {
     }
 
     /// Begins a call, connecting if need be.
-    pub(crate) async fn begin(&self, tool: &str, arguments: &Map<String, Json>) -> Result<Call, Failure> {
-        let link = self.link().await.map_err(|error| Failure { error, sent: Sent::Answered })?;
+    pub(crate) async fn begin(
+        &self,
+        tool: &str,
+        arguments: &Map<String, Json>,
+    ) -> Result<RunningCall, RequestFailure> {
+        let link =
+            self.link().await.map_err(|error| RequestFailure { error, sent: RequestFate::Answered })?;
         match link.call(tool, arguments.clone()).await {
-            Ok(asked) => Ok(Call { asked, link }),
+            Ok(asked) => Ok(RunningCall { asked, link }),
             Err(failure) => {
                 self.forget_if_broken(&link, failure.sent).await;
                 Err(failure)
@@ -135,7 +137,7 @@ impl Server {
     }
 
     /// Notes how a call ended.
-    pub(crate) async fn ended(&self, call: Call, failure: Option<&Failure>) {
+    pub(crate) async fn ended(&self, call: RunningCall, failure: Option<&RequestFailure>) {
         let Some(failure) = failure else { return };
         self.forget_if_broken(&call.link, failure.sent).await;
         // A tool that is not known any more was renamed or taken away without a word.
@@ -144,8 +146,8 @@ impl Server {
         }
     }
 
-    async fn forget_if_broken(&self, link: &Arc<Link>, sent: Sent) {
-        if sent == Sent::Answered {
+    async fn forget_if_broken(&self, link: &Arc<Link>, sent: RequestFate) {
+        if sent == RequestFate::Answered {
             return;
         }
         let mut live = self.live.lock().await;
@@ -172,6 +174,7 @@ impl Server {
 
     async fn connect(&self) -> Result<Link> {
         let connected = tokio::select! {
+            // A server that was taken off the list is not started once more.
             biased;
             () = self.closed.cancelled() => Err(gone()),
             connected = self.attempts() => connected,
@@ -189,15 +192,15 @@ impl Server {
             let now = Instant::now();
             let next = self.backoff().next(now);
             match next {
-                Next::Try if attempts < ATTEMPTS_MAX => attempts += 1,
-                Next::Wait(left) if attempts < ATTEMPTS_MAX && now + left < until => {
+                ConnectDecision::Try if attempts < ATTEMPTS_MAX => attempts += 1,
+                ConnectDecision::Wait(left) if attempts < ATTEMPTS_MAX && now + left < until => {
                     tokio::time::sleep(left).await;
                     continue;
                 }
-                Next::Wait(left) | Next::Refuse(left) => {
+                ConnectDecision::Wait(left) | ConnectDecision::Refuse(left) => {
                     return Err(last.unwrap_or_else(|| self.resting(left)));
                 }
-                Next::Try => return Err(last.unwrap_or_else(|| self.resting(Duration::ZERO))),
+                ConnectDecision::Try => return Err(last.unwrap_or_else(|| self.resting(Duration::ZERO))),
             }
             let opening = Box::pin(Link::open(self.dial.as_ref(), self.shared.clone()));
             let error = match timeout_at(until, opening).await {
@@ -265,7 +268,7 @@ impl Server {
     }
 }
 
-impl Listed {
+impl ListedTools {
     fn holds(&self, changes: u64, link: Option<&Arc<Link>>) -> bool {
         let same_link = match (&self.link, link) {
             (Some(of), Some(link)) => Arc::ptr_eq(of, link),

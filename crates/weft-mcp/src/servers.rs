@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio_util::task::TaskTracker;
-use weft_core::seam::tool_source::{Offered, Pin, PinStore, Refused};
+use weft_core::seam::tool_source::{Offered, PinStore, RefusedTool, ToolPin};
 use weft_core::seam::{Clock, ToolSource};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::StreamingHttp;
 
 use crate::config::{McpConfig, PinMode, ServerConfig};
-use crate::definition::{Definition, Verdict, definitions};
+use crate::definition::{ToolDefinition, Verdict, definitions};
 use crate::dial::{Configured, Dial};
-use crate::server::Server;
+use crate::server::McpServer;
 use crate::tool::tool;
 
 /// How long closing all servers may take.
@@ -22,10 +22,10 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(15);
 
 /// The servers that are configured. Clones are the same.
 #[derive(Clone)]
-pub struct Servers(Arc<Inner>);
+pub struct Servers(Arc<ServersInner>);
 
-struct Inner {
-    servers: RwLock<BTreeMap<String, Arc<Server>>>,
+struct ServersInner {
+    servers: RwLock<BTreeMap<String, Arc<McpServer>>>,
     pins: Arc<dyn PinStore>,
     clock: Arc<dyn Clock>,
     tasks: TaskTracker,
@@ -66,7 +66,7 @@ impl Servers {
             return Err(Error::invalid(problems.join("; ")));
         }
         let tasks = TaskTracker::new();
-        let servers = Self(Arc::new(Inner { servers: RwLock::default(), pins, clock, tasks }));
+        let servers = Self(Arc::new(ServersInner { servers: RwLock::default(), pins, clock, tasks }));
         for (id, server) in config.servers {
             let server = Arc::new(server);
             let dial = Configured::new(Arc::clone(&server), config.inherited.clone(), Arc::clone(http));
@@ -82,7 +82,7 @@ impl Servers {
     }
 
     fn insert(&self, id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>) {
-        let server = Server::new(id, config, dial, self.0.tasks.clone());
+        let server = McpServer::new(id, config, dial, self.0.tasks.clone());
         self.write().insert(id.to_owned(), Arc::new(server));
     }
 
@@ -165,13 +165,13 @@ impl Servers {
     }
 
     /// Every tool of a server, judged.
-    async fn judged(&self, server: &Server) -> Result<Vec<(Definition, Verdict)>> {
+    async fn judged(&self, server: &McpServer) -> Result<Vec<(ToolDefinition, Verdict)>> {
         let definitions = server.definitions().await?;
         judge(server, &definitions, &self.pins(server).await?)
     }
 
     /// What was accepted of a server.
-    async fn pins(&self, server: &Server) -> Result<Vec<Pin>> {
+    async fn pins(&self, server: &McpServer) -> Result<Vec<ToolPin>> {
         match server.config.pin {
             PinMode::Off => Ok(Vec::new()),
             PinMode::FirstUse | PinMode::Strict => self.0.pins.pins(&server.id).await,
@@ -179,7 +179,7 @@ impl Servers {
     }
 
     /// What was accepted of a server that cannot be asked; the failure, if nothing was.
-    async fn offered_earlier(&self, server: &Arc<Server>, failure: Error) -> Result<Offered> {
+    async fn offered_earlier(&self, server: &Arc<McpServer>, failure: Error) -> Result<Offered> {
         if server.config.pin == PinMode::Off {
             return Err(failure);
         }
@@ -195,8 +195,8 @@ impl Servers {
         Ok(Offered { tools, refused: Vec::new(), down: Some(failure.full()) })
     }
 
-    fn pin(&self, server: &str, definition: &Definition) -> Pin {
-        Pin {
+    fn pin(&self, server: &str, definition: &ToolDefinition) -> ToolPin {
+        ToolPin {
             server: server.to_owned(),
             tool: definition.name.clone(),
             definition: definition.pinned(),
@@ -204,7 +204,7 @@ impl Servers {
         }
     }
 
-    fn server(&self, id: &str) -> Result<Arc<Server>> {
+    fn server(&self, id: &str) -> Result<Arc<McpServer>> {
         let servers = self.read();
         servers.get(id).cloned().ok_or_else(|| {
             let known: Vec<_> = servers.keys().map(String::as_str).collect();
@@ -216,11 +216,11 @@ impl Servers {
         })
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, Arc<Server>>> {
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, Arc<McpServer>>> {
         self.0.servers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Server>>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<McpServer>>> {
         self.0.servers.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -260,18 +260,23 @@ impl ToolSource for Servers {
                 Verdict::New | Verdict::Accepted => format!("nobody has accepted it yet; {accept}"),
             };
             tracing::debug!(server = id, tool = %definition.name, %reason, "a tool is not offered");
-            offered.refused.push(Refused { name: definition.name, reason });
+            offered.refused.push(RefusedTool { name: definition.name, reason });
         }
         Ok(offered)
     }
 }
 
-fn judge(server: &Server, definitions: &[Definition], pins: &[Pin]) -> Result<Vec<(Definition, Verdict)>> {
+fn judge(
+    server: &McpServer,
+    definitions: &[ToolDefinition],
+    pins: &[ToolPin],
+) -> Result<Vec<(ToolDefinition, Verdict)>> {
     unknown_names(server, definitions)?;
     let judged = definitions.iter().map(|definition| {
-        let verdict = match server.config.is_enabled(&definition.name) {
-            true => definition.verdict(server.config.pin, pins),
-            false => Verdict::Disabled,
+        let verdict = if server.config.is_enabled(&definition.name) {
+            definition.verdict(server.config.pin, pins)
+        } else {
+            Verdict::Disabled
         };
         (definition.clone(), verdict)
     });
@@ -279,12 +284,12 @@ fn judge(server: &Server, definitions: &[Definition], pins: &[Pin]) -> Result<Ve
 }
 
 /// Whether a definition is accepted by being seen.
-fn is_first_use(server: &Server, verdict: &Verdict) -> bool {
+fn is_first_use(server: &McpServer, verdict: &Verdict) -> bool {
     *verdict == Verdict::New && server.config.pin == PinMode::FirstUse
 }
 
 /// Settings that name tools which the server does not have.
-fn unknown_names(server: &Server, definitions: &[Definition]) -> Result<()> {
+fn unknown_names(server: &McpServer, definitions: &[ToolDefinition]) -> Result<()> {
     let is_known = |tool: &str| definitions.iter().any(|definition| definition.name == tool);
     let unknown: Vec<_> = server
         .config

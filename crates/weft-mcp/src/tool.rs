@@ -10,18 +10,18 @@ use weft_core::tool::{
 };
 use weft_core::{Error, ErrorKind, Json, Result};
 
-use crate::definition::Definition;
-use crate::link::{Failure, Heard, Sent};
+use crate::definition::ToolDefinition;
+use crate::link::{RequestEvent, RequestFailure, RequestFate};
 use crate::result::output;
-use crate::server::{Call, Server, gone};
+use crate::server::{McpServer, RunningCall, gone};
 
 /// The tool of a definition that may be used.
-pub(crate) fn tool(server: &Arc<Server>, definition: &Definition) -> Tool {
+pub(crate) fn tool(server: &Arc<McpServer>, definition: &ToolDefinition) -> Tool {
     let config = &server.config;
     let preset = config.preset.get(&definition.name).cloned().unwrap_or_default();
     let said = config.tools.get(&definition.name).cloned().unwrap_or_default();
     let idempotent = said.idempotent.unwrap_or_else(|| definition.is_idempotent());
-    let body = Remote { server: Arc::clone(server), name: definition.name.clone(), idempotent };
+    let body = RemoteTool { server: Arc::clone(server), name: definition.name.clone(), idempotent };
     Tool {
         // The server's own name, which is what canvases say; a toolkit makes one of it that models take.
         name: definition.name.clone(),
@@ -45,28 +45,28 @@ pub(crate) fn tool(server: &Arc<Server>, definition: &Definition) -> Tool {
     }
 }
 
-struct Remote {
-    server: Arc<Server>,
+struct RemoteTool {
+    server: Arc<McpServer>,
     /// The server's own name for it.
     name: String,
     idempotent: bool,
 }
 
-impl ToolBody for Remote {
+impl ToolBody for RemoteTool {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let server = Arc::clone(&self.server);
         let (name, idempotent) = (self.name.clone(), self.idempotent);
         let cancel = invocation.agent.cancel.clone();
         Box::pin(async_stream::stream! {
-            let limits = Limits::new(&server, &name, cancel);
+            let limits = CallLimits::new(&server, &name, cancel);
             let mut may_repeat = true;
             loop {
                 let failure = match limits.begin(&invocation.arguments).await {
                     Ok(mut call) => {
                         let outcome = loop {
                             match limits.next(&mut call).await {
-                                Heard::Progress(output) => yield Ok(ToolStep::Progress(output)),
-                                Heard::Answer(outcome) => break outcome,
+                                RequestEvent::Progress(output) => yield Ok(ToolStep::Progress(output)),
+                                RequestEvent::Answer(outcome) => break outcome,
                             }
                         };
                         server.ended(call, outcome.as_ref().err()).await;
@@ -82,9 +82,9 @@ impl ToolBody for Remote {
                     Err(failure) => failure,
                 };
                 let again = match failure.sent {
-                    Sent::Never => may_repeat,
-                    Sent::Lost => may_repeat && idempotent,
-                    Sent::Answered => false,
+                    RequestFate::Never => may_repeat,
+                    RequestFate::Lost => may_repeat && idempotent,
+                    RequestFate::Answered => false,
                 };
                 if !again {
                     yield Err(limits.failed(failure));
@@ -97,36 +97,38 @@ impl ToolBody for Remote {
 }
 
 /// What ends a call before its time.
-struct Limits<'a> {
-    server: &'a Server,
+struct CallLimits<'a> {
+    server: &'a McpServer,
     tool: &'a str,
     cancel: CancellationToken,
     until: Instant,
 }
 
-impl<'a> Limits<'a> {
-    fn new(server: &'a Server, tool: &'a str, cancel: CancellationToken) -> Self {
+impl<'a> CallLimits<'a> {
+    fn new(server: &'a McpServer, tool: &'a str, cancel: CancellationToken) -> Self {
         Self { server, tool, cancel, until: Instant::now() + server.config.call_limit(tool) }
     }
 
-    async fn begin(&self, arguments: &Map<String, Json>) -> Result<Call, Failure> {
+    async fn begin(&self, arguments: &Map<String, Json>) -> Result<RunningCall, RequestFailure> {
         let begun = timeout_at(self.until, self.server.begin(self.tool, arguments));
         tokio::select! {
+            // A call that nobody waits for any more is not sent.
             biased;
             () = self.cancel.cancelled() => Err(stopped(cancelled())),
             begun = begun => begun.unwrap_or_else(|_| Err(stopped(self.late()))),
         }
     }
 
-    async fn next(&self, call: &mut Call) -> Heard {
+    async fn next(&self, call: &mut RunningCall) -> RequestEvent {
         let stop = tokio::select! {
+            // A stop counts more than an answer of the same moment, and an answer more than the time.
             biased;
             () = self.cancel.cancelled() => cancelled(),
             () = self.server.until_closed() => gone(),
             heard = call.asked.next() => return heard,
             () = sleep_until(self.until) => self.late(),
         };
-        Heard::Answer(Err(stopped(stop)))
+        RequestEvent::Answer(Err(stopped(stop)))
     }
 
     fn late(&self) -> Error {
@@ -140,17 +142,19 @@ impl<'a> Limits<'a> {
         self.server.about(&format!("cannot call `{}` of", self.tool), cause)
     }
 
-    fn failed(&self, failure: Failure) -> Error {
+    fn failed(&self, failure: RequestFailure) -> Error {
         match failure.sent {
-            Sent::Lost => self.about(failure.error).help("the call may have been carried out all the same"),
-            Sent::Never | Sent::Answered => self.about(failure.error),
+            RequestFate::Lost => {
+                self.about(failure.error).help("the call may have been carried out all the same")
+            }
+            RequestFate::Never | RequestFate::Answered => self.about(failure.error),
         }
     }
 }
 
 /// A call that was ended by us; it is not made again.
-fn stopped(error: Error) -> Failure {
-    Failure { error, sent: Sent::Answered }
+fn stopped(error: Error) -> RequestFailure {
+    RequestFailure { error, sent: RequestFate::Answered }
 }
 
 fn cancelled() -> Error {

@@ -15,7 +15,7 @@ use crate::child::{self, ChildGroup};
 use crate::faults::Faults;
 use crate::http_peer::HttpPeer;
 use crate::legacy::Legacy;
-use crate::lines::{Lines, Sink, Source};
+use crate::lines::{ByteSource, MessageLines, Sink};
 use crate::streamable;
 
 /// Messages that may wait to be taken by a server. Each request of the server's own makes one, so a server
@@ -23,14 +23,14 @@ use crate::streamable;
 const WAITING_MAX: usize = 1_024;
 
 /// A way to a server that is open.
-pub struct Wire {
-    way: Way,
+pub struct ServerWire {
+    way: WireKind,
     sent_log: SentLog,
     /// One reference for each message that waits to be taken, and our own.
     waiting: Arc<()>,
 }
 
-enum Way {
+enum WireKind {
     Lines(Box<Pipe>),
     Streamable(Box<StreamableHttpClientTransport<HttpPeer>>),
     Legacy(Box<Legacy>),
@@ -38,7 +38,7 @@ enum Way {
 
 /// A pair of byte streams, and the process at their other end if it is ours.
 struct Pipe {
-    lines: Option<Lines>,
+    lines: Option<MessageLines>,
     child: Option<ChildGroup>,
     ending: Option<BoxFuture<'static, ()>>,
     /// Something could not be written. Why is known to those who read, so they are told and not the
@@ -64,30 +64,30 @@ impl SentLog {
     }
 }
 
-impl Wire {
+impl ServerWire {
     /// Over a pair of byte streams: one message a line, none longer than `bytes_max`.
-    pub fn lines(source: Source, sink: Sink, bytes_max: usize) -> Self {
+    pub fn lines(source: ByteSource, sink: Sink, bytes_max: usize) -> Self {
         let sent_log = SentLog::default();
-        let lines = Lines::new(source, sink, bytes_max, sent_log.faults.clone());
-        Self::over(Way::Lines(Box::new(Pipe::new(lines, None))), sent_log)
+        let lines = MessageLines::new(source, sink, bytes_max, sent_log.faults.clone());
+        Self::over(WireKind::Lines(Box::new(Pipe::new(lines, None))), sent_log)
     }
 
-    pub(crate) fn process(lines: Lines, child: ChildGroup, faults: Faults) -> Self {
+    pub(crate) fn process(lines: MessageLines, child: ChildGroup, faults: Faults) -> Self {
         let sent_log = SentLog { faults, left: Arc::default() };
-        Self::over(Way::Lines(Box::new(Pipe::new(lines, Some(child)))), sent_log)
+        Self::over(WireKind::Lines(Box::new(Pipe::new(lines, Some(child)))), sent_log)
     }
 
     pub(crate) fn streamable(peer: HttpPeer, url: &str) -> Self {
-        let way = Way::Streamable(Box::new(streamable::transport(peer, url)));
+        let way = WireKind::Streamable(Box::new(streamable::transport(peer, url)));
         Self::over(way, SentLog::default())
     }
 
     pub(crate) fn legacy(legacy: Legacy, faults: Faults) -> Self {
         let sent_log = SentLog { faults, left: Arc::default() };
-        Self::over(Way::Legacy(Box::new(legacy)), sent_log)
+        Self::over(WireKind::Legacy(Box::new(legacy)), sent_log)
     }
 
-    fn over(way: Way, sent_log: SentLog) -> Self {
+    fn over(way: WireKind, sent_log: SentLog) -> Self {
         Self { way, sent_log, waiting: Arc::default() }
     }
 
@@ -97,7 +97,7 @@ impl Wire {
 }
 
 impl Pipe {
-    fn new(lines: Lines, child: Option<ChildGroup>) -> Self {
+    fn new(lines: MessageLines, child: Option<ChildGroup>) -> Self {
         Self { lines: Some(lines), child, ending: None, broken: CancellationToken::new() }
     }
 
@@ -121,6 +121,7 @@ impl Pipe {
     async fn receive(&mut self, faults: &Faults) -> Option<ServerJsonRpcMessage> {
         if let Some(lines) = &mut self.lines {
             let message = tokio::select! {
+                // What the server has still said is read before its end is noticed.
                 biased;
                 message = lines.receive() => message,
                 () = self.broken.cancelled() => None,
@@ -158,7 +159,7 @@ fn request_id(item: &TxJsonRpcMessage<RoleClient>) -> Option<&RequestId> {
     }
 }
 
-impl Transport<RoleClient> for Wire {
+impl Transport<RoleClient> for ServerWire {
     type Error = Error;
 
     fn send(
@@ -169,12 +170,12 @@ impl Transport<RoleClient> for Wire {
             self.sent_log.sends(id);
         }
         let sending: BoxFuture<'static, Result<()>> = match &mut self.way {
-            Way::Lines(pipe) => pipe.send(item, self.sent_log.clone()),
-            Way::Streamable(transport) => {
+            WireKind::Lines(pipe) => pipe.send(item, self.sent_log.clone()),
+            WireKind::Streamable(transport) => {
                 let sending = transport.send(item);
                 Box::pin(async move { sending.await.map_err(streamable::cause) })
             }
-            Way::Legacy(legacy) => Box::pin(legacy.send(item)),
+            WireKind::Legacy(legacy) => Box::pin(legacy.send(item)),
         };
         let waiting = Arc::clone(&self.waiting);
         async move {
@@ -190,17 +191,17 @@ impl Transport<RoleClient> for Wire {
             return None;
         }
         match &mut self.way {
-            Way::Lines(pipe) => pipe.receive(&self.sent_log.faults).await,
-            Way::Streamable(transport) => transport.receive().await,
-            Way::Legacy(legacy) => legacy.receive().await,
+            WireKind::Lines(pipe) => pipe.receive(&self.sent_log.faults).await,
+            WireKind::Streamable(transport) => transport.receive().await,
+            WireKind::Legacy(legacy) => legacy.receive().await,
         }
     }
 
     async fn close(&mut self) -> Result<()> {
         match &mut self.way {
-            Way::Lines(pipe) => pipe.end(&self.sent_log.faults).await,
-            Way::Streamable(transport) => transport.close().await.map_err(streamable::cause)?,
-            Way::Legacy(_) => {}
+            WireKind::Lines(pipe) => pipe.end(&self.sent_log.faults).await,
+            WireKind::Streamable(transport) => transport.close().await.map_err(streamable::cause)?,
+            WireKind::Legacy(_) => {}
         }
         Ok(())
     }

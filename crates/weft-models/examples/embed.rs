@@ -12,7 +12,7 @@ use std::error::Error;
 use std::io::{BufRead as _, BufReader, BufWriter, Read, Write as _};
 use std::time::Instant;
 
-use weft_core::seam::embedder::{Embedder as _, Purpose};
+use weft_core::seam::embedder::{Embedder as _, EmbeddingPurpose};
 use weft_models::LocalEmbedder;
 
 /// Texts that are given to the model at once.
@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         if texts.is_empty() {
             break;
         }
-        let embedded = embedder.embed(Purpose::Passage, &texts).await?;
+        let embedded = embedder.embed(EmbeddingPurpose::Passage, &texts).await?;
         for number in embedded.vectors.iter().flatten() {
             vectors.write_all(&number.to_le_bytes())?;
         }

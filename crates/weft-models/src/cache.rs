@@ -37,20 +37,20 @@ impl Default for CacheConfig {
 
 /// The kept answers. The one that was given longest ago goes first.
 #[derive(Debug)]
-pub struct Answers {
+pub struct AnswerCache {
     entries_max: usize,
     lifetime: Duration,
-    kept: Mutex<Kept>,
+    kept: Mutex<CacheState>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    answers: LruCache<Key, Answer>,
+struct CacheState {
+    answers: LruCache<Key, CachedAnswer>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct CachedAnswer {
     deltas: Arc<[ChatDelta]>,
     bytes: usize,
     until: Instant,
@@ -59,10 +59,10 @@ struct Answer {
 /// A digest of everything that makes an answer what it is.
 type Key = [u8; 32];
 
-impl Answers {
+impl AnswerCache {
     /// None yet.
     pub fn new(config: CacheConfig) -> Self {
-        let kept = Kept { answers: LruCache::new_unbounded(), bytes: 0 };
+        let kept = CacheState { answers: LruCache::new_unbounded(), bytes: 0 };
         let lifetime = Duration::from_secs(config.seconds);
         Self { entries_max: config.entries, lifetime, kept: Mutex::new(kept) }
     }
@@ -82,9 +82,9 @@ impl Answers {
         None
     }
 
-    fn keep(&self, key: Key, record: Record) {
+    fn keep(&self, key: Key, record: CacheRecorder) {
         let Some(until) = Instant::now().checked_add(self.lifetime) else { return };
-        let answer = Answer { deltas: record.deltas.into(), bytes: record.bytes, until };
+        let answer = CachedAnswer { deltas: record.deltas.into(), bytes: record.bytes, until };
         let mut kept = self.lock();
         kept.remove(&key);
         kept.bytes += answer.bytes;
@@ -95,12 +95,12 @@ impl Answers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CacheState {
     fn remove(&mut self, key: &Key) {
         if let Some(answer) = self.answers.remove(key) {
             self.bytes = self.bytes.saturating_sub(answer.bytes);
@@ -116,7 +116,7 @@ pub struct Cached {
     /// Tells apart models that look the same.
     place: usize,
     tenant: TenantId,
-    answers: Arc<Answers>,
+    answers: Arc<AnswerCache>,
 }
 
 impl std::fmt::Debug for Cached {
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Cached {
 
 impl Cached {
     /// `model`, which is number `place` of those that share `answers`, for one tenant.
-    pub fn new(model: Arc<dyn ChatModel>, place: usize, tenant: TenantId, answers: Arc<Answers>) -> Self {
+    pub fn new(model: Arc<dyn ChatModel>, place: usize, tenant: TenantId, answers: Arc<AnswerCache>) -> Self {
         Self { model, place, tenant, answers }
     }
 
@@ -169,14 +169,14 @@ fn again(deltas: &[ChatDelta]) -> ChatStream {
 }
 
 #[derive(Default)]
-struct Record {
+struct CacheRecorder {
     deltas: Vec<ChatDelta>,
     bytes: usize,
     /// Whether it holds a text or a call.
     answers: bool,
 }
 
-impl Record {
+impl CacheRecorder {
     fn add(&mut self, delta: &ChatDelta) {
         self.answers |= matches!(delta, ChatDelta::Text(_) | ChatDelta::ToolCall { .. });
         self.bytes += bytes(delta);
@@ -200,13 +200,13 @@ fn bytes(delta: &ChatDelta) -> usize {
 }
 
 /// The same answer, which is kept when it comes to a good end.
-fn keeping(answer: ChatStream, key: Key, answers: Arc<Answers>) -> ChatStream {
-    let mut record = Some(Record::default());
+fn keeping(answer: ChatStream, key: Key, answers: Arc<AnswerCache>) -> ChatStream {
+    let mut record = Some(CacheRecorder::default());
     let note = move |delta: &Result<ChatDelta>| {
         let Some(mut so_far) = record.take() else { return };
         let Ok(delta) = delta else { return };
         match delta {
-            ChatDelta::Restarted => so_far = Record::default(),
+            ChatDelta::Restarted => so_far = CacheRecorder::default(),
             // What another model said is not this one's answer.
             ChatDelta::AnsweredBy(_) => return,
             delta => so_far.add(delta),
@@ -239,7 +239,7 @@ mod tests {
     /// The requests that reach the model.
     async fn reaching(script: Script, config: CacheConfig, requests: Vec<(&str, ChatRequest)>) -> usize {
         let model = ScriptedModel::new(script);
-        let answers = Arc::new(Answers::new(config));
+        let answers = Arc::new(AnswerCache::new(config));
         for (tenant, request) in requests {
             let cached =
                 Cached::new(Arc::new(model.clone()), 0, TenantId::from(tenant), Arc::clone(&answers));
@@ -254,7 +254,7 @@ mod tests {
     async fn an_equal_question_is_answered_from_memory_and_costs_nothing() {
         let reply = Reply::pieces(["one ", "two"]).thinking("hm").usage(5, 6);
         let model = ScriptedModel::new(Script::new().reply(reply));
-        let answers = Arc::new(Answers::new(CacheConfig::default()));
+        let answers = Arc::new(AnswerCache::new(CacheConfig::default()));
         let cached = Cached::new(Arc::new(model.clone()), 0, TenantId::from("t"), answers);
         let mut heard = Vec::new();
         for _ in 0..2 {
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(reaching(Script::text("x"), off, ask(&["a", "a"])).await, 2);
 
         let model = ScriptedModel::new(Script::text("x"));
-        let answers = Arc::new(Answers::new(two));
+        let answers = Arc::new(AnswerCache::new(two));
         let cached = Cached::new(Arc::new(model.clone()), 0, TenantId::from("t"), Arc::clone(&answers));
         for (wait, reached) in [(0, 1), (9, 1), (2, 2)] {
             tokio::time::advance(Duration::from_secs(wait)).await;
@@ -336,7 +336,7 @@ mod tests {
     #[tokio::test]
     async fn long_answers_make_room() {
         let model = ScriptedModel::new(Script::text("x".repeat(ANSWER_BYTES_MAX / 2)));
-        let answers = Arc::new(Answers::new(CacheConfig { entries: 1000, seconds: 10 }));
+        let answers = Arc::new(AnswerCache::new(CacheConfig { entries: 1000, seconds: 10 }));
         let cached = Cached::new(Arc::new(model), 0, TenantId::from("t"), Arc::clone(&answers));
         for n in 0..40 {
             cached.chat(asked(&n.to_string())).await.unwrap().collect::<Vec<_>>().await;

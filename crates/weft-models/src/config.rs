@@ -8,7 +8,7 @@ use weft_core::seam::chat_model::{ModelKind, Prices};
 use weft_core::{Error, Result};
 
 use crate::cache::CacheConfig;
-use crate::deadlines::Limits;
+use crate::deadlines::AnswerDeadlines;
 use crate::factories::{Factory, Provider, factory};
 use crate::installed::{InstalledModel, installed};
 use crate::retrying::RetryPolicy;
@@ -248,14 +248,14 @@ impl ModelEntry {
     ///
     /// # Errors
     /// `Invalid` naming a number of seconds that is none.
-    pub(crate) fn limits(&self) -> Result<Limits> {
-        let usual = Limits::default();
+    pub(crate) fn limits(&self) -> Result<AnswerDeadlines> {
+        let usual = AnswerDeadlines::default();
         let first = self.seconds("first_piece_seconds", self.first_piece_seconds)?.unwrap_or(usual.first);
         let idle = self.seconds("idle_seconds", self.idle_seconds)?.unwrap_or(usual.idle);
         let total = self.seconds("answer_seconds", self.answer_seconds)?;
         // Who waits longer for the beginning has not said that less is left for the rest.
         let total = total.unwrap_or_else(|| usual.total.max(first + (usual.total - usual.first)));
-        Ok(Limits { first, idle, total })
+        Ok(AnswerDeadlines { first, idle, total })
     }
 
     /// How long one request to a model for searching may take.

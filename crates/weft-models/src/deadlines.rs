@@ -12,7 +12,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 /// How long an answer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct AnswerDeadlines {
     /// To its first piece.
     pub first: Duration,
     /// Between two pieces.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub total: Duration,
 }
 
-impl Default for Limits {
+impl Default for AnswerDeadlines {
     fn default() -> Self {
         Self {
             first: Duration::from_secs(60),
@@ -31,16 +31,16 @@ impl Default for Limits {
     }
 }
 
-/// A model whose answers keep to [`Limits`].
+/// A model whose answers keep to [`AnswerDeadlines`].
 #[derive(Debug)]
 pub struct Deadlines<M> {
     model: M,
-    limits: Limits,
+    limits: AnswerDeadlines,
 }
 
 impl<M: ChatModel> Deadlines<M> {
     /// Holds `model` to `limits`.
-    pub fn new(model: M, limits: Limits) -> Self {
+    pub fn new(model: M, limits: AnswerDeadlines) -> Self {
         Self { model, limits }
     }
 }
@@ -59,7 +59,7 @@ impl<M: ChatModel> ChatModel for Deadlines<M> {
             return Err(late(&name, "did not begin to answer", first));
         };
         let expected = begun + first;
-        Ok(Held {
+        Ok(DeadlineStream {
             answer: answer?,
             name,
             limits: self.limits,
@@ -73,10 +73,10 @@ impl<M: ChatModel> ChatModel for Deadlines<M> {
     }
 }
 
-struct Held {
+struct DeadlineStream {
     answer: ChatStream,
     name: String,
-    limits: Limits,
+    limits: AnswerDeadlines,
     ends: Instant,
     /// When the next piece must be there.
     expected: Instant,
@@ -86,7 +86,7 @@ struct Held {
     alarm: Pin<Box<Sleep>>,
 }
 
-impl Held {
+impl DeadlineStream {
     fn missed(&self) -> Error {
         match () {
             () if self.expected >= self.ends => {
@@ -102,7 +102,7 @@ fn late(name: &str, what: &str, limit: Duration) -> Error {
     Error::new(ErrorKind::Timeout, format!("the model `{name}` {what} within {} s", limit.as_secs_f64()))
 }
 
-impl Stream for Held {
+impl Stream for DeadlineStream {
     type Item = Result<ChatDelta>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -143,7 +143,7 @@ mod tests {
     use crate::scripted::ScriptedModel;
 
     async fn ends_with(reply: Reply) -> (usize, Option<Error>) {
-        let limits = Limits {
+        let limits = AnswerDeadlines {
             first: Duration::from_secs(60),
             idle: Duration::from_secs(30),
             total: Duration::from_secs(100),

@@ -11,11 +11,11 @@ use weft_core::seam::{Embedder, ModelDirectory, PictureReader, Reranker, SpeechM
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use self::entry::{known, model};
-use self::task::{Model, Task};
-use crate::cache::{Answers, Cached};
+use self::task::{Model, ModelTask};
+use crate::cache::{AnswerCache, Cached};
 use crate::config::{ModelEntry, ModelsConfig, OneServer};
 use crate::factories::{factory, plain_name};
-use crate::fallback::Fallback;
+use crate::fallback::FallbackModel;
 use crate::pictures::VisionPictureReader;
 
 /// Models of one server that are remembered by name.
@@ -24,7 +24,7 @@ const NAMES_MAX: usize = 1000;
 const UNNAMED: &str = "default";
 /// The configured models.
 pub struct Directory {
-    models: Vec<Known>,
+    models: Vec<KnownModel>,
     default: Option<usize>,
     replace_all: Option<usize>,
     /// What stands for an empty id of a model that is no chat model.
@@ -32,17 +32,17 @@ pub struct Directory {
     /// The default stands for nothing but an empty `llm_id`.
     strict: bool,
     one_server: Option<OneServerModels>,
-    answers: Arc<Answers>,
+    answers: Arc<AnswerCache>,
 }
 
-struct Known {
+struct KnownModel {
     entry: ModelEntry,
     info: ModelInfo,
     model: Model,
 }
 
 /// A model that was found, and its number among the entries.
-struct Found {
+struct FoundModel {
     model: Arc<dyn ChatModel>,
     place: usize,
     notice: Option<String>,
@@ -53,8 +53,8 @@ struct OneServerModels {
     client: reqwest::Client,
     by_name: Mutex<HashMap<String, Arc<dyn ChatModel>>>,
     /// Those for searching, if it has any.
-    embeds: Option<Known>,
-    reranks: Option<Known>,
+    embeds: Option<KnownModel>,
+    reranks: Option<KnownModel>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -66,21 +66,21 @@ impl std::fmt::Debug for Directory {
 
 /// An `llm_id` taken apart.
 #[derive(Debug, PartialEq)]
-struct Wanted<'a> {
+struct LlmId<'a> {
     name: &'a str,
     factory: Option<&'a str>,
 }
 
 /// More than one `@` splits at the last, and the part before it may name an instance, which we have
 /// none of; a single `@` splits only before something that is known, since names may hold one.
-fn wanted<'a>(llm_id: &'a str, is_known: impl Fn(&str) -> bool) -> Wanted<'a> {
+fn wanted<'a>(llm_id: &'a str, is_known: impl Fn(&str) -> bool) -> LlmId<'a> {
     let Some((name, last)) = llm_id.rsplit_once('@') else {
-        return Wanted { name: llm_id, factory: None };
+        return LlmId { name: llm_id, factory: None };
     };
     match name.rsplit_once('@') {
-        Some((name, _instance)) => Wanted { name, factory: Some(last) },
-        None if is_known(last) => Wanted { name, factory: Some(last) },
-        None => Wanted { name: llm_id, factory: None },
+        Some((name, _instance)) => LlmId { name, factory: Some(last) },
+        None if is_known(last) => LlmId { name, factory: Some(last) },
+        None => LlmId { name: llm_id, factory: None },
     }
 }
 
@@ -94,28 +94,28 @@ impl Directory {
         let set_up = |entry: &ModelEntry| known(entry, client);
         let models = config.entries.iter().map(set_up).collect::<Result<Vec<_>>>()?;
         let models = with_fallbacks(models)?;
-        let place = |task: Task, setting: &str, name: &Option<String>| {
+        let place = |task: ModelTask, setting: &str, name: &Option<String>| {
             let of_task: Vec<usize> =
                 (0..models.len()).filter(|at| models[*at].model.task() == task).collect();
             match name.as_deref().filter(|name| !name.is_empty()) {
                 None => Ok(of_task.first().copied().filter(|_| of_task.len() == 1)),
-                Some(name) => set(&models, &format!("`{setting}`"), (name, task)).map(Some),
+                Some(name) => set(&models, &format!("`{setting}`"), name, task).map(Some),
             }
         };
-        let default = place(Task::Answer, "models.default", &config.default)?;
+        let default = place(ModelTask::Answer, "models.default", &config.default)?;
         let defaults = [
-            place(Task::Embed, "models.default_embedding", &config.default_embedding)?,
-            place(Task::Rerank, "models.default_rerank", &config.default_rerank)?,
-            place(Task::ReadAloud, "models.default_tts", &config.default_tts)?,
-            place(Task::Transcribe, "models.default_speech", &config.default_speech)?,
+            place(ModelTask::Embed, "models.default_embedding", &config.default_embedding)?,
+            place(ModelTask::Rerank, "models.default_rerank", &config.default_rerank)?,
+            place(ModelTask::ReadAloud, "models.default_tts", &config.default_tts)?,
+            place(ModelTask::Transcribe, "models.default_speech", &config.default_speech)?,
         ];
         let replace_all = match config.replace_all.as_deref().filter(|name| !name.is_empty()) {
             None => None,
-            named => place(Task::Answer, "models.replace_all", &named.map(str::to_owned))?,
+            named => place(ModelTask::Answer, "models.replace_all", &named.map(str::to_owned))?,
         };
         let one_server = config.one_server.clone();
         let one_server = one_server.map(|server| OneServerModels::open(server, client)).transpose()?;
-        let answers = Arc::new(Answers::new(config.cache));
+        let answers = Arc::new(AnswerCache::new(config.cache));
         let strict = config.strict;
         Ok(Self { models, default, replace_all, defaults, strict, one_server, answers })
     }
@@ -128,13 +128,13 @@ impl Directory {
         self.found(llm_id).map(|found| (found.model, found.notice))
     }
 
-    fn found(&self, llm_id: &str) -> Result<Found> {
+    fn found(&self, llm_id: &str) -> Result<FoundModel> {
         if let Some(server) = &self.one_server {
-            return Ok(Found { model: server.model(llm_id)?, place: self.models.len(), notice: None });
+            return Ok(FoundModel { model: server.model(llm_id)?, place: self.models.len(), notice: None });
         }
         let llm_id = llm_id.trim();
         let (place, notice) = match (
-            self.replace_all.map_or_else(|| find(&self.models, llm_id, Task::Answer), Ok),
+            self.replace_all.map_or_else(|| find(&self.models, llm_id, ModelTask::Answer), Ok),
             self.default,
         ) {
             (Ok(place), _) => (place, None),
@@ -145,30 +145,32 @@ impl Directory {
             (Err(_), Some(place)) => (place, self.instead(llm_id, place)),
         };
         match &self.models[place].model {
-            Model::Answers(model) => Ok(Found { model: Arc::clone(model), place, notice }),
+            Model::Answers(model) => Ok(FoundModel { model: Arc::clone(model), place, notice }),
             // Nothing else is ever found for this.
-            _ => Err(not_configured(Task::Answer, llm_id, "is not configured", [].into_iter())),
+            _ => Err(not_configured(ModelTask::Answer, llm_id, "is not configured", [].into_iter())),
         }
     }
 
     /// A model that is no chat model. Nothing stands in for one that is not there: vectors of two models have
     /// nothing to do with each other.
-    fn other(&self, task: Task, id: &str) -> Result<&Model> {
+    fn other(&self, task: ModelTask, id: &str) -> Result<&Model> {
         let of_server = self.one_server.as_ref().and_then(|server| match task {
-            Task::Embed => server.embeds.as_ref(),
-            Task::Rerank => server.reranks.as_ref(),
-            Task::Answer | Task::ReadAloud | Task::Transcribe | Task::ReadPictures => None,
+            ModelTask::Embed => server.embeds.as_ref(),
+            ModelTask::Rerank => server.reranks.as_ref(),
+            ModelTask::Answer | ModelTask::ReadAloud | ModelTask::Transcribe | ModelTask::ReadPictures => {
+                None
+            }
         });
         if let Some(known) = of_server {
             return Ok(&known.model);
         }
         let id = id.trim();
         let default = match task {
-            Task::Answer | Task::ReadPictures => None,
-            Task::Embed => self.defaults[0],
-            Task::Rerank => self.defaults[1],
-            Task::ReadAloud => self.defaults[2],
-            Task::Transcribe => self.defaults[3],
+            ModelTask::Answer | ModelTask::ReadPictures => None,
+            ModelTask::Embed => self.defaults[0],
+            ModelTask::Rerank => self.defaults[1],
+            ModelTask::ReadAloud => self.defaults[2],
+            ModelTask::Transcribe => self.defaults[3],
         };
         let place = match default.filter(|_| id.is_empty()) {
             Some(place) => place,
@@ -188,12 +190,12 @@ impl Directory {
     /// # Errors
     /// `Invalid` when no entry has this name, or what it names cannot read pictures.
     pub fn picture_reader(&self, name: &str) -> Result<Arc<dyn PictureReader>> {
-        if let Ok(place) = look_for(&self.models, name, Task::ReadPictures)
+        if let Ok(place) = look_for(&self.models, name, ModelTask::ReadPictures)
             && let Model::ReadsPictures(reader) = &self.models[place].model
         {
             return Ok(Arc::clone(reader));
         }
-        let model = match (look_for(&self.models, name, Task::Answer), &self.one_server) {
+        let model = match (look_for(&self.models, name, ModelTask::Answer), &self.one_server) {
             (Ok(place), _) => match &self.models[place].model {
                 Model::Answers(model) => Some(Arc::clone(model)),
                 _ => None,
@@ -204,7 +206,7 @@ impl Directory {
         match model.filter(|model| model.info().writes()) {
             Some(model) => Ok(Arc::new(VisionPictureReader::new(model))),
             None => Err(Error::invalid("`documents.ocr` names nothing that reads pictures")
-                .help(Task::ReadPictures.remedy().0)),
+                .help(ModelTask::ReadPictures.remedy().0)),
         }
     }
 
@@ -216,7 +218,7 @@ impl Directory {
 
 impl ModelDirectory for Directory {
     fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
-        let Found { model, place, .. } = self.found(llm_id)?;
+        let FoundModel { model, place, .. } = self.found(llm_id)?;
         if self.answers.is_off() {
             return Ok(model);
         }
@@ -228,30 +230,30 @@ impl ModelDirectory for Directory {
     }
 
     fn embedder(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
-        match self.other(Task::Embed, id)? {
+        match self.other(ModelTask::Embed, id)? {
             Model::Embeds(embedder) => Ok(Arc::clone(embedder)),
-            _ => Err(not_configured(Task::Embed, id, "is not configured", [].into_iter())),
+            _ => Err(not_configured(ModelTask::Embed, id, "is not configured", [].into_iter())),
         }
     }
 
     fn reranker(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
-        match self.other(Task::Rerank, id)? {
+        match self.other(ModelTask::Rerank, id)? {
             Model::Reranks(reranker) => Ok(Arc::clone(reranker)),
-            _ => Err(not_configured(Task::Rerank, id, "is not configured", [].into_iter())),
+            _ => Err(not_configured(ModelTask::Rerank, id, "is not configured", [].into_iter())),
         }
     }
 
     fn speech(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn SpeechModel>> {
-        match self.other(Task::ReadAloud, id)? {
+        match self.other(ModelTask::ReadAloud, id)? {
             Model::ReadsAloud(model) => Ok(Arc::clone(model)),
-            _ => Err(not_configured(Task::ReadAloud, id, "is not configured", [].into_iter())),
+            _ => Err(not_configured(ModelTask::ReadAloud, id, "is not configured", [].into_iter())),
         }
     }
 
     fn transcription(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn TranscriptionModel>> {
-        match self.other(Task::Transcribe, id)? {
+        match self.other(ModelTask::Transcribe, id)? {
             Model::Transcribes(model) => Ok(Arc::clone(model)),
-            _ => Err(not_configured(Task::Transcribe, id, "is not configured", [].into_iter())),
+            _ => Err(not_configured(ModelTask::Transcribe, id, "is not configured", [].into_iter())),
         }
     }
 
@@ -292,18 +294,19 @@ impl OneServerModels {
 }
 
 /// The model that a name stands for.
-fn find(models: &[Known], llm_id: &str, task: Task) -> Result<usize> {
+fn find(models: &[KnownModel], llm_id: &str, task: ModelTask) -> Result<usize> {
     look_for(models, llm_id, task)
         .map_err(|NotFound { what, candidates }| not_configured(task, llm_id, &what, candidates.into_iter()))
 }
 
 /// The same for a name in a setting. It is not repeated: what is no name may be a key in the wrong place.
-fn set(models: &[Known], setting: &str, (name, task): (&str, Task)) -> Result<usize> {
+fn set(models: &[KnownModel], setting: &str, name: &str, task: ModelTask) -> Result<usize> {
     look_for(models, name, task).map_err(|NotFound { what, candidates }| {
         let names: Vec<String> = candidates.into_iter().map(shown).collect();
-        let help = match names.is_empty() {
-            true => task.remedy().0.to_owned(),
-            false => format!("use one of {}", names.join(", ")),
+        let help = if names.is_empty() {
+            task.remedy().0.to_owned()
+        } else {
+            format!("use one of {}", names.join(", "))
         };
         Error::invalid(format!("{setting} names a model that {what}")).help(help)
     })
@@ -312,11 +315,15 @@ fn set(models: &[Known], setting: &str, (name, task): (&str, Task)) -> Result<us
 /// Why there is no such model, and those that there are.
 struct NotFound<'a> {
     what: String,
-    candidates: Vec<&'a Known>,
+    candidates: Vec<&'a KnownModel>,
 }
 
 /// Name and factory, then the name alone if only one model has it; only models for this task.
-fn look_for<'a>(models: &'a [Known], llm_id: &str, task: Task) -> std::result::Result<usize, NotFound<'a>> {
+fn look_for<'a>(
+    models: &'a [KnownModel],
+    llm_id: &str,
+    task: ModelTask,
+) -> std::result::Result<usize, NotFound<'a>> {
     let is_known =
         |last: &str| factory(last).is_some() || models.iter().any(|known| is_of(&known.entry, last));
     let wanted = wanted(llm_id, is_known);
@@ -342,7 +349,7 @@ fn look_for<'a>(models: &'a [Known], llm_id: &str, task: Task) -> std::result::R
     }
 }
 
-fn is_named(entry: &ModelEntry, wanted: &Wanted<'_>) -> bool {
+fn is_named(entry: &ModelEntry, wanted: &LlmId<'_>) -> bool {
     let name = plain_name(wanted.name);
     !name.is_empty() && (plain_name(&entry.name) == name || entry.provider_name() == name)
 }
@@ -352,7 +359,7 @@ fn is_of(entry: &ModelEntry, factory: &str) -> bool {
     entry.factory.as_deref().map_or_else(|| is(entry.wire().as_str()), is)
 }
 
-fn shown(known: &Known) -> String {
+fn shown(known: &KnownModel) -> String {
     match &known.entry.factory {
         Some(factory) => format!("`{}@{factory}`", known.entry.name),
         None => format!("`{}`", known.entry.name),
@@ -360,21 +367,22 @@ fn shown(known: &Known) -> String {
 }
 
 fn not_configured<'a>(
-    task: Task,
+    task: ModelTask,
     llm_id: &str,
     what: &str,
-    candidates: impl Iterator<Item = &'a Known>,
+    candidates: impl Iterator<Item = &'a KnownModel>,
 ) -> Error {
     let candidates: Vec<String> = candidates.map(shown).collect();
     let wanted = match (llm_id.is_empty(), task) {
-        (true, Task::Answer) => "a default model".to_owned(),
+        (true, ModelTask::Answer) => "a default model".to_owned(),
         (true, _) => format!("a default model for {}", task.words()),
         (false, _) => format!("the model `{llm_id}`"),
     };
     let (add, setting) = task.remedy();
-    let help = match candidates.is_empty() {
-        true => add.to_owned(),
-        false => format!("use one of {}, or set `{setting}`", candidates.join(", ")),
+    let help = if candidates.is_empty() {
+        add.to_owned()
+    } else {
+        format!("use one of {}, or set `{setting}`", candidates.join(", "))
     };
     Error::new(ErrorKind::NotFound, format!("MODEL_NOT_CONFIGURED: {wanted} {what}")).help(help)
 }
@@ -386,7 +394,7 @@ fn strictly(help: &str) -> String {
 }
 
 /// The models with those that stand in for them.
-fn with_fallbacks(mut models: Vec<Known>) -> Result<Vec<Known>> {
+fn with_fallbacks(mut models: Vec<KnownModel>) -> Result<Vec<KnownModel>> {
     let wrapped = (0..models.len()).map(|at| fallback(&models, at)).collect::<Result<Vec<_>>>()?;
     for (known, wrapped) in models.iter_mut().zip(wrapped) {
         if let Some(model) = wrapped {
@@ -396,8 +404,8 @@ fn with_fallbacks(mut models: Vec<Known>) -> Result<Vec<Known>> {
     Ok(models)
 }
 
-fn fallback(models: &[Known], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
-    let Known { entry, model, .. } = &models[at];
+fn fallback(models: &[KnownModel], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
+    let KnownModel { entry, model, .. } = &models[at];
     if entry.fallback.is_empty() {
         return Ok(None);
     }
@@ -409,7 +417,7 @@ fn fallback(models: &[Known], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
     };
     let mut places = Vec::new();
     for name in &entry.fallback {
-        let place = set(models, &setting, (name, Task::Answer))?;
+        let place = set(models, &setting, name, ModelTask::Answer)?;
         if place == at || places.contains(&place) {
             let what = if place == at { "names the model itself" } else { "names one model twice" };
             return Err(wrong(format!("{what}, as `{name}`")).help("take it out"));
@@ -421,5 +429,5 @@ fn fallback(models: &[Known], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
         Model::Answers(other) => Some(Arc::clone(other)),
         _ => None,
     });
-    Ok(Some(Arc::new(Fallback::new(Arc::clone(model), others.collect()))))
+    Ok(Some(Arc::new(FallbackModel::new(Arc::clone(model), others.collect()))))
 }

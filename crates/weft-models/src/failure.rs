@@ -14,14 +14,14 @@ const WORDS_MAX: usize = 500;
 const KEY_LENGTH_MIN: usize = 6;
 
 /// An answer with an error status.
-pub(crate) struct Refusal<'a> {
+pub(crate) struct ProviderRefusal<'a> {
     pub status: u16,
     pub body: &'a str,
     pub retry_after: Option<Duration>,
 }
 
 /// The error for an answer with an error status.
-pub(crate) fn refused(model: &str, refusal: &Refusal<'_>, key: &Secret) -> Error {
+pub(crate) fn refused(model: &str, refusal: &ProviderRefusal<'_>, key: &Secret) -> Error {
     let reported = serde_json::from_str::<Json>(refusal.body).ok();
     let (code, words) = reported.as_ref().map(reported_parts).unwrap_or_default();
     let kind = kind(refusal.status, &code);
@@ -210,7 +210,8 @@ mod tests {
     #[test]
     fn status_and_code_tell_the_kind() {
         let check = |status: u16, body: &str, expected: ErrorKind| {
-            let error = refused("m", &Refusal { status, body, retry_after: None }, &Secret::default());
+            let error =
+                refused("m", &ProviderRefusal { status, body, retry_after: None }, &Secret::default());
             assert_eq!(error.kind, expected, "{status} {body}");
         };
         check(
@@ -261,7 +262,7 @@ mod tests {
         let key = Secret::new("very-secret-key");
         let body =
             r#"{"error":{"message":"Incorrect API key provided: very-secret-key or sk-abcdef123456."}}"#;
-        let error = refused("m", &Refusal { status: 401, body, retry_after: None }, &key);
+        let error = refused("m", &ProviderRefusal { status: 401, body, retry_after: None }, &key);
         let full = error.full();
         assert!(!full.contains("very-secret") && !full.contains("abcdef"), "{full}");
         assert!(full.contains("Incorrect API key provided: *** or sk-***"), "{full}");

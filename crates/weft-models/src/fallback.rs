@@ -12,12 +12,12 @@ use crate::opening::{Opening, answered, opened};
 
 /// A model with those that are asked in its place, in their order. Their own lists are not followed, so two
 /// models may stand in for each other and no request goes in a circle.
-pub(crate) struct Fallback {
+pub(crate) struct FallbackModel {
     model: Arc<dyn ChatModel>,
     others: Arc<[Arc<dyn ChatModel>]>,
 }
 
-impl Fallback {
+impl FallbackModel {
     pub fn new(model: Arc<dyn ChatModel>, others: Vec<Arc<dyn ChatModel>>) -> Self {
         Self { model, others: others.into() }
     }
@@ -70,7 +70,7 @@ fn asking(other: Arc<dyn ChatModel>, request: ChatRequest, told: Vec<ChatDelta>)
 }
 
 #[async_trait]
-impl ChatModel for Fallback {
+impl ChatModel for FallbackModel {
     fn info(&self) -> &ModelInfo {
         self.model.info()
     }
@@ -128,7 +128,7 @@ mod tests {
     async fn asked(models: &[&ScriptedModel], request: ChatRequest) -> (String, Result<()>) {
         let mut models = models.iter().map(|model| Arc::new((*model).clone()) as Arc<dyn ChatModel>);
         let first = models.next().unwrap();
-        let mut answer = match Fallback::new(first, models.collect()).chat(request).await {
+        let mut answer = match FallbackModel::new(first, models.collect()).chat(request).await {
             Ok(answer) => answer,
             Err(error) => return (String::new(), Err(error)),
         };

@@ -11,7 +11,7 @@ const FENCE: usize = 3;
 
 /// A part of an answer after the split.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TaggedPart {
     /// Of the answer.
     Text(String),
     /// Of the reasoning.
@@ -30,7 +30,7 @@ pub struct InlineTags {
 
 impl InlineTags {
     /// Takes the next piece and gives what is certain by now.
-    pub fn push(&mut self, piece: String, out: &mut impl Extend<Part>) {
+    pub fn push(&mut self, piece: String, out: &mut impl Extend<TaggedPart>) {
         // Nearly every piece of nearly every answer: nothing to look for, nothing to copy.
         if self.held.is_empty() && !piece.contains(['<', '`']) {
             self.after_backtick &= piece.is_empty();
@@ -43,16 +43,20 @@ impl InlineTags {
     }
 
     /// Gives what was held back.
-    pub fn finish(&mut self, out: &mut impl Extend<Part>) {
+    pub fn finish(&mut self, out: &mut impl Extend<TaggedPart>) {
         let held = std::mem::take(&mut self.held);
         out.extend(self.part(held));
     }
 
-    fn part(&self, text: String) -> Option<Part> {
-        (!text.is_empty()).then_some(if self.thinking { Part::Thinking(text) } else { Part::Text(text) })
+    fn part(&self, text: String) -> Option<TaggedPart> {
+        (!text.is_empty()).then_some(if self.thinking {
+            TaggedPart::Thinking(text)
+        } else {
+            TaggedPart::Text(text)
+        })
     }
 
-    fn split(&mut self, text: &str, out: &mut impl Extend<Part>) {
+    fn split(&mut self, text: &str, out: &mut impl Extend<TaggedPart>) {
         let mut said = String::new();
         let mut rest = text;
         while let Some(c) = rest.chars().next() {
@@ -106,8 +110,8 @@ mod tests {
         let (mut text, mut thinking) = (String::new(), String::new());
         for part in parts {
             match part {
-                Part::Text(piece) => text.push_str(&piece),
-                Part::Thinking(piece) => thinking.push_str(&piece),
+                TaggedPart::Text(piece) => text.push_str(&piece),
+                TaggedPart::Thinking(piece) => thinking.push_str(&piece),
             }
         }
         (text, thinking)

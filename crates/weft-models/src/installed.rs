@@ -64,9 +64,9 @@ pub fn installed(folder: &Path) -> Vec<InstalledModel> {
         let note: Option<InstalledNote> = read(&folder.join(NOTE_FILE)).ok();
         let kind = match &note {
             Some(note) => note.kind,
-            None => {
-                read::<Config>(&folder.join(MODEL_FILES[0])).map(|config| config.kind()).unwrap_or_default()
-            }
+            None => read::<ModelConfigFile>(&folder.join(MODEL_FILES[0]))
+                .map(|config| config.kind())
+                .unwrap_or_default(),
         };
         matches!(kind, ModelKind::Embedding | ModelKind::Rerank).then_some(InstalledModel {
             name,
@@ -80,7 +80,7 @@ pub fn installed(folder: &Path) -> Vec<InstalledModel> {
 
 /// What `config.json` says, as far as it tells what a model is for.
 #[derive(Default, Deserialize)]
-struct Config {
+struct ModelConfigFile {
     #[serde(default)]
     model_type: String,
     #[serde(default)]
@@ -88,7 +88,7 @@ struct Config {
     id2label: Option<BTreeMap<String, String>>,
 }
 
-impl Config {
+impl ModelConfigFile {
     fn kind(&self) -> ModelKind {
         let scores = |name: &String| name.ends_with("ForSequenceClassification");
         if self.architectures.iter().any(scores) { ModelKind::Rerank } else { ModelKind::Embedding }
@@ -183,7 +183,7 @@ pub fn inspect(folder: &Path) -> Result<ModelKind> {
     if let Some(file) = MODEL_FILES.iter().find(|file| !folder.join(file).is_file()) {
         return Err(missing(folder, file));
     }
-    let config: Config = read(&folder.join(MODEL_FILES[0]))?;
+    let config: ModelConfigFile = read(&folder.join(MODEL_FILES[0]))?;
     let kind = config.kind();
     let tensors = tensors(&folder.join(MODEL_FILES[2]))?;
     let other = |why: String| {

@@ -35,9 +35,9 @@ mod sse;
 mod tool_images;
 mod vectors;
 
-pub use cache::{Answers, CacheConfig, Cached};
+pub use cache::{AnswerCache, CacheConfig, Cached};
 pub use config::{ModelEntry, ModelsConfig, OneServer, StructuredOutput};
-pub use deadlines::{Deadlines, Limits};
+pub use deadlines::{AnswerDeadlines, Deadlines};
 pub use directory::Directory;
 pub use discover::{Discovered, FoundKeys, LocalServer, discover, probe_local};
 pub use extractive::Extractive;

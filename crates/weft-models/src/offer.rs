@@ -11,7 +11,7 @@ use crate::factories::Provider;
 
 /// What is sent.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Offer<'a> {
+pub(crate) struct ToolOffer<'a> {
     /// The tools; without any, neither they nor the choice are sent.
     pub tools: Cow<'a, [ToolSchema]>,
     pub choice: ToolChoice,
@@ -20,12 +20,12 @@ pub(crate) struct Offer<'a> {
 }
 
 /// Settles the tools of `request` for a model on a wire.
-pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatRequest) -> Offer<'a> {
+pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatRequest) -> ToolOffer<'a> {
     let called = request.messages.iter().any(|message| !message.tool_calls.is_empty());
     if !info.tools {
         let refused = || format!("`{}` is configured without tools; they were not sent", info.name);
         let warnings = if request.tools.is_empty() { Vec::new() } else { vec![refused()] };
-        return Offer { warnings, ..Offer::default() };
+        return ToolOffer { warnings, ..ToolOffer::default() };
     }
     if request.tools.is_empty() || request.tool_choice == ToolChoice::None {
         // Anthropic refuses a conversation with calls that names no tools.
@@ -34,9 +34,9 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
             (Provider::Anthropic, true) => with_whole_schemas(&request.tools),
             _ => Cow::default(),
         };
-        return Offer { tools, choice: ToolChoice::None, warnings: Vec::new() };
+        return ToolOffer { tools, choice: ToolChoice::None, warnings: Vec::new() };
     }
-    let whole = Offer {
+    let whole = ToolOffer {
         tools: with_whole_schemas(&request.tools),
         choice: request.tool_choice.clone(),
         warnings: Vec::new(),
@@ -53,11 +53,15 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
                 _ => true,
             };
             let tools = whole.tools.iter().filter(named).cloned().collect();
-            Offer { tools: Cow::Owned(tools), choice: ToolChoice::Auto, warnings: free("by its provider") }
+            ToolOffer {
+                tools: Cow::Owned(tools),
+                choice: ToolChoice::Auto,
+                warnings: free("by its provider"),
+            }
         }
         // Both Anthropic and the compatible providers with a switch for reasoning refuse the two together.
         Provider::Anthropic | Provider::OpenAi if request.sampling.thinking == Some(true) => {
-            Offer { choice: ToolChoice::Auto, warnings: free("while it reasons"), ..whole }
+            ToolOffer { choice: ToolChoice::Auto, warnings: free("while it reasons"), ..whole }
         }
         _ => whole,
     }

@@ -49,18 +49,18 @@ pub(crate) async fn answered(
             Err(error) => opening = another(error)?,
         }
     };
-    let stage = Stage::Answering(answer);
+    let stage = OpeningStage::Answering(answer);
     Ok(Renewable { stage, audience, spoken: false, warned: Vec::new(), another }.boxed())
 }
 
-enum Stage {
+enum OpeningStage {
     Answering(ChatStream),
     Reopening(Opening),
     Over,
 }
 
 struct Renewable<F> {
-    stage: Stage,
+    stage: OpeningStage,
     audience: Audience,
     /// Some of its text or reasoning has been handed on.
     spoken: bool,
@@ -73,22 +73,22 @@ impl<F: Another> Renewable<F> {
     /// The failure, when there is no other beginning.
     fn broken(&mut self, error: Error) -> Option<Error> {
         if self.spoken && self.audience.has_heard() {
-            self.stage = Stage::Over;
+            self.stage = OpeningStage::Over;
             return Some(error);
         }
         let told = Error::new(error.kind, error.full());
         match (self.another)(error) {
             // Somebody may have begun to read in this very moment.
             Ok(_) if self.spoken && !self.audience.take_back() => {
-                self.stage = Stage::Over;
+                self.stage = OpeningStage::Over;
                 Some(told)
             }
             Ok(opening) => {
-                self.stage = Stage::Reopening(opening);
+                self.stage = OpeningStage::Reopening(opening);
                 None
             }
             Err(error) => {
-                self.stage = Stage::Over;
+                self.stage = OpeningStage::Over;
                 Some(error)
             }
         }
@@ -116,16 +116,16 @@ impl<F: Another> Stream for Renewable<F> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             let failure = match &mut self.stage {
-                Stage::Over => return Poll::Ready(None),
-                Stage::Answering(answer) => match ready!(answer.poll_next_unpin(cx)) {
+                OpeningStage::Over => return Poll::Ready(None),
+                OpeningStage::Answering(answer) => match ready!(answer.poll_next_unpin(cx)) {
                     None => return Poll::Ready(None),
                     Some(Ok(delta)) if self.passes(&delta) => return Poll::Ready(Some(Ok(delta))),
                     Some(Ok(_)) => continue,
                     Some(Err(error)) => error,
                 },
-                Stage::Reopening(opening) => match ready!(opening.poll_unpin(cx)) {
+                OpeningStage::Reopening(opening) => match ready!(opening.poll_unpin(cx)) {
                     Ok(answer) => {
-                        self.stage = Stage::Answering(answer);
+                        self.stage = OpeningStage::Answering(answer);
                         self.spoken = false;
                         return Poll::Ready(Some(Ok(ChatDelta::Restarted)));
                     }

@@ -18,7 +18,7 @@ const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 /// Where a model is asked.
 #[derive(Debug)]
-pub(crate) struct Remote {
+pub(crate) struct RemoteModel {
     /// What the operator calls it.
     pub name: String,
     url: reqwest::Url,
@@ -29,7 +29,7 @@ pub(crate) struct Remote {
     limit: Duration,
 }
 
-impl Remote {
+impl RemoteModel {
     /// The model of `entry` at `url`.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Remote {
     /// The same for a request with any body. It is made anew for each try.
     ///
     /// # Errors
-    /// As [`Remote::ask`].
+    /// As [`RemoteModel::ask`].
     pub async fn ask_with(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
         let mut tries = 1;
         loop {
@@ -62,7 +62,7 @@ impl Remote {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            tokio::time::sleep(self.policy.again(error, tries, (None, None))?).await;
+            tokio::time::sleep(self.policy.again(error, tries, None, None)?).await;
             tries += 1;
         }
     }
@@ -93,7 +93,11 @@ impl Remote {
         let retry_after = failure::retry_after(response.headers());
         let (body, _) = read(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
-        Err(failure::refused(&self.name, &failure::Refusal { status, body: &body, retry_after }, &self.key))
+        Err(failure::refused(
+            &self.name,
+            &failure::ProviderRefusal { status, body: &body, retry_after },
+            &self.key,
+        ))
     }
 
     /// The error for an answer that is none.

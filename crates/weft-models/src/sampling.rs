@@ -8,7 +8,7 @@ use crate::config::StructuredOutput;
 
 /// Where a model is asked, for choosing rules.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct ModelAddress<'a> {
     pub provider: &'a str,
     pub base_url: &'a str,
     pub model: &'a str,
@@ -36,9 +36,9 @@ pub(crate) enum SchemaMode {
     Nothing,
 }
 
-struct Rule {
+struct SamplingRule {
     fits: Fits,
-    actions: &'static [Action],
+    actions: &'static [SamplingAction],
 }
 
 /// Every part that is given must fit; model patterns are parts of the lower-case name.
@@ -49,7 +49,7 @@ struct Fits {
 }
 
 #[derive(Clone, Copy)]
-enum Action {
+enum SamplingAction {
     Drop(&'static [&'static str]),
     Rename(&'static str, &'static str),
     Clamp(&'static str, f64, f64),
@@ -61,13 +61,13 @@ enum Action {
     JsonOnly,
 }
 
-use Action::{Clamp, Drop, JsonOnly, Rename, Set, ThinkingFlag, ThinkingType};
+use SamplingAction::{Clamp, Drop, JsonOnly, Rename, Set, ThinkingFlag, ThinkingType};
 
 const ANY: &[&str] = &[];
 const PENALTIES: &[&str] = &["presence_penalty", "frequency_penalty"];
 
-const RULES: &[Rule] = &[
-    Rule {
+const RULES: &[SamplingRule] = &[
+    SamplingRule {
         fits: Fits {
             provider: "openai",
             hosts: &["api.openai.com", "azure.com"],
@@ -78,29 +78,29 @@ const RULES: &[Rule] = &[
             Rename("max_tokens", "max_completion_tokens"),
         ],
     },
-    Rule {
+    SamplingRule {
         fits: Fits { provider: "", hosts: ANY, models: &["opus-4-7", "opus-4.7", "opus-4-8", "opus-4.8"] },
         actions: &[Drop(&["temperature", "top_p", "top_k"])],
     },
-    Rule {
+    SamplingRule {
         fits: Fits { provider: "anthropic", hosts: ANY, models: ANY },
         actions: &[Drop(PENALTIES), Clamp("temperature", 0.0, 1.0)],
     },
-    Rule { fits: Fits { provider: "gemini", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
-    Rule { fits: Fits { provider: "ollama", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
-    Rule {
+    SamplingRule { fits: Fits { provider: "gemini", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
+    SamplingRule { fits: Fits { provider: "ollama", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
+    SamplingRule {
         fits: Fits { provider: "openai", hosts: &["aliyuncs.com"], models: &["qwen3"] },
         actions: &[ThinkingFlag("enable_thinking", Some(false))],
     },
-    Rule {
+    SamplingRule {
         fits: Fits { provider: "openai", hosts: &["deepseek.com"], models: &["reasoner"] },
         actions: &[ThinkingType("thinking", None), JsonOnly],
     },
-    Rule {
+    SamplingRule {
         fits: Fits { provider: "openai", hosts: &["deepseek.com"], models: &["chat", "v3", "v4"] },
         actions: &[ThinkingType("thinking", Some(false)), JsonOnly],
     },
-    Rule {
+    SamplingRule {
         fits: Fits { provider: "openai", hosts: ANY, models: &["kimi-k2.5", "kimi-k2.6"] },
         actions: &[
             Drop(&["temperature", "presence_penalty", "frequency_penalty"]),
@@ -108,15 +108,18 @@ const RULES: &[Rule] = &[
             ThinkingType("thinking", None),
         ],
     },
-    Rule {
+    SamplingRule {
         fits: Fits { provider: "openai", hosts: &["bigmodel.cn", "z.ai"], models: ANY },
         actions: &[ThinkingType("thinking", None), JsonOnly],
     },
-    Rule { fits: Fits { provider: "openai", hosts: &["hunyuan"], models: ANY }, actions: &[Drop(PENALTIES)] },
+    SamplingRule {
+        fits: Fits { provider: "openai", hosts: &["hunyuan"], models: ANY },
+        actions: &[Drop(PENALTIES)],
+    },
 ];
 
 impl Fits {
-    fn asked(&self, asked: Asked<'_>) -> bool {
+    fn asked(&self, asked: ModelAddress<'_>) -> bool {
         let name = asked.model.rsplit('/').next().unwrap_or(asked.model).to_lowercase();
         // A short pattern such as `o1` must begin the name, or it would be found anywhere.
         let model = |part: &&str| if part.len() < 3 { name.starts_with(part) } else { name.contains(part) };
@@ -127,7 +130,7 @@ impl Fits {
 }
 
 /// Applies the table to what a request asks for.
-pub(crate) fn settle(asked: Asked<'_>, sampling: &Sampling) -> Settled {
+pub(crate) fn settle(asked: ModelAddress<'_>, sampling: &Sampling) -> Settled {
     let mut settled = Settled { params: wanted(sampling), ..Settled::default() };
     let mut thinking = sampling.thinking;
     // Ollama, Anthropic and Gemini are told by their own wires.
@@ -176,7 +179,7 @@ impl Settled {
         Self { schema, ..self }
     }
 
-    fn apply(&mut self, model: &str, action: Action, thinking: &mut Option<bool>) {
+    fn apply(&mut self, model: &str, action: SamplingAction, thinking: &mut Option<bool>) {
         match action {
             Drop(names) => {
                 let dropped: Vec<_> =
@@ -240,7 +243,7 @@ mod tests {
         thinking: Option<bool>,
         expected: &Json,
     ) -> Settled {
-        let settled = settle(Asked { provider, base_url, model }, &Sampling { thinking, ..all() });
+        let settled = settle(ModelAddress { provider, base_url, model }, &Sampling { thinking, ..all() });
         assert_eq!(&Json::Object(settled.params.clone()), expected, "{provider} {base_url} {model}");
         settled
     }
@@ -279,7 +282,7 @@ mod tests {
     fn reasoning_is_switched_the_way_each_family_wants() {
         let asked = |base_url: &str, model: &str, thinking: Option<bool>| {
             settle(
-                Asked { provider: "openai", base_url, model },
+                ModelAddress { provider: "openai", base_url, model },
                 &Sampling { thinking, ..Sampling::default() },
             )
         };

@@ -21,11 +21,11 @@ const REQUESTS_REMEMBERED_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct ScriptedModel {
     info: ModelInfo,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ScriptedState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ScriptedState {
     playback: Playback,
     requests: Vec<ChatRequest>,
 }
@@ -75,7 +75,7 @@ impl ScriptedModel {
             kind: ModelKind::Chat,
             prices: None,
         };
-        let state = State { playback, requests: Vec::new() };
+        let state = ScriptedState { playback, requests: Vec::new() };
         Self { info, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -84,7 +84,7 @@ impl ScriptedModel {
         self.lock().requests.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ScriptedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

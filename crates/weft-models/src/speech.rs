@@ -13,7 +13,7 @@ use weft_core::{Error, Result};
 
 use crate::config::ModelEntry;
 use crate::factories::Provider;
-use crate::remote::Remote;
+use crate::remote::RemoteModel;
 
 /// The format that is asked for, which every browser plays.
 const FORMAT: (&str, &str) = ("mp3", "audio/mpeg");
@@ -36,7 +36,7 @@ fn address(entry: &ModelEntry, route: &str) -> Result<String> {
 
 /// A model that reads aloud, behind an address.
 pub(crate) struct HttpSpeech {
-    remote: Remote,
+    remote: RemoteModel,
     model: String,
     voice: String,
     prices: Option<Prices>,
@@ -48,7 +48,7 @@ impl HttpSpeech {
     /// # Errors
     /// `Invalid` when its provider has none, or for an address that is not valid.
     pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
-        let remote = Remote::new(entry, &address(entry, "speech")?, client)?;
+        let remote = RemoteModel::new(entry, &address(entry, "speech")?, client)?;
         let voice = entry.voice.clone().unwrap_or_else(|| VOICE.to_owned());
         Ok(Self { remote, model: entry.provider_name().to_owned(), voice, prices: entry.prices })
     }
@@ -81,7 +81,7 @@ impl SpeechModel for HttpSpeech {
 
 /// A model that writes down speech, behind an address.
 pub(crate) struct HttpTranscription {
-    remote: Remote,
+    remote: RemoteModel,
     model: String,
 }
 
@@ -91,13 +91,13 @@ impl HttpTranscription {
     /// # Errors
     /// As [`HttpSpeech::new`].
     pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
-        let remote = Remote::new(entry, &address(entry, "transcriptions")?, client)?;
+        let remote = RemoteModel::new(entry, &address(entry, "transcriptions")?, client)?;
         Ok(Self { remote, model: entry.provider_name().to_owned() })
     }
 }
 
 #[derive(Deserialize)]
-struct Transcript {
+struct TranscriptionAnswer {
     text: String,
 }
 
@@ -123,7 +123,7 @@ impl TranscriptionModel for HttpTranscription {
             }
         };
         let body = self.remote.ask_with(|request| request.multipart(form())).await?;
-        let transcript: Transcript =
+        let transcript: TranscriptionAnswer =
             serde_json::from_slice(&body).map_err(|cause| self.remote.garbled(cause))?;
         Ok(transcript.text)
     }

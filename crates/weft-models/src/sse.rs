@@ -5,7 +5,7 @@ pub(crate) const EVENT_BYTES_MAX: usize = 8 << 20;
 
 /// Collects bytes and gives the data of whole events.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
+pub(crate) struct SseBuffer {
     buffer: Vec<u8>,
     /// Where the unread part of the buffer begins.
     start: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Events {
     open: bool,
 }
 
-impl Events {
+impl SseBuffer {
     /// Adds bytes; `false` when an event is too long.
     #[must_use]
     pub fn feed(&mut self, bytes: &[u8]) -> bool {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn events(pieces: &[&[u8]]) -> Vec<String> {
-        let mut events = Events::default();
+        let mut events = SseBuffer::default();
         let mut found = Vec::new();
         for piece in pieces {
             assert!(events.feed(piece));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn an_endless_event_is_refused() {
-        let mut events = Events::default();
+        let mut events = SseBuffer::default();
         let piece = vec![b'x'; 1 << 20];
         let taken = (0..20).take_while(|_| events.feed(&piece)).count();
         assert_eq!(taken, 8);

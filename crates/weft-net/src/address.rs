@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Why an address may not be reached on behalf of a canvas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AddressRefusal {
     /// This machine.
     Loopback,
     /// A network of its own: RFC 1918, unique local, site local.
@@ -23,7 +23,7 @@ pub enum Refusal {
     Reserved,
 }
 
-impl Refusal {
+impl AddressRefusal {
     /// The word for messages.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Refusal {
 const AZURE_HOST: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 /// Why `ip` is refused; `None` when it is public. An IPv4 address inside an IPv6 one counts as itself.
-pub fn refusal(ip: IpAddr) -> Option<Refusal> {
+pub fn refusal(ip: IpAddr) -> Option<AddressRefusal> {
     match plain(ip) {
         IpAddr::V4(v4) => refusal_v4(v4),
         IpAddr::V6(v6) => refusal_v6(v6),
@@ -66,40 +66,40 @@ pub(crate) fn plain(ip: IpAddr) -> IpAddr {
     }
 }
 
-fn refusal_v4(ip: Ipv4Addr) -> Option<Refusal> {
+fn refusal_v4(ip: Ipv4Addr) -> Option<AddressRefusal> {
     match ip.octets() {
-        [0, ..] => Some(Refusal::Unspecified),
-        [127, ..] => Some(Refusal::Loopback),
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some(Refusal::Private),
-        [169, 254, ..] => Some(Refusal::LinkLocal),
-        [100, 64..=127, ..] => Some(Refusal::CarrierGradeNat),
-        [224..=239, ..] | [255, 255, 255, 255] => Some(Refusal::Multicast),
-        _ if ip == AZURE_HOST => Some(Refusal::Metadata),
+        [0, ..] => Some(AddressRefusal::Unspecified),
+        [127, ..] => Some(AddressRefusal::Loopback),
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some(AddressRefusal::Private),
+        [169, 254, ..] => Some(AddressRefusal::LinkLocal),
+        [100, 64..=127, ..] => Some(AddressRefusal::CarrierGradeNat),
+        [224..=239, ..] | [255, 255, 255, 255] => Some(AddressRefusal::Multicast),
+        _ if ip == AZURE_HOST => Some(AddressRefusal::Metadata),
         // IETF assignments, documentation, 6to4 relays, benchmarking, the future.
         [192, 0, 0 | 2, _]
         | [192, 88, 99, _]
         | [198, 18 | 19, ..]
         | [198, 51, 100, _]
         | [203, 0, 113, _]
-        | [240..=255, ..] => Some(Refusal::Reserved),
+        | [240..=255, ..] => Some(AddressRefusal::Reserved),
         _ => None,
     }
 }
 
-fn refusal_v6(ip: Ipv6Addr) -> Option<Refusal> {
+fn refusal_v6(ip: Ipv6Addr) -> Option<AddressRefusal> {
     match ip.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0] => Some(Refusal::Unspecified),
-        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Refusal::Loopback),
-        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(Refusal::Private),
-        [0xfe80..=0xfebf, ..] => Some(Refusal::LinkLocal),
-        [0xff00..=0xffff, ..] => Some(Refusal::Multicast),
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some(AddressRefusal::Unspecified),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(AddressRefusal::Loopback),
+        [0xfc00..=0xfdff, ..] | [0xfec0..=0xfeff, ..] => Some(AddressRefusal::Private),
+        [0xfe80..=0xfebf, ..] => Some(AddressRefusal::LinkLocal),
+        [0xff00..=0xffff, ..] => Some(AddressRefusal::Multicast),
         // Teredo, ORCHID and other IETF assignments; documentation; 6to4.
         [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => {
-            Some(Refusal::Reserved)
+            Some(AddressRefusal::Reserved)
         }
         // Everything that is in use as public unicast today; the rest is unassigned or special.
         [0x2000..=0x3fff, ..] => None,
-        _ => Some(Refusal::Reserved),
+        _ => Some(AddressRefusal::Reserved),
     }
 }
 
@@ -109,36 +109,36 @@ mod tests {
 
     #[test]
     fn every_kind_of_address_that_is_not_public_is_refused() {
-        let check = |ip: &str, expected: Option<Refusal>| {
+        let check = |ip: &str, expected: Option<AddressRefusal>| {
             assert_eq!(refusal(ip.parse().unwrap()), expected, "{ip}");
         };
         for ip in
             ["127.0.0.1", "127.255.255.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "::127.0.0.1"]
         {
-            check(ip, Some(Refusal::Loopback));
+            check(ip, Some(AddressRefusal::Loopback));
         }
         for ip in
             ["10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "fc00::1", "fd00:ec2::254", "fec0::1"]
         {
-            check(ip, Some(Refusal::Private));
+            check(ip, Some(AddressRefusal::Private));
         }
         for ip in ["::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "::ffff:0:10.0.0.1", "2001:470::5efe:192.168.0.1"]
         {
-            check(ip, Some(Refusal::Private));
+            check(ip, Some(AddressRefusal::Private));
         }
         for ip in ["169.254.169.254", "169.254.170.2", "fe80::1", "::ffff:169.254.169.254"] {
-            check(ip, Some(Refusal::LinkLocal));
+            check(ip, Some(AddressRefusal::LinkLocal));
         }
         for ip in ["100.64.0.1", "100.100.100.200", "100.127.255.255"] {
-            check(ip, Some(Refusal::CarrierGradeNat));
+            check(ip, Some(AddressRefusal::CarrierGradeNat));
         }
         for ip in ["224.0.0.1", "239.255.255.255", "255.255.255.255", "ff02::1"] {
-            check(ip, Some(Refusal::Multicast));
+            check(ip, Some(AddressRefusal::Multicast));
         }
         for ip in ["0.0.0.0", "0.1.2.3", "::"] {
-            check(ip, Some(Refusal::Unspecified));
+            check(ip, Some(AddressRefusal::Unspecified));
         }
-        check("168.63.129.16", Some(Refusal::Metadata));
+        check("168.63.129.16", Some(AddressRefusal::Metadata));
         for ip in [
             "192.0.0.192",
             "192.0.2.1",
@@ -148,7 +148,7 @@ mod tests {
             "240.0.0.1",
             "192.88.99.1",
         ] {
-            check(ip, Some(Refusal::Reserved));
+            check(ip, Some(AddressRefusal::Reserved));
         }
         for ip in [
             "2002:a00:1::",
@@ -160,7 +160,7 @@ mod tests {
             "4000::1",
             "3fff::1",
         ] {
-            check(ip, Some(Refusal::Reserved));
+            check(ip, Some(AddressRefusal::Reserved));
         }
     }
 

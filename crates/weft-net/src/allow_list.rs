@@ -17,7 +17,7 @@ pub struct AllowList(Vec<Allowed>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Allowed {
-    place: Place,
+    place: AllowedPlace,
     /// Absent: every port.
     port: Option<u16>,
 }
@@ -26,7 +26,7 @@ struct Allowed {
 const EMBEDDED_FROM: u8 = 96;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum AllowedPlace {
     Host(String),
     Network { address: IpAddr, prefix: u8 },
 }
@@ -56,8 +56,8 @@ impl AllowList {
         self.0.iter().any(|allowed| {
             allowed.port.is_none_or(|only| only == port)
                 && match &allowed.place {
-                    Place::Host(name) => name.eq_ignore_ascii_case(host.trim_end_matches('.')),
-                    Place::Network { address, prefix } => contains(*address, *prefix, plain(ip)),
+                    AllowedPlace::Host(name) => name.eq_ignore_ascii_case(host.trim_end_matches('.')),
+                    AllowedPlace::Network { address, prefix } => contains(*address, *prefix, plain(ip)),
                 }
         })
     }
@@ -80,7 +80,7 @@ fn read(entry: &str) -> Result<Allowed> {
     Ok(Allowed { place: read_place(place).ok_or_else(wrong)?, port })
 }
 
-fn read_place(place: &str) -> Option<Place> {
+fn read_place(place: &str) -> Option<AllowedPlace> {
     let (address, prefix) = place.split_once('/').map_or((place, None), |(a, p)| (a, Some(p)));
     if let Ok(address) = address.parse::<IpAddr>() {
         let longest = if address.is_ipv4() { 32 } else { 128 };
@@ -89,16 +89,16 @@ fn read_place(place: &str) -> Option<Place> {
     }
     let name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
     let is_host = prefix.is_none() && !address.is_empty() && address.chars().all(name);
-    is_host.then(|| Place::Host(address.trim_end_matches('.').to_owned()))
+    is_host.then(|| AllowedPlace::Host(address.trim_end_matches('.').to_owned()))
 }
 
 /// Targets are compared as the addresses that their packets end up at, so an entry is, too.
-fn network(address: IpAddr, prefix: u8) -> Place {
+fn network(address: IpAddr, prefix: u8) -> AllowedPlace {
     match (plain(address), prefix.checked_sub(EMBEDDED_FROM)) {
         (inner @ IpAddr::V4(_), Some(prefix)) if address.is_ipv6() => {
-            Place::Network { address: inner, prefix }
+            AllowedPlace::Network { address: inner, prefix }
         }
-        _ => Place::Network { address, prefix },
+        _ => AllowedPlace::Network { address, prefix },
     }
 }
 

@@ -9,7 +9,7 @@ use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::operator::{CONNECT_LIMIT, builder};
-use crate::outbound::{Connector, Pinned, Route};
+use crate::outbound::{Connector, OutboundRoute, Pinned};
 use crate::streaming::{self, StreamRequest, StreamResponse};
 
 /// Clients kept so that their connections can be used again, one for each route.
@@ -25,7 +25,7 @@ type Pin = (Pinned, Option<(String, Pinned)>);
 
 impl DirectConnector {
     /// A client that knows no other addresses than the route's.
-    fn client(&self, route: &Route) -> Result<reqwest::Client> {
+    fn client(&self, route: &OutboundRoute) -> Result<reqwest::Client> {
         let proxy = route.proxy.as_ref().map(|(url, pinned)| (url.to_string(), pinned.clone()));
         let pin = (route.target.clone(), proxy);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,9 +41,10 @@ impl DirectConnector {
     }
 }
 
-fn pinned_client(route: &Route) -> Result<reqwest::Client> {
+fn pinned_client(route: &OutboundRoute) -> Result<reqwest::Client> {
     let wrong =
         |cause: reqwest::Error| Error::invalid("the proxy cannot be used").because(cause.without_url());
+    // To the addresses that were checked and no others: a name may lead elsewhere the next time it is looked up.
     let mut builder = builder()?
         .connect_timeout(CONNECT_LIMIT)
         .resolve_to_addrs(&route.target.host, &route.target.addresses)
@@ -68,7 +69,7 @@ impl reqwest::dns::Resolve for NoOtherNames {
 
 #[async_trait]
 impl Connector for DirectConnector {
-    async fn exchange(&self, route: &Route, request: &HttpRequest) -> Result<HttpResponse> {
+    async fn exchange(&self, route: &OutboundRoute, request: &HttpRequest) -> Result<HttpResponse> {
         let method = method(&request.method)?;
         let mut sending =
             self.client(route)?.request(method, route.url.clone()).headers(headers(&request.headers)?);
@@ -81,7 +82,7 @@ impl Connector for DirectConnector {
         read(response, &route.target.host, request.body_max).await
     }
 
-    async fn open(&self, route: &Route, request: &StreamRequest) -> Result<StreamResponse> {
+    async fn open(&self, route: &OutboundRoute, request: &StreamRequest) -> Result<StreamResponse> {
         streaming::send(&self.client(route)?, route.url.as_str(), request).await
     }
 }

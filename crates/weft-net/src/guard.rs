@@ -55,7 +55,7 @@ impl Outbound {
         let opened = opened.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
         let (listener, address) =
             opened.map_err(|cause| Error::internal("cannot open a port for a proxy").because(cause))?;
-        let guard = Arc::new(Guard {
+        let guard = Arc::new(GuardState {
             outbound: Arc::clone(self),
             left: Arc::new(AtomicU64::new(bytes_max)),
             tasks: Mutex::new(JoinSet::new()),
@@ -67,7 +67,7 @@ impl Outbound {
     }
 }
 
-struct Guard {
+struct GuardState {
     outbound: Arc<Outbound>,
     left: Arc<AtomicU64>,
     /// Connections to servers.
@@ -75,7 +75,7 @@ struct Guard {
     room: Arc<Semaphore>,
 }
 
-async fn serve(listener: TcpListener, guard: Arc<Guard>) {
+async fn serve(listener: TcpListener, guard: Arc<GuardState>) {
     let mut clients = JoinSet::new();
     while let Ok(permit) = Arc::clone(&guard.room).acquire_owned().await {
         // Too many files are open, perhaps: the next one may work.
@@ -85,7 +85,7 @@ async fn serve(listener: TcpListener, guard: Arc<Guard>) {
     }
 }
 
-async fn converse(guard: Arc<Guard>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+async fn converse(guard: Arc<GuardState>, stream: TcpStream, permit: OwnedSemaphorePermit) {
     let service = service_fn(move |request| {
         let guard = Arc::clone(&guard);
         async move { Ok::<_, Infallible>(guard.answer(request).await.unwrap_or_else(|error| refused(&error))) }
@@ -107,7 +107,7 @@ fn refused(error: &Error) -> Response<Body> {
     response
 }
 
-impl Guard {
+impl GuardState {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>> {
         if request.method() == Method::CONNECT {
             let server = self.connect(request.uri(), 443).await?;
@@ -121,13 +121,13 @@ impl Guard {
         self.ask(request, server).await
     }
 
-    async fn connect(&self, uri: &Uri, port: u16) -> Result<Counted> {
+    async fn connect(&self, uri: &Uri, port: u16) -> Result<CountedStream> {
         let host = uri.host().ok_or_else(|| Error::invalid("the request does not name a host"))?;
         let stream = self.outbound.connect(host, uri.port_u16().unwrap_or(port)).await?;
-        Ok(Counted { stream, left: Arc::clone(&self.left) })
+        Ok(CountedStream { stream, left: Arc::clone(&self.left) })
     }
 
-    async fn ask(&self, request: Request<Incoming>, server: Counted) -> Result<Response<Body>> {
+    async fn ask(&self, request: Request<Incoming>, server: CountedStream) -> Result<Response<Body>> {
         let unanswered =
             |cause| Error::new(ErrorKind::Unavailable, "the server gives no answer").because(cause);
         let io = TokioIo::new(server);
@@ -157,19 +157,19 @@ fn for_the_server(mut request: Request<Incoming>) -> Request<Incoming> {
     request
 }
 
-async fn hand_on(request: Request<Incoming>, mut server: Counted) {
+async fn hand_on(request: Request<Incoming>, mut server: CountedStream) {
     if let Ok(client) = hyper::upgrade::on(request).await {
         drop(tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut server).await);
     }
 }
 
 /// A connection to a server that takes what comes in from what may.
-struct Counted {
+struct CountedStream {
     stream: TcpStream,
     left: Arc<AtomicU64>,
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -186,7 +186,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

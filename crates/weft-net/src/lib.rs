@@ -14,12 +14,12 @@ mod streaming;
 mod tls;
 mod tunnel;
 
-pub use address::{Refusal, refusal};
+pub use address::{AddressRefusal, refusal};
 pub use allow_list::AllowList;
 pub use connector::DirectConnector;
 pub use guard::GuardProxy;
 pub use mail::SmtpMailer;
 pub use operator::{CONNECT_LIMIT, operator_client};
-pub use outbound::{Connector, Outbound, Pinned, Resolver, Route, SystemResolver};
+pub use outbound::{Connector, Outbound, OutboundRoute, Pinned, Resolver, SystemResolver};
 pub use streaming::{NotSent, OperatorHttp, StreamRequest, StreamResponse, StreamingHttp};
 pub use tunnel::Tunnel;

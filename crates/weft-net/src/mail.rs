@@ -58,7 +58,7 @@ impl SmtpMailer {
     async fn handed_in(&self, mail: &Mail) -> Result<()> {
         let (envelope, text) = written(mail)?;
         let mut connection = self.connected(&mail.server).await?;
-        let handed_in = hand_in(&mut connection, &mail.server, (&envelope, &text)).await;
+        let handed_in = hand_in(&mut connection, &mail.server, &envelope, &text).await;
         if handed_in.is_ok() {
             // The mail is taken, whatever the server says to a good-bye.
             let _ = connection.quit().await;
@@ -101,19 +101,23 @@ impl SmtpMailer {
 async fn hand_in(
     connection: &mut AsyncSmtpConnection,
     server: &MailServer,
-    (envelope, text): (&Envelope, &[u8]),
+    envelope: &Envelope,
+    text: &[u8],
 ) -> Result<()> {
     if !server.user.is_empty() {
         let credentials = Credentials::new(server.user.clone(), server.password.reveal().to_owned());
         let mechanisms = [Mechanism::Plain, Mechanism::Login];
-        connection.auth(&mechanisms, &credentials).await.map_err(|cause| match cause.is_permanent() {
-            true => Error::new(
+        connection.auth(&mechanisms, &credentials).await.map_err(|cause| {
+            if cause.is_permanent() {
+                Error::new(
                 ErrorKind::Unauthenticated,
                 format!("the mail server `{}` refuses the user", server.host),
             )
             .help("look whether user and password are right; many servers want a password made for programs")
-            .because(cause),
-            false => refused(server, cause),
+            .because(cause)
+            } else {
+                refused(server, cause)
+            }
         })?;
     }
     let step = |cause: SmtpError| refused(server, cause);
@@ -139,11 +143,10 @@ async fn hand_in(
 
 /// The server's own word, or its silence, before it was given the text.
 fn refused(server: &MailServer, cause: SmtpError) -> Error {
-    match cause.is_permanent() {
-        true => {
-            Error::invalid(format!("the mail server `{}` does not take the mail", server.host)).because(cause)
-        }
-        false => unavailable(&server.host, cause),
+    if cause.is_permanent() {
+        Error::invalid(format!("the mail server `{}` does not take the mail", server.host)).because(cause)
+    } else {
+        unavailable(&server.host, cause)
     }
 }
 
@@ -155,10 +158,8 @@ fn unavailable(host: &str, cause: impl Into<Box<dyn std::error::Error + Send + S
 fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
     let address = |text: &String| -> Result<Mailbox> {
         // What ends a line would begin another header.
-        let parsed = match text.contains(|c: char| c.is_control()) {
-            true => None,
-            false => text.trim().parse::<Mailbox>().ok(),
-        };
+        let parsed =
+            if text.contains(|c: char| c.is_control()) { None } else { text.trim().parse::<Mailbox>().ok() };
         let mailbox = parsed.filter(|mailbox| AsRef::<str>::as_ref(&mailbox.email).is_ascii());
         mailbox.ok_or_else(|| {
             Error::invalid(format!("{text:?} is no address that mail can be sent to"))

@@ -41,18 +41,18 @@ pub trait Connector: Send + Sync {
     /// # Errors
     /// `Unavailable` when nothing answers, `Invalid` for a request that cannot be written or a body
     /// over the limit.
-    async fn exchange(&self, route: &Route, request: &HttpRequest) -> Result<HttpResponse>;
+    async fn exchange(&self, route: &OutboundRoute, request: &HttpRequest) -> Result<HttpResponse>;
 
     /// Sends the request and hands on the answer's body unread.
     ///
     /// # Errors
     /// As [`Connector::exchange`], without a limit on the body.
-    async fn open(&self, route: &Route, request: &StreamRequest) -> Result<StreamResponse>;
+    async fn open(&self, route: &OutboundRoute, request: &StreamRequest) -> Result<StreamResponse>;
 }
 
 /// Where a request goes, every address checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Route {
+pub struct OutboundRoute {
     /// The URL asked for.
     pub url: Url,
     /// Where its host is.
@@ -110,7 +110,7 @@ impl Outbound {
     /// # Errors
     /// `Denied` for a refused address, `Invalid` for a URL that is not valid, `Unavailable` for a
     /// name that cannot be resolved.
-    pub async fn route(&self, url: &str, proxy: Option<&str>) -> Result<Route> {
+    pub async fn route(&self, url: &str, proxy: Option<&str>) -> Result<OutboundRoute> {
         let url = web_url(url, "the URL")?;
         let target = self.pin(&url).await?;
         let proxy = match proxy.filter(|proxy| !proxy.trim().is_empty()) {
@@ -121,7 +121,7 @@ impl Outbound {
                 Some((proxy, pinned))
             }
         };
-        Ok(Route { url, target, proxy })
+        Ok(OutboundRoute { url, target, proxy })
     }
 
     /// What carries out exchanges over checked routes.

@@ -150,9 +150,10 @@ pub(crate) async fn send(
 
 fn no_answer(host: &str, cause: reqwest::Error) -> Error {
     let error = Error::new(ErrorKind::Unavailable, format!("no answer from `{host}`"));
-    match cause.is_connect() {
-        true => error.because(NotSent(reason(&cause.without_url()))),
-        false => error.because(cause.without_url()),
+    if cause.is_connect() {
+        error.because(NotSent(reason(&cause.without_url())))
+    } else {
+        error.because(cause.without_url())
     }
 }
 

@@ -4,7 +4,7 @@ use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use serde_json::json;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
-use weft_parse::element::{Body, Element, Parsed};
+use weft_parse::element::{Element, ElementBody, Parsed};
 
 fn main() {
     // The vocabulary is loaded once in a process.
@@ -37,11 +37,13 @@ fn parsed(script: Script) -> Parsed {
         }
         bytes += text.len();
         if elements.len().is_multiple_of(12) {
-            let body =
-                Body::Heading { level: 1 + random(3) as u8, text: format!("Heading {}", elements.len()) };
+            let body = ElementBody::Heading {
+                level: 1 + random(3) as u8,
+                text: format!("Heading {}", elements.len()),
+            };
             elements.push(Element { body, positions: Vec::new() });
         }
-        elements.push(Element { body: Body::Paragraph(text), positions: Vec::new() });
+        elements.push(Element { body: ElementBody::Paragraph(text), positions: Vec::new() });
     }
     Parsed { elements, ..Parsed::default() }
 }
@@ -74,7 +76,7 @@ fn sentence(script: Script, text: &mut String, random: &mut impl FnMut(u64) -> u
 
 fn size(parsed: &Parsed) -> usize {
     let text = |element: &Element| match &element.body {
-        Body::Heading { text, .. } | Body::Paragraph(text) => text.len(),
+        ElementBody::Heading { text, .. } | ElementBody::Paragraph(text) => text.len(),
         _ => 0,
     };
     parsed.elements.iter().map(text).sum()
@@ -87,7 +89,7 @@ fn tokens(bencher: Bencher<'_, '_>, script: Script) {
         .elements
         .iter()
         .filter_map(|element| match &element.body {
-            Body::Paragraph(text) => Some(text.as_str()),
+            ElementBody::Paragraph(text) => Some(text.as_str()),
             _ => None,
         })
         .collect();
@@ -109,10 +111,10 @@ fn naive_with_overlap(bencher: Bencher<'_, '_>, script: Script) {
 fn naive_of_one_paragraph(bencher: Bencher<'_, '_>, script: Script) {
     let mut parsed = parsed(script);
     let texts = parsed.elements.iter().filter_map(|element| match &element.body {
-        Body::Paragraph(text) => Some(text.as_str()),
+        ElementBody::Paragraph(text) => Some(text.as_str()),
         _ => None,
     });
-    let body = Body::Paragraph(texts.collect());
+    let body = ElementBody::Paragraph(texts.collect());
     parsed.elements = vec![Element { body, positions: Vec::new() }];
     bench_cut(bencher, &parsed, &json!({}));
 }

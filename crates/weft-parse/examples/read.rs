@@ -3,12 +3,13 @@
 
 use std::time::Instant;
 
-use weft_parse::Settings;
+use weft_parse::DocumentSettings;
 
 fn main() {
     for path in std::env::args().skip(1) {
         let started = Instant::now();
-        let said = match std::fs::read(&path).map(|bytes| weft_parse::parse(&path, &bytes, &Settings::new()))
+        let said = match std::fs::read(&path)
+            .map(|bytes| weft_parse::parse(&path, &bytes, &DocumentSettings::new()))
         {
             Ok(Ok(parsed)) => format!("{} parts, {} warnings", parsed.elements.len(), parsed.warnings.len()),
             Ok(Err(error)) => error.full(),

@@ -17,7 +17,7 @@ const UNPACKED_BYTES_MAX: u64 = 512 << 20;
 
 /// What an archive is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Container {
+pub enum ArchiveKind {
     /// A document of Word.
     Docx,
     /// A presentation of PowerPoint.
@@ -42,7 +42,7 @@ pub enum Container {
     Broken,
 }
 
-impl Container {
+impl ArchiveKind {
     /// What these bytes are, if they are an archive.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
@@ -55,19 +55,19 @@ impl Container {
     }
 }
 
-fn compound(bytes: &[u8]) -> Container {
+fn compound(bytes: &[u8]) -> ArchiveKind {
     let Ok(file) = cfb::CompoundFile::open(Cursor::new(bytes)) else {
-        return Container::Broken;
+        return ArchiveKind::Broken;
     };
     let known = [
-        ("/Workbook", Container::Spreadsheet),
-        ("/Book", Container::Spreadsheet),
-        ("/__properties_version1.0", Container::Outlook),
-        ("/WordDocument", Container::Word97),
-        ("/PowerPoint Document", Container::PowerPoint97),
-        ("/EncryptedPackage", Container::Locked),
+        ("/Workbook", ArchiveKind::Spreadsheet),
+        ("/Book", ArchiveKind::Spreadsheet),
+        ("/__properties_version1.0", ArchiveKind::Outlook),
+        ("/WordDocument", ArchiveKind::Word97),
+        ("/PowerPoint Document", ArchiveKind::PowerPoint97),
+        ("/EncryptedPackage", ArchiveKind::Locked),
     ];
-    known.into_iter().find(|(path, _)| file.exists(path)).map_or(Container::Zip, |(_, kind)| kind)
+    known.into_iter().find(|(path, _)| file.exists(path)).map_or(ArchiveKind::Zip, |(_, kind)| kind)
 }
 
 /// A zip archive, which unpacks no more than its limits.
@@ -90,22 +90,22 @@ impl<'a> Archive<'a> {
         Ok(Self { zip, left: Cell::new(UNPACKED_BYTES_MAX) })
     }
 
-    fn kind(&self) -> Container {
+    fn kind(&self) -> ArchiveKind {
         let has = |start: &str| self.names().any(|name| name.starts_with(start));
         if self.zip.index_for_name("mimetype").is_some() && self.zip.index_for_name("content.xml").is_some() {
             return match self.clone_read("mimetype").as_deref() {
                 Some(kind) if kind.starts_with(b"application/vnd.oasis.opendocument.spreadsheet") => {
-                    Container::Spreadsheet
+                    ArchiveKind::Spreadsheet
                 }
-                _ => Container::OpenDocument,
+                _ => ArchiveKind::OpenDocument,
             };
         }
         match () {
-            () if has("word/") => Container::Docx,
-            () if has("ppt/") => Container::Pptx,
-            () if has("xl/") => Container::Spreadsheet,
-            () if self.names().any(|name| is_book(&name)) => Container::Epub,
-            () => Container::Zip,
+            () if has("word/") => ArchiveKind::Docx,
+            () if has("ppt/") => ArchiveKind::Pptx,
+            () if has("xl/") => ArchiveKind::Spreadsheet,
+            () if self.names().any(|name| is_book(&name)) => ArchiveKind::Epub,
+            () => ArchiveKind::Zip,
         }
     }
 

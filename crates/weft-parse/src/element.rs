@@ -7,14 +7,14 @@ use weft_core::seam::document_reader::Position;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Element {
     /// What it is.
-    pub body: Body,
+    pub body: ElementBody,
     /// Where it is, for formats that have pages. Several when it goes on in another column or page.
     pub positions: Vec<Position>,
 }
 
 /// What an element is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum ElementBody {
     /// A heading.
     Heading {
         /// From 1, the outermost, on.
@@ -39,7 +39,7 @@ pub enum Body {
         text: String,
     },
     /// A table.
-    Table(Table),
+    Table(TableElement),
     /// A picture, with what the file says about it.
     Image {
         /// Its description; empty when there is none.
@@ -56,7 +56,7 @@ pub enum Body {
 
 /// A table, row by row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
+pub struct TableElement {
     /// What stands above it.
     pub caption: Option<String>,
     /// How many of the first rows are headers.

@@ -30,15 +30,15 @@ use weft_core::seam::document_reader::{FoundPictures, PictureReading};
 use weft_core::value::Json;
 use weft_core::{Error, Result};
 
-use crate::archive::Container;
+use crate::archive::ArchiveKind;
 use crate::element::Parsed;
 use crate::words::{decode, is_text};
 
 /// How a document is read and cut, by the names of the compatible API.
-pub type Settings = serde_json::Map<String, Json>;
+pub type DocumentSettings = serde_json::Map<String, Json>;
 
 /// Every kind of file, the more particular ones first.
-static ALL: &[&Format] = &[
+static ALL: &[&FileFormat] = &[
     &pdf::FORMAT,
     &picture::FORMAT,
     &docx::FORMAT,
@@ -66,30 +66,30 @@ const LOOKED_AT: usize = 64 << 10;
 const DEPTH_MAX: u8 = 3;
 
 /// A kind of file.
-pub(crate) struct Format {
+pub(crate) struct FileFormat {
     /// What people call it.
     pub name: &'static str,
     /// The endings of its names, in small letters.
     pub endings: &'static [&'static str],
-    /// Whether its bytes are told from all others by [`Format::looks`], whatever the name.
+    /// Whether its bytes are told from all others by [`FileFormat::looks`], whatever the name.
     pub is_binary: bool,
     /// Whether the content is of this kind.
-    pub looks: fn(&Contents<'_>) -> bool,
+    pub looks: fn(&FileContents<'_>) -> bool,
     /// Reads it.
-    pub read: fn(&File<'_>) -> Read,
+    pub read: fn(&FileInput<'_>) -> ReadResult,
 }
 
 /// What is known of a file before it is read.
-pub(crate) struct Contents<'a> {
+pub(crate) struct FileContents<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
     /// What it is, if it holds other files.
-    pub container: Option<Container>,
+    pub container: Option<ArchiveKind>,
 }
 
-impl<'a> Contents<'a> {
+impl<'a> FileContents<'a> {
     fn of(bytes: &'a [u8]) -> Self {
-        Self { bytes, container: Container::of(bytes) }
+        Self { bytes, container: ArchiveKind::of(bytes) }
     }
 
     /// Its beginning as text.
@@ -100,13 +100,13 @@ impl<'a> Contents<'a> {
 }
 
 /// A file to be read.
-pub(crate) struct File<'a> {
+pub(crate) struct FileInput<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its bytes.
     pub bytes: &'a [u8],
     /// How it is read.
-    pub settings: &'a Settings,
+    pub settings: &'a DocumentSettings,
     /// What somebody has read in its pictures.
     pub readings: &'a [PictureReading],
     /// In how many other files it is.
@@ -118,7 +118,7 @@ pub(crate) struct File<'a> {
 pub(crate) struct Unreadable(pub String);
 
 /// What came of reading.
-pub(crate) type Read = std::result::Result<Parsed, Unreadable>;
+pub(crate) type ReadResult = std::result::Result<Parsed, Unreadable>;
 
 impl Unreadable {
     /// A reason of ours.
@@ -141,7 +141,7 @@ impl Unreadable {
 /// # Errors
 /// `Invalid` with a reason for people: a kind of file that is not known, or one that is broken, holds no
 /// text, or is too large.
-pub fn parse(name: &str, bytes: &[u8], settings: &Settings) -> Result<Parsed> {
+pub fn parse(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<Parsed> {
     parse_with(name, bytes, settings, &[])
 }
 
@@ -152,10 +152,10 @@ pub fn parse(name: &str, bytes: &[u8], settings: &Settings) -> Result<Parsed> {
 pub fn parse_with(
     name: &str,
     bytes: &[u8],
-    settings: &Settings,
+    settings: &DocumentSettings,
     readings: &[PictureReading],
 ) -> Result<Parsed> {
-    let file = File { name, bytes, settings, readings, depth: 0 };
+    let file = FileInput { name, bytes, settings, readings, depth: 0 };
     file.read().map_err(|reason| unreadable(name, reason))
 }
 
@@ -163,9 +163,9 @@ pub fn parse_with(
 ///
 /// # Errors
 /// `Invalid` for a file that is broken.
-pub fn pictures(name: &str, bytes: &[u8], settings: &Settings) -> Result<FoundPictures> {
-    let file = File { name, bytes, settings, readings: &[], depth: 0 };
-    let contents = Contents::of(bytes);
+pub fn pictures(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<FoundPictures> {
+    let file = FileInput { name, bytes, settings, readings: &[], depth: 0 };
+    let contents = FileContents::of(bytes);
     if (pdf::FORMAT.looks)(&contents) {
         return pdf::pictures(&file).map_err(|reason| unreadable(name, reason));
     }
@@ -176,17 +176,17 @@ fn unreadable(name: &str, Unreadable(reason): Unreadable) -> Error {
     Error::invalid(format!("cannot read `{name}`: {reason}"))
 }
 
-impl<'a> File<'a> {
+impl<'a> FileInput<'a> {
     /// A file in this one.
-    pub fn inner<'b>(&self, name: &'b str, bytes: &'b [u8]) -> File<'b>
+    pub fn inner<'b>(&self, name: &'b str, bytes: &'b [u8]) -> FileInput<'b>
     where
         'a: 'b,
     {
-        File { name, bytes, settings: self.settings, readings: &[], depth: self.depth.saturating_add(1) }
+        FileInput { name, bytes, settings: self.settings, readings: &[], depth: self.depth.saturating_add(1) }
     }
 
     /// Reads it as what it is.
-    pub fn read(&self) -> Read {
+    pub fn read(&self) -> ReadResult {
         if self.depth > DEPTH_MAX {
             return Err(Unreadable::new("it is in a file in a file in a file"));
         }
@@ -197,8 +197,10 @@ impl<'a> File<'a> {
         // A defect of a library is a reason like any other, and leaves the mail whose attachment brings it up.
         let parsed = catch_unwind(AssertUnwindSafe(|| (format.read)(self)))
             .unwrap_or_else(|_| Err(Unreadable::new("the library for files of this kind failed on it")))?;
-        let has_text =
-            parsed.elements.iter().any(|element| !matches!(element.body, crate::element::Body::Break { .. }));
+        let has_text = parsed
+            .elements
+            .iter()
+            .any(|element| !matches!(element.body, crate::element::ElementBody::Break { .. }));
         if has_text { Ok(parsed) } else { Err(Unreadable::new("there is no text in it")) }
     }
 
@@ -213,8 +215,8 @@ fn ending(name: &str) -> String {
     name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default()
 }
 
-fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static Format, Unreadable> {
-    let contents = Contents::of(bytes);
+fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, Unreadable> {
+    let contents = FileContents::of(bytes);
     if let Some(format) = ALL.iter().find(|format| format.is_binary && (format.looks)(&contents)) {
         return Ok(format);
     }
@@ -245,13 +247,13 @@ fn names() -> String {
 }
 
 /// Kinds of files that are known for what they are and not read.
-fn not_read(contents: &Contents<'_>) -> Option<&'static str> {
+fn not_read(contents: &FileContents<'_>) -> Option<&'static str> {
     const ARCHIVE: &str = "it is an archive; unpack it and add the files in it";
     const SOUND: &str = "it is a recording; a model that writes down speech is needed to read it (setting `models.default_speech`)";
     match contents.container {
-        Some(Container::Locked) => return Some("it is locked with a password; save it without one"),
-        Some(Container::Zip) => return Some(ARCHIVE),
-        Some(Container::Broken) => {
+        Some(ArchiveKind::Locked) => return Some("it is locked with a password; save it without one"),
+        Some(ArchiveKind::Zip) => return Some(ARCHIVE),
+        Some(ArchiveKind::Broken) => {
             return Some("it is a damaged container: its list of files cannot be read");
         }
         _ => {}

@@ -1,6 +1,6 @@
 //! Tables whose cells reach over several rows and columns, made plain.
 
-use crate::element::Table;
+use crate::element::TableElement;
 
 /// Cells of one table, at most.
 const CELLS_MAX: usize = 2_000_000;
@@ -72,9 +72,9 @@ impl Grid {
     }
 
     /// The table.
-    pub fn finish(mut self, caption: Option<String>) -> Table {
+    pub fn finish(mut self, caption: Option<String>) -> TableElement {
         self.end_row();
-        Table { caption, header_rows: self.headers, rows: self.rows }
+        TableElement { caption, header_rows: self.headers, rows: self.rows }
     }
 
     fn width(&self) -> usize {

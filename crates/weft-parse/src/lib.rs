@@ -17,7 +17,7 @@ mod tesseract;
 mod tokens;
 mod words;
 
-pub use format::{Settings, parse};
+pub use format::{DocumentSettings, parse};
 pub use make::make;
 pub use media::MediaReader;
 pub use reader::{ChildReader, Confinement, InProcess, Limits, Worker, work};

@@ -14,7 +14,7 @@ mod xlsx;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
 use weft_core::{Error, Result};
 
-use blocks::{Block, blocks};
+use blocks::{TextBlock, blocks};
 
 /// A font file that writes what the built-in ones cannot.
 pub type Font<'a> = &'a [u8];
@@ -62,6 +62,6 @@ fn unwritten(what: &str, cause: impl std::fmt::Display) -> Error {
 }
 
 /// The block's own text, for formats without markup.
-fn text_of(block: &Block) -> String {
+fn text_of(block: &TextBlock) -> String {
     block.spans().iter().map(|span| span.text.as_str()).collect()
 }

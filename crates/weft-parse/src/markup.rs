@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 2_000;
 
 /// The next thing in a document.
 #[derive(Debug)]
-pub enum Node<'a> {
+pub enum XmlNode<'a> {
     /// An element begins.
     Open(Tag<'a>),
     /// An element ends: its name without prefix.
@@ -78,7 +78,7 @@ impl<'a> Xml<'a> {
     ///
     /// # Errors
     /// When it is broken or nested too deeply.
-    pub fn next(&mut self) -> Result<Option<Node<'a>>, Unreadable> {
+    pub fn next(&mut self) -> Result<Option<XmlNode<'a>>, Unreadable> {
         loop {
             let at = self.reader.buffer_position();
             let event = self
@@ -91,15 +91,15 @@ impl<'a> Xml<'a> {
                     if self.depth > DEPTH_MAX {
                         return Err(Unreadable::new(format!("its XML is nested more than {DEPTH_MAX} deep")));
                     }
-                    Node::Open(Tag(start))
+                    XmlNode::Open(Tag(start))
                 }
                 Event::End(end) => {
                     self.depth = self.depth.saturating_sub(1);
-                    Node::Close(local(end.name().0).to_owned())
+                    XmlNode::Close(local(end.name().0).to_owned())
                 }
-                Event::Text(text) => Node::Text(text.xml10_content().into_owned()),
-                Event::CData(text) => Node::Text(text.xml10_content().into_owned()),
-                Event::GeneralRef(reference) => Node::Text(entity(&reference)),
+                Event::Text(text) => XmlNode::Text(text.xml10_content().into_owned()),
+                Event::CData(text) => XmlNode::Text(text.xml10_content().into_owned()),
+                Event::GeneralRef(reference) => XmlNode::Text(entity(&reference)),
                 Event::Eof => return Ok(None),
                 Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => continue,
             }));
@@ -137,7 +137,7 @@ mod tests {
         let mut xml = Xml::new(document);
         let mut text = String::new();
         while let Some(node) = xml.next().unwrap() {
-            if let Node::Text(piece) = node {
+            if let XmlNode::Text(piece) = node {
                 text.push_str(&piece);
             }
         }

@@ -48,7 +48,8 @@ impl MediaReader {
     async fn written_down(
         &self,
         model: &dyn TranscriptionModel,
-        (request, bytes): (&ReadRequest, Bytes),
+        request: &ReadRequest,
+        bytes: Bytes,
         media_type: &str,
     ) -> Result<ReadDocument> {
         let recording = Recording { name: request.name.clone(), media_type: media_type.to_owned(), bytes };
@@ -185,7 +186,7 @@ impl MediaReader {
 impl DocumentReader for MediaReader {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         if let (Some(model), Some(media_type)) = (&self.speech, recording(&request.name, &bytes)) {
-            return self.written_down(&**model, (request, bytes), media_type).await;
+            return self.written_down(&**model, request, bytes, media_type).await;
         }
         let mut warnings = self.without_effect(request);
         let wanted = text(request, "layout_recognize") != "Plain Text" && may_hold_pictures(&bytes);
@@ -200,14 +201,18 @@ impl DocumentReader for MediaReader {
             }
             _ => Vec::new(),
         };
-        let read = match readings.is_empty() {
-            true => self.documents.read(request, bytes).await,
-            false => self.documents.read_with(request, bytes, &readings).await,
+        let read = if readings.is_empty() {
+            self.documents.read(request, bytes).await
+        } else {
+            self.documents.read_with(request, bytes, &readings).await
         };
         // Why a picture was not read is what a file without any text fails for.
-        let mut read = read.map_err(|error| match warnings.is_empty() || self.pictures.is_none() {
-            true => error,
-            false => Error::new(error.kind, format!("{}. {}", error.full(), warnings.join(". "))),
+        let mut read = read.map_err(|error| {
+            if warnings.is_empty() || self.pictures.is_none() {
+                error
+            } else {
+                Error::new(error.kind, format!("{}. {}", error.full(), warnings.join(". ")))
+            }
         })?;
         read.warnings.extend(warnings);
         Ok(read)

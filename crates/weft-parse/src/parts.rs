@@ -3,7 +3,7 @@
 use weft_core::seam::document_reader::Position;
 use weft_core::value::Json;
 
-use crate::element::{Body, Element, Parsed, Table};
+use crate::element::{Element, ElementBody, Parsed, TableElement};
 use crate::words::{line, lines, lines_with_tabs};
 
 /// Parts of one file, at most.
@@ -17,7 +17,7 @@ const WARNINGS_MAX: usize = 50;
 
 /// Collects what a file is made of. White space is put in order, and what is empty is left out.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct PartCollector {
     parsed: Parsed,
     /// The page, slide, sheet or chapter that is being read; 0 without.
     page: u32,
@@ -25,7 +25,7 @@ pub struct Parts {
     full: bool,
 }
 
-impl Parts {
+impl PartCollector {
     /// What has been found.
     pub fn finish(self) -> Parsed {
         self.parsed
@@ -40,7 +40,7 @@ impl Parts {
     pub fn heading(&mut self, level: u8, text: &str) {
         let text = line(text);
         if !text.is_empty() {
-            self.push(Body::Heading { level: level.clamp(1, 9), text });
+            self.push(ElementBody::Heading { level: level.clamp(1, 9), text });
         }
     }
 
@@ -48,7 +48,7 @@ impl Parts {
     pub fn paragraph(&mut self, text: &str) {
         let text = lines(text);
         if !text.is_empty() {
-            self.push(Body::Paragraph(text));
+            self.push(ElementBody::Paragraph(text));
         }
     }
 
@@ -56,7 +56,7 @@ impl Parts {
     pub fn plain(&mut self, text: &str) {
         let text = if text.contains('\t') { lines_with_tabs(text) } else { lines(text) };
         if !text.is_empty() {
-            self.push(Body::Paragraph(text));
+            self.push(ElementBody::Paragraph(text));
         }
     }
 
@@ -64,7 +64,7 @@ impl Parts {
     pub fn item(&mut self, depth: u8, text: &str) {
         let text = lines(text);
         if !text.is_empty() {
-            self.push(Body::Item { depth, text });
+            self.push(ElementBody::Item { depth, text });
         }
     }
 
@@ -72,12 +72,12 @@ impl Parts {
     pub fn code(&mut self, language: Option<String>, text: &str) {
         let text = text.trim_matches('\n').trim_end();
         if !text.trim().is_empty() {
-            self.push(Body::Code { language, text: text.replace('\0', "") });
+            self.push(ElementBody::Code { language, text: text.replace('\0', "") });
         }
     }
 
     /// A table. Empty rows, and empty columns at the end of rows, are left out.
-    pub fn table(&mut self, table: Table) {
+    pub fn table(&mut self, table: TableElement) {
         let header_rows = table.header_rows;
         let (mut kept_headers, mut is_cut) = (0, false);
         let mut left = TEXT_BYTES_MAX.saturating_sub(self.text_bytes);
@@ -98,7 +98,7 @@ impl Parts {
         }
         let caption = table.caption.map(|caption| line(&caption)).filter(|caption| !caption.is_empty());
         if !rows.is_empty() {
-            self.push(Body::Table(Table { caption, header_rows: kept_headers, rows }));
+            self.push(ElementBody::Table(TableElement { caption, header_rows: kept_headers, rows }));
         }
         if is_cut && !self.full {
             self.fill();
@@ -109,7 +109,7 @@ impl Parts {
     pub fn image(&mut self, caption: &str) {
         let caption = line(caption);
         if !caption.is_empty() {
-            self.push(Body::Image { caption });
+            self.push(ElementBody::Image { caption });
         }
     }
 
@@ -117,7 +117,7 @@ impl Parts {
     pub fn page(&mut self, name: Option<String>) {
         self.page += 1;
         self.parsed.pages = self.page;
-        self.push_at(Body::Break { number: self.page, name }, Vec::new());
+        self.push_at(ElementBody::Break { number: self.page, name }, Vec::new());
     }
 
     /// How many pages the file has, where that is not the number of those that were read.
@@ -142,7 +142,8 @@ impl Parts {
 
     /// Everything of another file that is part of this one, such as an attachment.
     pub fn include(&mut self, other: Parsed) {
-        for element in other.elements.into_iter().filter(|one| !matches!(one.body, Body::Break { .. })) {
+        for element in other.elements.into_iter().filter(|one| !matches!(one.body, ElementBody::Break { .. }))
+        {
             self.push(element.body);
         }
         for warning in other.warnings {
@@ -150,7 +151,7 @@ impl Parts {
         }
     }
 
-    fn push(&mut self, body: Body) {
+    fn push(&mut self, body: ElementBody) {
         let positions = match self.page {
             0 => Vec::new(),
             page => vec![Position { page, ..Position::default() }],
@@ -159,7 +160,7 @@ impl Parts {
     }
 
     /// A part whose place is known.
-    pub fn push_at(&mut self, body: Body, positions: Vec<Position>) {
+    pub fn push_at(&mut self, body: ElementBody, positions: Vec<Position>) {
         if self.full {
             return;
         }
@@ -178,15 +179,15 @@ impl Parts {
 }
 
 /// Bytes of text in it.
-fn size(body: &Body) -> usize {
+fn size(body: &ElementBody) -> usize {
     match body {
-        Body::Heading { text, .. }
-        | Body::Paragraph(text)
-        | Body::Item { text, .. }
-        | Body::Code { text, .. } => text.len(),
-        Body::Table(table) => table.rows.iter().map(|row| row_size(row)).sum(),
-        Body::Image { caption } => caption.len(),
-        Body::Break { name, .. } => name.as_ref().map_or(0, String::len),
+        ElementBody::Heading { text, .. }
+        | ElementBody::Paragraph(text)
+        | ElementBody::Item { text, .. }
+        | ElementBody::Code { text, .. } => text.len(),
+        ElementBody::Table(table) => table.rows.iter().map(|row| row_size(row)).sum(),
+        ElementBody::Image { caption } => caption.len(),
+        ElementBody::Break { name, .. } => name.as_ref().map_or(0, String::len),
     }
 }
 
@@ -200,22 +201,23 @@ mod tests {
 
     #[test]
     fn what_is_empty_is_left_out_and_white_space_is_put_in_order() {
-        let mut parts = Parts::default();
+        let mut parts = PartCollector::default();
         parts.heading(0, " A \n heading ");
         parts.paragraph(" \u{200b}\n ");
         parts.item(0, "one\u{a0}\u{a0}two\n\n three ");
-        parts.table(Table {
+        parts.table(TableElement {
             caption: Some(" ".to_owned()),
             header_rows: 2,
             rows: vec![vec![String::new(); 3], vec!["a\nb".into(), String::new()], vec!["c".into()]],
         });
-        let bodies: Vec<Body> = parts.finish().elements.into_iter().map(|element| element.body).collect();
+        let bodies: Vec<ElementBody> =
+            parts.finish().elements.into_iter().map(|element| element.body).collect();
         assert_eq!(
             bodies,
             [
-                Body::Heading { level: 1, text: "A heading".into() },
-                Body::Item { depth: 0, text: "one two\nthree".into() },
-                Body::Table(Table {
+                ElementBody::Heading { level: 1, text: "A heading".into() },
+                ElementBody::Item { depth: 0, text: "one two\nthree".into() },
+                ElementBody::Table(TableElement {
                     caption: None,
                     header_rows: 1,
                     rows: vec![vec!["a b".into()], vec!["c".into()]],
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn too_much_is_cut_off_with_a_word() {
-        let mut parts = Parts::default();
+        let mut parts = PartCollector::default();
         for _ in 0..=ELEMENTS_MAX {
             parts.paragraph("x");
         }
@@ -240,17 +242,20 @@ mod tests {
     #[test]
     fn of_a_table_that_is_too_large_the_beginning_is_kept() {
         let rows = vec![vec!["cell".to_owned()]; 9];
-        let mut parts = Parts { text_bytes: TEXT_BYTES_MAX - 2 * row_size(&rows[0]) - 1, ..Parts::default() };
-        parts.table(Table { caption: None, header_rows: 0, rows });
+        let mut parts = PartCollector {
+            text_bytes: TEXT_BYTES_MAX - 2 * row_size(&rows[0]) - 1,
+            ..PartCollector::default()
+        };
+        parts.table(TableElement { caption: None, header_rows: 0, rows });
         assert!(parts.is_full());
         let parsed = parts.finish();
-        assert!(matches!(&parsed.elements[0].body, Body::Table(table) if table.rows.len() == 2));
+        assert!(matches!(&parsed.elements[0].body, ElementBody::Table(table) if table.rows.len() == 2));
         assert_eq!(parsed.warnings, ["the file is too large: its rest was left out"]);
     }
 
     #[test]
     fn what_follows_a_page_is_on_it() {
-        let mut parts = Parts::default();
+        let mut parts = PartCollector::default();
         parts.page(Some("one".to_owned()));
         parts.paragraph("x");
         let parsed = parts.finish();

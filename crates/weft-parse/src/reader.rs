@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use weft_child::{Duty, Ended};
+use weft_child::{Duty, WorkerEnd};
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
@@ -21,8 +21,8 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
-use worker::{Answer, READINGS_BYTES_MAX};
-pub(crate) use worker::{Job, Order};
+use worker::{READINGS_BYTES_MAX, ReaderAnswer};
+pub(crate) use worker::{ReaderJob, ReaderOrder};
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
@@ -107,34 +107,35 @@ impl ChildReader {
     }
 
     /// Has a job done on some bytes: the answer, and the bytes that follow it.
-    async fn ask(&self, name: &str, job: Job, bytes: &[u8]) -> Result<(Answer, Vec<u8>)> {
-        self.ask_of(name, job, (&[], bytes)).await
+    async fn ask(&self, name: &str, job: ReaderJob, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
+        self.ask_of(name, job, &[], bytes).await
     }
 
     /// The same for bytes in two parts.
     async fn ask_of(
         &self,
         name: &str,
-        job: Job,
-        (before, bytes): (&[u8], &[u8]),
-    ) -> Result<(Answer, Vec<u8>)> {
+        job: ReaderJob,
+        before: &[u8],
+        bytes: &[u8],
+    ) -> Result<(ReaderAnswer, Vec<u8>)> {
         let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
         let order =
-            Order::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
+            ReaderOrder::new(job, self.limits, before.len() + bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
         match self.ended(&[order.as_slice(), before, bytes]).await? {
-            Ended::Answered(told) => {
-                let (answer, made) = Answer::read(&told)?;
+            WorkerEnd::Answered(told) => {
+                let (answer, made) = ReaderAnswer::read(&told)?;
                 let from = told.len() - made.len();
                 let mut made = told;
                 made.drain(..from);
                 Ok((answer, made))
             }
-            Ended::Late | Ended::OutOfTime => Err(self.late(name)),
+            WorkerEnd::Late | WorkerEnd::OutOfTime => Err(self.late(name)),
             // Without memory a program ends itself by a signal.
-            Ended::Broken => {
+            WorkerEnd::Broken => {
                 let most = self.limits.memory_bytes >> 20;
                 Err(Error::invalid(format!("cannot work on `{name}`: it takes more than {most} MiB of memory, or is made to break its reader"))
                     .help("divide the file, or raise `documents.memory_bytes`"))
@@ -143,7 +144,7 @@ impl ChildReader {
     }
 
     /// Has a worker do what it is asked: a fork of one that is ready, where there are such.
-    async fn ended(&self, asked: &[&[u8]]) -> Result<Ended> {
+    async fn ended(&self, asked: &[&[u8]]) -> Result<WorkerEnd> {
         let time = self.limits.time;
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         {
@@ -191,16 +192,16 @@ fn is_rare(letter: char) -> bool {
 impl DocumentReader for ChildReader {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
-        match self.ask(&request.name, Job::Read(request.clone()), &bytes).await? {
-            (Answer::Read(document), _) => Ok(document),
+        match self.ask(&request.name, ReaderJob::Read(request.clone()), &bytes).await? {
+            (ReaderAnswer::Read(document), _) => Ok(document),
             (answer, _) => Err(answer.failed()),
         }
     }
 
     async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
-        match self.ask(&request.name, Job::Pictures(request.clone()), &bytes).await? {
-            (Answer::Pictures(mut found, sizes), told) => {
+        match self.ask(&request.name, ReaderJob::Pictures(request.clone()), &bytes).await? {
+            (ReaderAnswer::Pictures(mut found, sizes), told) => {
                 let mut told = Bytes::from(told);
                 for (one, size) in found.pictures.iter_mut().zip(sizes) {
                     one.picture.bytes = told.split_to(size.min(told.len()));
@@ -227,9 +228,9 @@ impl DocumentReader for ChildReader {
             ))
             .help("divide the file"));
         }
-        let job = Job::ReadWith(request.clone(), readings.len());
-        match self.ask_of(&request.name, job, (&readings, &bytes)).await? {
-            (Answer::Read(document), _) => Ok(document),
+        let job = ReaderJob::ReadWith(request.clone(), readings.len());
+        match self.ask_of(&request.name, job, &readings, &bytes).await? {
+            (ReaderAnswer::Read(document), _) => Ok(document),
             (answer, _) => Err(answer.failed()),
         }
     }
@@ -239,16 +240,16 @@ impl DocumentReader for ChildReader {
 impl DocumentWriter for ChildReader {
     async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
         let font = self.font_for(request).await?;
-        match self.ask("the document", Job::Write(request.clone()), &font).await? {
-            (Answer::Made, made) => Ok(made.into()),
+        match self.ask("the document", ReaderJob::Write(request.clone()), &font).await? {
+            (ReaderAnswer::Made, made) => Ok(made.into()),
             (answer, _) => Err(answer.failed()),
         }
     }
 
     async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
         self.limits.check(name, &bytes)?;
-        match self.ask(name, Job::Sheets(name.to_owned()), &bytes).await? {
-            (Answer::Sheets(sheets), _) => Ok(sheets),
+        match self.ask(name, ReaderJob::Sheets(name.to_owned()), &bytes).await? {
+            (ReaderAnswer::Sheets(sheets), _) => Ok(sheets),
             (answer, _) => Err(answer.failed()),
         }
     }

@@ -7,12 +7,12 @@ use std::process::{Command, ExitCode};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use weft_child::{Bounds, Confinement, Duty, Ended, Worker, become_bounded_program};
+use weft_child::{Bounds, Confinement, Duty, Worker, WorkerEnd, become_bounded_program};
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
 use weft_core::{Error, ErrorKind, Result};
 
-use crate::reader::{Job, Limits, Order};
+use crate::reader::{Limits, ReaderJob, ReaderOrder};
 use crate::words::is_unspaced;
 
 const DUTY: Duty = Duty { thing: "a picture", does: "reads pictures", section: "documents" };
@@ -158,16 +158,20 @@ impl PictureReader for Tesseract {
         let path = folder.path().join("picture");
         tokio::fs::write(&path, &picture.bytes).await.map_err(kept)?;
         let (program, data) = (self.program.clone(), self.data.clone());
-        let job =
-            Job::Recognize(Recognition { program, data, languages: self.languages.clone(), picture: path });
-        let order = Order::new(job, self.limits, 0).with_confinement(self.confinement);
+        let job = ReaderJob::Recognize(Recognition {
+            program,
+            data,
+            languages: self.languages.clone(),
+            picture: path,
+        });
+        let order = ReaderOrder::new(job, self.limits, 0).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
         match self.worker.ask_program(&DUTY, &[&order], self.limits.time, ANSWER_BYTES_MAX).await? {
-            Some(Ended::Answered(told)) => Ok(lines(&String::from_utf8_lossy(&told))),
-            Some(Ended::Late | Ended::OutOfTime) => Err(self.late()),
-            Some(Ended::Broken) => Err(self.too_much()),
+            Some(WorkerEnd::Answered(told)) => Ok(lines(&String::from_utf8_lossy(&told))),
+            Some(WorkerEnd::Late | WorkerEnd::OutOfTime) => Err(self.late()),
+            Some(WorkerEnd::Broken) => Err(self.too_much()),
             None => Err(Error::invalid("the picture is damaged, or of a kind that tesseract does not read")
                 .help("save it as PNG or JPEG")),
         }
@@ -176,7 +180,7 @@ impl PictureReader for Tesseract {
 
 /// A line while its words come in.
 #[derive(Default)]
-struct Open {
+struct OpenLine {
     text: String,
     /// Left, right, top, bottom, in pixels.
     place: [f32; 4],
@@ -185,7 +189,7 @@ struct Open {
 
 /// The lines of what the program says: rows of page, block, paragraph, line, word, place, certainty and text.
 fn lines(told: &str) -> Vec<PictureLine> {
-    let mut open: BTreeMap<[u32; 4], Open> = BTreeMap::new();
+    let mut open: BTreeMap<[u32; 4], OpenLine> = BTreeMap::new();
     let mut sizes: BTreeMap<u32, (f32, f32)> = BTreeMap::new();
     let mut characters = 0;
     for row in told.lines() {
@@ -208,7 +212,8 @@ fn lines(told: &str) -> Vec<PictureLine> {
                 let key = [number(page), number(block), number(paragraph), number(line)];
                 let place = [left, left + width, top, top + height];
                 let paragraph = (key[0], key[1], key[2]);
-                let of = open.entry(key).or_insert_with(|| Open { text: String::new(), place, paragraph });
+                let of =
+                    open.entry(key).or_insert_with(|| OpenLine { text: String::new(), place, paragraph });
                 of.add(text.trim(), place);
             }
             _ => {}
@@ -234,7 +239,7 @@ fn lines(told: &str) -> Vec<PictureLine> {
     lines
 }
 
-impl Open {
+impl OpenLine {
     fn add(&mut self, word: &str, [left, right, top, bottom]: [f32; 4]) {
         let is_tight = matches!(
             (self.text.chars().next_back(), word.chars().next()),

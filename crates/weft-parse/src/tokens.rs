@@ -63,21 +63,21 @@ fn counted(bytes: &[u8]) -> u32 {
 }
 
 thread_local! {
-    static MEMORY: RefCell<Memory> = RefCell::new(Memory::default());
+    static MEMORY: RefCell<TokenCountCache> = RefCell::new(TokenCountCache::default());
 }
 
 /// Most words of a text have been there before, and looking one up is ten times faster than counting.
-struct Memory {
+struct TokenCountCache {
     known: Vec<(u128, u32)>,
 }
 
-impl Default for Memory {
+impl Default for TokenCountCache {
     fn default() -> Self {
         Self { known: vec![(0, 0); REMEMBERED] }
     }
 }
 
-impl Memory {
+impl TokenCountCache {
     fn count(&mut self, bytes: &[u8]) -> u32 {
         let mut key = [0_u8; 16];
         key[..bytes.len()].copy_from_slice(bytes);

@@ -34,9 +34,9 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
             continue;
         }
         let read = match kind {
-            Kind::Document => plugin(folder, &name),
-            Kind::Component => component(folder, &name, sandbox).await,
-            Kind::Skill => skill::read(folder, &name).map_err(|error| named(&place, &error.full())),
+            PluginKind::Document => plugin(folder, &name),
+            PluginKind::Component => component(folder, &name, sandbox).await,
+            PluginKind::Skill => skill::read(folder, &name).map_err(|error| named(&place, &error.full())),
         };
         match read {
             Ok(plugin) => drop(plugins.insert(name, plugin)),
@@ -51,7 +51,7 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
 
 /// What a plugin is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum PluginKind {
     /// `NAME.json`.
     Document,
     /// `NAME.wasm`.
@@ -60,7 +60,7 @@ enum Kind {
     Skill,
 }
 
-impl Kind {
+impl PluginKind {
     /// Its file, in the folder of plugins.
     fn file(self, name: &str) -> PathBuf {
         match self {
@@ -72,7 +72,7 @@ impl Kind {
 }
 
 /// What there is in a folder, in the order of names. Settings without a plugin are a problem: they are meant for something.
-fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, Kind)>> {
+fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, PluginKind)>> {
     let unreadable = |cause| {
         let message = format!("cannot read the folder of plugins {}", folder.display());
         Error::new(ErrorKind::Unavailable, message).because(cause)
@@ -87,14 +87,14 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
         let path = entry.map_err(unreadable)?.path();
         if path.join(SKILL_FILE).is_file() {
             let name = path.file_name().and_then(|name| name.to_str());
-            files.extend(name.map(|name| (name.to_owned(), Kind::Skill)));
+            files.extend(name.map(|name| (name.to_owned(), PluginKind::Skill)));
             continue;
         }
         let (Some(stem), Some(ending)) = (path.file_stem(), path.extension()) else { continue };
         let Some(name) = stem.to_str().filter(|name| !name.starts_with('.')) else { continue };
         match ending.to_str() {
-            Some("json") => drop(files.insert((name.to_owned(), Kind::Document))),
-            Some("wasm") => drop(files.insert((name.to_owned(), Kind::Component))),
+            Some("json") => drop(files.insert((name.to_owned(), PluginKind::Document))),
+            Some("wasm") => drop(files.insert((name.to_owned(), PluginKind::Component))),
             // An MCP server, which the settings read.
             Some("toml") if name.ends_with(".mcp") => {}
             Some("toml") => drop(settings.insert(name.to_owned())),
@@ -102,7 +102,9 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
         }
     }
     let has = |name: &String, kind| files.contains(&(name.clone(), kind));
-    for name in settings.iter().filter(|name| !has(name, Kind::Document) && !has(name, Kind::Component)) {
+    for name in
+        settings.iter().filter(|name| !has(name, PluginKind::Document) && !has(name, PluginKind::Component))
+    {
         problems.push(format!(
             "{}: there is no {name}.json and no {name}.wasm beside it",
             folder.join(format!("{name}.toml")).display()

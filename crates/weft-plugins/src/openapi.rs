@@ -12,8 +12,8 @@ use weft_core::tool::{Origin, ToolTraits};
 use weft_core::{Error, Json, Result, Tool};
 
 use crate::settings::PluginSettings;
-use call::{Body, Call, Place};
-use schema::Shapes;
+use call::{ArgumentPlace, BodyKind, OperationCall};
+use schema::OperationSchemas;
 
 /// Operations of one document, at most.
 pub const OPERATIONS_MAX: usize = 1_000;
@@ -80,13 +80,13 @@ impl Plugin {
         (item, operation): (&Json, &Json),
         (base, settings): (&Url, &Arc<PluginSettings>),
     ) -> Result<()> {
-        let name = tool_name(operation, (path, method));
+        let name = tool_name(operation, path, method);
         let enabled = settings.enable.as_ref().is_none_or(|enabled| enabled.contains(&name));
         if !enabled || settings.disable.contains(&name) {
             return Ok(());
         }
-        let mut shapes = Shapes::of(document);
-        let Arguments { schema, places, body } = match arguments(&mut shapes, item, operation) {
+        let mut shapes = OperationSchemas::of(document);
+        let OperationArguments { schema, places, body } = match arguments(&mut shapes, item, operation) {
             Ok(arguments) => arguments,
             Err(why) => {
                 self.left_out.push(format!("{name}: {why}"));
@@ -103,7 +103,7 @@ impl Plugin {
             time_limit: Duration::from_secs(settings.seconds),
             ..ToolTraits::default()
         };
-        let call = Call {
+        let call = OperationCall {
             base: base.clone(),
             path: path.to_owned(),
             method: method.to_uppercase(),
@@ -111,7 +111,7 @@ impl Plugin {
             body,
             settings: Arc::clone(settings),
         };
-        let description = description(operation, (path, method));
+        let description = description(operation, path, method);
         let mut tool = Tool::new(name, description, schema, Origin::Function, Arc::new(call));
         tool.traits = traits;
         self.tools.push(Arc::new(tool));
@@ -174,30 +174,32 @@ fn base(document: &Json, said: Option<&str>) -> Result<Url> {
     };
     let url = Url::parse(&written).map_err(|_| refused("is no absolute URL"))?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
-    match matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
-        true => Ok(url),
-        false => Err(refused("has to be http or https, without a user, a query and a fragment")),
+    if matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
+        Ok(url)
+    } else {
+        Err(refused("has to be http or https, without a user, a query and a fragment"))
     }
 }
 
 /// What the operation is called, as providers take names of functions.
-fn tool_name(operation: &Json, (path, method): (&str, &str)) -> String {
+fn tool_name(operation: &Json, path: &str, method: &str) -> String {
     let written = match operation.get("operationId").and_then(Json::as_str) {
         Some(id) => id.to_owned(),
         None => format!("{method}_{}", path.trim_matches('/')),
     };
     let mut name = String::new();
     for c in written.chars().take(NAME_MAX) {
-        match c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
-            true => name.push(c),
-            false if name.ends_with('_') => {}
-            false => name.push('_'),
+        if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+            name.push(c);
+        } else if name.ends_with('_') {
+        } else {
+            name.push('_');
         }
     }
     name.trim_matches('_').to_owned()
 }
 
-fn description(operation: &Json, (path, method): (&str, &str)) -> String {
+fn description(operation: &Json, path: &str, method: &str) -> String {
     let part = |name| operation.get(name).and_then(Json::as_str).unwrap_or_default().trim();
     let said = [part("summary"), part("description")].into_iter().filter(|text| !text.is_empty());
     let mut said = said.collect::<Vec<_>>().join("\n");
@@ -208,31 +210,35 @@ fn description(operation: &Json, (path, method): (&str, &str)) -> String {
 }
 
 /// What an operation is given.
-struct Arguments {
+struct OperationArguments {
     /// The JSON Schema of all of it.
     schema: Json,
     /// Where each argument goes, but for the body.
-    places: Vec<(String, Place)>,
+    places: Vec<(String, ArgumentPlace)>,
     /// What the body is written as.
-    body: Body,
+    body: BodyKind,
 }
 
 /// Arguments as they are read.
 #[derive(Default)]
-struct Reading {
+struct ArgumentsReader {
     properties: Map<String, Json>,
     required: Vec<String>,
-    places: Vec<(String, Place)>,
+    places: Vec<(String, ArgumentPlace)>,
 }
 
-impl Reading {
-    fn parameter(&mut self, shapes: &mut Shapes<'_>, parameter: &Json) -> std::result::Result<(), String> {
+impl ArgumentsReader {
+    fn parameter(
+        &mut self,
+        shapes: &mut OperationSchemas<'_>,
+        parameter: &Json,
+    ) -> std::result::Result<(), String> {
         let parameter = shapes.resolved(parameter)?;
         let name = text(&parameter, "/name");
         let place = match parameter.get("in").and_then(Json::as_str) {
-            Some("path") => Place::Path,
-            Some("query") => Place::Query,
-            Some("header") => Place::Header,
+            Some("path") => ArgumentPlace::Path,
+            Some("query") => ArgumentPlace::Query,
+            Some("header") => ArgumentPlace::Header,
             // A cookie is nobody's to set.
             _ => return Ok(()),
         };
@@ -245,7 +251,7 @@ impl Reading {
         }
         self.places.retain(|(known, _)| *known != name);
         self.required.retain(|known| *known != name);
-        if place == Place::Path || parameter.get("required") == Some(&Json::Bool(true)) {
+        if place == ArgumentPlace::Path || parameter.get("required") == Some(&Json::Bool(true)) {
             self.required.push(name.clone());
         }
         self.properties.insert(name.clone(), schema);
@@ -253,13 +259,17 @@ impl Reading {
         Ok(())
     }
 
-    fn body(&mut self, shapes: &mut Shapes<'_>, request: &Json) -> std::result::Result<Body, String> {
+    fn body(
+        &mut self,
+        shapes: &mut OperationSchemas<'_>,
+        request: &Json,
+    ) -> std::result::Result<BodyKind, String> {
         let request = shapes.resolved(request)?;
         let of =
             |kind: &str| request.get("content").and_then(|content| content.get(kind)?.get("schema").cloned());
         let (body, schema) = match (of("application/json"), of("application/x-www-form-urlencoded")) {
-            (Some(schema), _) => (Body::Json, schema),
-            (None, Some(schema)) => (Body::Form, schema),
+            (Some(schema), _) => (BodyKind::Json, schema),
+            (None, Some(schema)) => (BodyKind::Form, schema),
             (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
         };
         self.properties.insert(BODY.to_owned(), shapes.schema(&schema));
@@ -272,11 +282,11 @@ impl Reading {
 
 /// What an operation is given; or why that cannot be said to a model.
 fn arguments(
-    shapes: &mut Shapes<'_>,
+    shapes: &mut OperationSchemas<'_>,
     item: &Json,
     operation: &Json,
-) -> std::result::Result<Arguments, String> {
-    let mut reading = Reading::default();
+) -> std::result::Result<OperationArguments, String> {
+    let mut reading = ArgumentsReader::default();
     // Those of the operation come last and take the places of those of the path.
     for json in [item, operation] {
         for parameter in json.get("parameters").and_then(Json::as_array).into_iter().flatten() {
@@ -285,10 +295,10 @@ fn arguments(
     }
     let body = match operation.get("requestBody") {
         Some(request) => reading.body(shapes, request)?,
-        None => Body::None,
+        None => BodyKind::None,
     };
-    let Reading { properties, required, places } = reading;
-    Ok(Arguments {
+    let ArgumentsReader { properties, required, places } = reading;
+    Ok(OperationArguments {
         schema: json!({"type": "object", "properties": properties, "required": required}),
         places,
         body,

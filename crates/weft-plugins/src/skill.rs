@@ -77,7 +77,7 @@ pub(crate) fn read(folder: &Path, name: &str) -> Result<Plugin> {
         ),
         skill.parameters(),
         Origin::Mcp(name.to_owned()),
-        Arc::new(Body(Arc::new(skill))),
+        Arc::new(SkillBody(Arc::new(skill))),
     );
     // Files are read, and scripts have no way out.
     tool.traits = ToolTraits { idempotent: true, time_limit: 2 * LIMITS.time, ..ToolTraits::default() };
@@ -268,9 +268,9 @@ fn language(file: &str) -> Option<Language> {
     matches!(ending, "py" | "js").then(|| Language::named(ending)).flatten()
 }
 
-struct Body(Arc<Skill>);
+struct SkillBody(Arc<Skill>);
 
-impl ToolBody for Body {
+impl ToolBody for SkillBody {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let skill = Arc::clone(&self.0);
         once(async move { skill.call(&invocation.agent, &invocation.arguments).await })

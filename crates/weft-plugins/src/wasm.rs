@@ -77,7 +77,7 @@ pub(crate) async fn described(
     let said = ran.result.map_err(|failure| failed(&failure, limits, "its description cannot be had"))?;
     let Description { name, description, parameters } = read(said.as_str().unwrap_or_default())?;
     let time = Duration::from_secs(settings.seconds);
-    let body = Body { component, time };
+    let body = WasmBody { component, time };
     let mut tool = Tool::new(name, &description, parameters, Origin::Mcp(plugin.to_owned()), Arc::new(body));
     tool.traits = ToolTraits {
         // It has no way to change anything.
@@ -125,12 +125,12 @@ fn failed(failure: &Failure, limits: Limits, what: &str) -> Error {
     }
 }
 
-struct Body {
+struct WasmBody {
     component: WasmTool,
     time: Duration,
 }
 
-impl ToolBody for Body {
+impl ToolBody for WasmBody {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let (component, time) = (self.component.clone(), self.time);
         once(async move {

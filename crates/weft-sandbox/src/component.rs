@@ -15,10 +15,10 @@ use weft_child::{Bounds, Confinement, REFUSED, confined, confined_with};
 use weft_core::Json;
 use weft_core::seam::sandbox::{Failure, Limits, Ran, WasmCall};
 
-use crate::python::host::{FirstMemory, Host, linker_of_tools};
+use crate::python::host::{FirstMemory, PythonHost, linker_of_tools};
 use crate::python::{THREAD_STACK, machine};
 use crate::result::shortened;
-use crate::worker::{Told, say, tell};
+use crate::worker::{SandboxAnswer, say, tell};
 
 /// Bytes of a component, at most.
 pub const COMPONENT_MAX: u64 = 64 << 20;
@@ -30,7 +30,7 @@ const COMPILING_STACK: usize = 32 << 20;
 
 /// A call of a function of a component.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Order {
+pub struct ComponentOrder {
     /// The file of its machine code.
     pub code: PathBuf,
     /// Which function.
@@ -55,9 +55,9 @@ pub fn compile(length: u64, confinement: Confinement) -> ExitCode {
         confinement,
     };
     confined(bounds, move || match machine_code(&bytes) {
-        Err(cause) => tell(&Told::Unable(shortened(format!("{cause:#}")))),
+        Err(cause) => tell(&SandboxAnswer::Unable(shortened(format!("{cause:#}")))),
         Ok(code) => {
-            tell(&Told::Compiled)?;
+            tell(&SandboxAnswer::Compiled)?;
             let mut out = std::io::stdout().lock();
             out.write_all(b"\n")?;
             out.write_all(&code)?;
@@ -72,14 +72,14 @@ fn machine_code(bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
 }
 
 /// Calls a function of a component whose machine code is in a file.
-pub fn call(order: Order) -> ExitCode {
-    let Order { code, call, limits, confinement } = order;
+pub fn call(order: ComponentOrder) -> ExitCode {
+    let ComponentOrder { code, call, limits, confinement } = order;
     let engine = match machine::engine() {
         Ok(engine) => engine,
-        Err(cause) => return say(&Told::Unable(format!("{cause:#}"))),
+        Err(cause) => return say(&SandboxAnswer::Unable(format!("{cause:#}"))),
     };
     if !code.is_file() {
-        return say(&Told::Unprepared);
+        return say(&SandboxAnswer::Unprepared);
     }
     // SAFETY: the file was written as a whole by this program, in a folder of the operator's to which programs, tools and
     // tenants have no way, and holds what its compiler made.
@@ -88,7 +88,7 @@ pub fn call(order: Order) -> ExitCode {
     let Ok(component) = read else {
         // Of another version. It is made anew, as if it had never been there.
         drop(std::fs::remove_file(&code));
-        return say(&Told::Unprepared);
+        return say(&SandboxAnswer::Unprepared);
     };
     let bounds = Bounds {
         time: limits.time,
@@ -98,11 +98,13 @@ pub fn call(order: Order) -> ExitCode {
     };
     let alarm = move || engine.increment_epoch();
     // Also what a component does at its start happens inside.
-    confined_with(bounds, alarm, move || tell(&Told::Ran(Ran::silent(called(&component, &call, limits)))))
+    confined_with(bounds, alarm, move || {
+        tell(&SandboxAnswer::Ran(Ran::silent(called(&component, &call, limits))))
+    })
 }
 
 fn called(component: &Component, call: &WasmCall, limits: Limits) -> Result<Json, Failure> {
-    let mut store = Store::new(component.engine(), Host::new(limits, FirstMemory::Tools));
+    let mut store = Store::new(component.engine(), PythonHost::new(limits, FirstMemory::Tools));
     store.limiter(|host| host);
     store.set_epoch_deadline(1);
     let given = instance(&mut store, component).and_then(|instance| given(&mut store, &instance, call));
@@ -116,14 +118,14 @@ fn called(component: &Component, call: &WasmCall, limits: Limits) -> Result<Json
     if text.len() > limits.output_bytes { Err(Failure::Output) } else { Ok(text.into()) }
 }
 
-fn instance(store: &mut Store<Host>, component: &Component) -> wasmtime::Result<Instance> {
+fn instance(store: &mut Store<PythonHost>, component: &Component) -> wasmtime::Result<Instance> {
     let mut linker = linker_of_tools(component.engine())?;
     linker.define_unknown_imports_as_traps(component)?;
     linker.instantiate(store, component)
 }
 
 fn given(
-    store: &mut Store<Host>,
+    store: &mut Store<PythonHost>,
     instance: &Instance,
     call: &WasmCall,
 ) -> wasmtime::Result<Result<String, Failure>> {
@@ -146,7 +148,7 @@ fn given(
 }
 
 /// Why a call did not come to its end.
-fn ended(error: &Error, host: &Host) -> Failure {
+fn ended(error: &Error, host: &PythonHost) -> Failure {
     match error.downcast_ref::<Trap>() {
         _ if host.exited => says("it ended itself instead of returning a result"),
         Some(Trap::Interrupt) => Failure::Time,

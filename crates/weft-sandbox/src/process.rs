@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use weft_child::{Confinement, Duty, Ended, Worker};
+use weft_child::{Confinement, Duty, Worker, WorkerEnd};
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use crate::worker::{Order, Told};
+use crate::worker::{SandboxAnswer, SandboxOrder};
 use component::Components;
 
 /// Bytes that one byte of a text takes as JSON, at most.
@@ -76,32 +76,40 @@ impl ProcessSandbox {
         Self { components: Some(Components::new(folder)), ..self }
     }
 
-    async fn ask(&self, duty: &Duty, order: &Order, time: Duration, answer_max: u64) -> Result<Answer> {
+    async fn ask(
+        &self,
+        duty: &Duty,
+        order: &SandboxOrder,
+        time: Duration,
+        answer_max: u64,
+    ) -> Result<WorkerReply> {
         let mut request = serde_json::to_vec(order)
             .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
         request.push(b'\n');
         let told = match self.worker.ask(duty, &[&request], time, answer_max).await? {
-            Ended::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
+            WorkerEnd::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
                 Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
             })?,
-            Ended::Late => return Ok(Answer::Late),
+            WorkerEnd::Late => return Ok(WorkerReply::Late),
             // The interpreter broke, or the system stopped it.
-            Ended::OutOfTime | Ended::Broken => return Ok(Answer::Broken),
+            WorkerEnd::OutOfTime | WorkerEnd::Broken => return Ok(WorkerReply::Broken),
         };
-        Ok(Answer::Told(told))
+        Ok(WorkerReply::Told(told))
     }
 
     /// Has the interpreter prepared; whoever comes meanwhile waits.
     async fn prepare(&self, python: &Python) -> Result<()> {
         let _alone = python.preparing.lock().await;
-        let order = Order::Prepare { python: python.folder.clone() };
+        let order = SandboxOrder::Prepare { python: python.folder.clone() };
         let answer_max = u64::try_from(ANSWER_REST).unwrap_or(u64::MAX);
         match self.ask(&PREPARING, &order, PREPARING_MAX, answer_max).await? {
-            Answer::Told(Told::Prepared) => Ok(()),
-            Answer::Told(Told::Unable(reason)) => Err(self.unprepared(&reason)),
-            Answer::Told(_) => Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked")),
-            Answer::Late => Err(self.unprepared("it took too long")),
-            Answer::Broken => Err(self.unprepared("its worker broke")),
+            WorkerReply::Told(SandboxAnswer::Prepared) => Ok(()),
+            WorkerReply::Told(SandboxAnswer::Unable(reason)) => Err(self.unprepared(&reason)),
+            WorkerReply::Told(_) => {
+                Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked"))
+            }
+            WorkerReply::Late => Err(self.unprepared("it took too long")),
+            WorkerReply::Broken => Err(self.unprepared("its worker broke")),
         }
     }
 
@@ -114,8 +122,8 @@ impl ProcessSandbox {
 }
 
 /// How a worker answered.
-enum Answer {
-    Told(Told),
+enum WorkerReply {
+    Told(SandboxAnswer),
     Late,
     Broken,
 }
@@ -133,7 +141,7 @@ impl Sandbox for ProcessSandbox {
         }
         program.limits = program.limits.within(self.limits);
         let limits = program.limits;
-        let order = Order::Run {
+        let order = SandboxOrder::Run {
             program,
             confinement: self.confinement,
             python: python.map(|python| python.folder.clone()),
@@ -144,18 +152,18 @@ impl Sandbox for ProcessSandbox {
             self.ask(&DUTY, &order, limits.time, answer_max(limits)).await
         };
         let mut answer = ask().await?;
-        if let (Answer::Told(Told::Unprepared), Some(python)) = (&answer, python) {
+        if let (WorkerReply::Told(SandboxAnswer::Unprepared), Some(python)) = (&answer, python) {
             self.prepare(python).await?;
             answer = ask().await?;
         }
         match answer {
-            Answer::Told(Told::Ran(ran)) => Ok(ran),
-            Answer::Told(Told::Unable(reason)) => Err(self.unprepared(&reason)),
-            Answer::Told(Told::Unprepared | Told::Prepared | Told::Compiled) => {
-                Err(self.unprepared("it is gone again"))
-            }
-            Answer::Late => Ok(Ran::silent(Err(Failure::Time))),
-            Answer::Broken => Ok(Ran::silent(Err(Failure::Broken))),
+            WorkerReply::Told(SandboxAnswer::Ran(ran)) => Ok(ran),
+            WorkerReply::Told(SandboxAnswer::Unable(reason)) => Err(self.unprepared(&reason)),
+            WorkerReply::Told(
+                SandboxAnswer::Unprepared | SandboxAnswer::Prepared | SandboxAnswer::Compiled,
+            ) => Err(self.unprepared("it is gone again")),
+            WorkerReply::Late => Ok(Ran::silent(Err(Failure::Time))),
+            WorkerReply::Broken => Ok(Ran::silent(Err(Failure::Broken))),
         }
     }
 
@@ -166,7 +174,7 @@ impl Sandbox for ProcessSandbox {
         call: WasmCall,
         limits: Limits,
     ) -> Result<Ran> {
-        self.call_component(tenant, (tool, call), limits).await
+        self.call_component(tenant, tool, call, limits).await
     }
 }
 

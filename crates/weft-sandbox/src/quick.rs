@@ -18,7 +18,7 @@ use weft_core::seam::sandbox::{Failure, Program, Ran};
 
 use crate::printed::Printed;
 use crate::result::read;
-use memory::{Counted, Peak};
+use memory::{CountedMemory, Peak};
 use told::{failure, text_of};
 
 /// Bytes of stack of the thread that a program runs on.
@@ -73,11 +73,11 @@ fn result(
 ) -> Result<Json, Failure> {
     let no_room = |_| Failure::Memory;
     let peak = Peak::default();
-    let runtime = Runtime::new_with_alloc(Counted::new(&peak)).map_err(no_room)?;
+    let runtime = Runtime::new_with_alloc(CountedMemory::new(&peak)).map_err(no_room)?;
     runtime.set_max_stack_size(PROGRAM_STACK);
     let context = Context::full(&runtime).map_err(no_room)?;
     runtime.set_memory_limit(program.limits.memory_bytes);
-    let watch = Watch::start(program.limits.time, stop).over(peak, program.limits.memory_bytes);
+    let watch = ProgramWatch::start(program.limits.time, stop).over(peak, program.limits.memory_bytes);
     let handler = watch.clone();
     runtime.set_interrupt_handler(Some(Box::new(move || handler.rings())));
     let told = context.with(|ctx| run(&ctx, program, printed, &watch));
@@ -89,9 +89,9 @@ fn run(
     ctx: &Ctx<'_>,
     program: &Program,
     printed: &Rc<RefCell<Printed>>,
-    watch: &Watch,
+    watch: &ProgramWatch,
 ) -> Result<Json, Failure> {
-    let fails = |thrown| failure(ctx, thrown, (FILE, watch));
+    let fails = |thrown| failure(ctx, thrown, FILE, watch);
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
@@ -110,8 +110,8 @@ fn run(
 }
 
 /// Evaluates a program and finds its `main`.
-fn main_of<'js>(ctx: &Ctx<'js>, source: &str, watch: &Watch) -> Result<Function<'js>, Failure> {
-    let fails = |thrown| failure(ctx, thrown, (FILE, watch));
+fn main_of<'js>(ctx: &Ctx<'js>, source: &str, watch: &ProgramWatch) -> Result<Function<'js>, Failure> {
+    let fails = |thrown| failure(ctx, thrown, FILE, watch);
     let main: Value<'_> = if is_module(source) {
         let module = Module::declare(ctx.clone(), FILE, source).catch(ctx).map_err(fails)?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
@@ -149,7 +149,7 @@ fn is_module(source: &str) -> bool {
 }
 
 /// Does what is pending until a promise is settled.
-fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, watch: &Watch) -> Result<Value<'js>, Failure> {
+fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, watch: &ProgramWatch) -> Result<Value<'js>, Failure> {
     while promise.state() == PromiseState::Pending {
         // A chain of promises goes on after an interruption of one of its links.
         if watch.rings() {
@@ -161,12 +161,12 @@ fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, watch: &Watch) -> Result
         }
     }
     let value = promise.result::<Value<'_>>().unwrap_or_else(|| Ok(Value::new_null(ctx.clone())));
-    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, (FILE, watch)))
+    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, FILE, watch))
 }
 
 /// Says when a program has to stop, and whether its memory may have run out.
 #[derive(Clone)]
-struct Watch {
+struct ProgramWatch {
     end: Instant,
     stop: Arc<AtomicBool>,
     rung: Rc<Cell<bool>>,
@@ -174,7 +174,7 @@ struct Watch {
     memory_bytes: usize,
 }
 
-impl Watch {
+impl ProgramWatch {
     fn start(time: Duration, stop: &Arc<AtomicBool>) -> Self {
         let now = Instant::now();
         let end = now.checked_add(time.min(EVER)).unwrap_or(now);

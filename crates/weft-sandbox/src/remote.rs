@@ -128,7 +128,7 @@ fn asked(program: &Program) -> Json {
 /// What a service says.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Answer {
+struct ServiceAnswer {
     status: String,
     stdout: String,
     stderr: String,
@@ -136,7 +136,7 @@ struct Answer {
     detail: Option<String>,
     resource_limit_type: Option<String>,
     unauthorized_access_type: Option<String>,
-    result: Option<Outcome>,
+    result: Option<ReturnedValue>,
     artifacts: Vec<Artifact>,
 }
 
@@ -166,7 +166,7 @@ fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Outcome {
+struct ReturnedValue {
     #[serde(default = "yes")]
     present: bool,
     #[serde(default)]
@@ -190,7 +190,7 @@ fn told(status: u16, body: &[u8], limits: Limits) -> Result<Ran> {
             Error::new(ErrorKind::Unavailable, message).help("see whether `sandbox.remote` is its address")
         );
     }
-    let mut answer: Answer = serde_json::from_slice(body).map_err(|cause| {
+    let mut answer: ServiceAnswer = serde_json::from_slice(body).map_err(|cause| {
         Error::new(ErrorKind::Garbled, "cannot read what the sandbox says")
             .because(cause)
             .help("see whether `sandbox.remote` is the address of an executor")
@@ -208,7 +208,7 @@ fn told(status: u16, body: &[u8], limits: Limits) -> Result<Ran> {
 }
 
 /// Why there is no result: of the program, or of the service.
-fn failure(answer: &Answer) -> Option<Result<Failure>> {
+fn failure(answer: &ServiceAnswer) -> Option<Result<Failure>> {
     let detail = answer.detail.as_deref().filter(|text| !text.trim().is_empty());
     let said = detail.unwrap_or(answer.stderr.trim());
     let of_program = |message: &str| {
@@ -241,7 +241,7 @@ fn failure(answer: &Answer) -> Option<Result<Failure>> {
 }
 
 /// The result, from whichever place the service has for it; it is taken out of what was printed.
-fn outcome(answer: &mut Answer) -> Result<Option<Outcome>> {
+fn outcome(answer: &mut ServiceAnswer) -> Result<Option<ReturnedValue>> {
     if let Some(outcome) = answer.result.take() {
         return Ok(Some(outcome));
     }
@@ -255,9 +255,13 @@ fn outcome(answer: &mut Answer) -> Result<Option<Outcome>> {
     Ok(Some(outcome))
 }
 
-fn value(outcome: Option<Outcome>, answer: &Answer, limits: Limits) -> std::result::Result<Json, Failure> {
+fn value(
+    outcome: Option<ReturnedValue>,
+    answer: &ServiceAnswer,
+    limits: Limits,
+) -> std::result::Result<Json, Failure> {
     let value = match outcome {
-        Some(Outcome { present: true, value }) => value,
+        Some(ReturnedValue { present: true, value }) => value,
         Some(_) => Json::Null,
         // The oldest services have printed the result and nothing else.
         None => match answer.stdout.trim() {

@@ -65,7 +65,7 @@ type Cell = Arc<OnceCell<Parent>>;
 
 /// A program as its guard takes it.
 #[derive(Serialize)]
-struct Request<'a> {
+struct GuardedProgram<'a> {
     source: &'a str,
     arguments: String,
     seconds: f64,
@@ -144,7 +144,8 @@ impl SystemPython {
         &self,
         tenant: &TenantId,
         request: &[u8],
-        (time, bytes_max): (Duration, u64),
+        time: Duration,
+        bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
         // A parent that something has ended is followed by another one, once: a program has no effects beside what is
         // said of it.
@@ -187,7 +188,7 @@ impl Sandbox for SystemPython {
         }
         let limits = program.limits.within(self.limits);
         let failed = |cause| Error::internal("cannot write a program down").because(cause);
-        let mut request = serde_json::to_vec(&Request {
+        let mut request = serde_json::to_vec(&GuardedProgram {
             source: &program.source,
             arguments: serde_json::to_string(&program.arguments).map_err(failed)?,
             seconds: limits.time.as_secs_f64(),
@@ -201,7 +202,7 @@ impl Sandbox for SystemPython {
         // Files come in base64, which is a third longer.
         let files = u64::try_from(FILES_BYTES_MAX * 2).unwrap_or(u64::MAX);
         let bytes_max = answer_max(limits).saturating_add(files);
-        let said = self.said(tenant, &request, (limits.time, bytes_max)).await?;
+        let said = self.said(tenant, &request, limits.time, bytes_max).await?;
         Ok(said.map_or_else(|| Ran::silent(Err(Failure::Time)), |said| answer::read(&said, limits)))
     }
 }

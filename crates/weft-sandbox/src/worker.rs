@@ -1,8 +1,8 @@
 //! The inner side of a process: reads one order, does it, tells what became of it, and ends.
 //!
 //! ```text
-//! standard input    one line of JSON, an Order; then it stays open as long as the result is wanted
-//! standard output   JSON, a Told
+//! standard input    one line of JSON, a SandboxOrder; then it stays open as long as the result is wanted
+//! standard output   JSON, a SandboxAnswer
 //! exit code         as weft-child says
 //! ```
 
@@ -23,7 +23,7 @@ use crate::{component, python, quick};
 /// What a worker is to do.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum SandboxOrder {
     /// Run a program, once.
     Run {
         /// The program.
@@ -49,7 +49,7 @@ pub enum Order {
         confinement: Confinement,
     },
     /// Call a function of a component.
-    Wasm(component::Order),
+    Wasm(component::ComponentOrder),
     /// Become an interpreter of the system that serves programs.
     #[cfg(target_os = "linux")]
     Serve(Serve),
@@ -58,7 +58,7 @@ pub enum Order {
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum SandboxAnswer {
     /// The program was run.
     Ran(Ran),
     /// It was not: the interpreter has to be prepared first.
@@ -76,16 +76,19 @@ pub enum Told {
 pub fn work() -> ExitCode {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    match read.ok().and_then(|_| serde_json::from_str::<Order>(&line).ok()) {
-        Some(Order::Run { program, confinement, python }) => run(program, confinement, python.as_deref()),
-        Some(Order::Prepare { python }) => {
-            let told = python::prepare(&python);
-            say(&told.map_or_else(|cause| Told::Unable(cause.to_string()), |()| Told::Prepared))
+    match read.ok().and_then(|_| serde_json::from_str::<SandboxOrder>(&line).ok()) {
+        Some(SandboxOrder::Run { program, confinement, python }) => {
+            run(program, confinement, python.as_deref())
         }
-        Some(Order::Compile { length, confinement }) => component::compile(length, confinement),
-        Some(Order::Wasm(order)) => component::call(order),
+        Some(SandboxOrder::Prepare { python }) => {
+            let told = python::prepare(&python);
+            say(&told
+                .map_or_else(|cause| SandboxAnswer::Unable(cause.to_string()), |()| SandboxAnswer::Prepared))
+        }
+        Some(SandboxOrder::Compile { length, confinement }) => component::compile(length, confinement),
+        Some(SandboxOrder::Wasm(order)) => component::call(order),
         #[cfg(target_os = "linux")]
-        Some(Order::Serve(serve)) => serve.begin(),
+        Some(SandboxOrder::Serve(serve)) => serve.begin(),
         None => ExitCode::from(REFUSED),
     }
 }
@@ -96,16 +99,16 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>) -> Exi
     match (program.language, python) {
         // Whoever wants it to stop ends the process.
         (Language::JavaScript, _) => confined(bounds(quick::THREAD_STACK), move || {
-            tell(&Told::Ran(quick::execute(&program, &Arc::new(AtomicBool::new(false)))))
+            tell(&SandboxAnswer::Ran(quick::execute(&program, &Arc::new(AtomicBool::new(false)))))
         }),
-        (Language::Python, Some(folder)) => match python::Machine::load(folder, program.limits) {
+        (Language::Python, Some(folder)) => match python::PythonMachine::load(folder, program.limits) {
             Ok(Some(machine)) => confined_with(bounds(python::THREAD_STACK), machine.alarm(), move || {
-                tell(&Told::Ran(machine.run(program)))
+                tell(&SandboxAnswer::Ran(machine.run(program)))
             }),
-            Ok(None) => say(&Told::Unprepared),
-            Err(cause) => say(&Told::Unable(format!("{cause:#}"))),
+            Ok(None) => say(&SandboxAnswer::Unprepared),
+            Err(cause) => say(&SandboxAnswer::Unable(format!("{cause:#}"))),
         },
-        (language, None) => say(&Told::Ran(Ran::silent(Err(Failure::Language(language))))),
+        (language, None) => say(&SandboxAnswer::Ran(Ran::silent(Err(Failure::Language(language))))),
     }
 }
 
@@ -113,14 +116,14 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>) -> Exi
 ///
 /// # Errors
 /// When nobody reads any more.
-pub fn tell(told: &Told) -> std::io::Result<()> {
+pub fn tell(told: &SandboxAnswer) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, told)?;
     out.flush()
 }
 
 /// Tells it and ends. Nobody is there to hear of it when that fails.
-pub fn say(told: &Told) -> ExitCode {
+pub fn say(told: &SandboxAnswer) -> ExitCode {
     drop(tell(told));
     ExitCode::SUCCESS
 }

@@ -43,10 +43,8 @@ struct Collection {
 fn lines(path: &Path) -> Result<Vec<Json>, Failure> {
     let packed = path.with_extension("jsonl.gz");
     let open = |path: &Path| File::open(path).map_err(|cause| format!("{}: {cause}", path.display()));
-    let reader: Box<dyn Read> = match packed.exists() {
-        true => Box::new(GzDecoder::new(open(&packed)?)),
-        false => Box::new(open(path)?),
-    };
+    let reader: Box<dyn Read> =
+        if packed.exists() { Box::new(GzDecoder::new(open(&packed)?)) } else { Box::new(open(path)?) };
     BufReader::new(reader).lines().map(|line| Ok(serde_json::from_str(&line?)?)).collect()
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use weft_core::filter::{Condition, Filter, Logic, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator, Logic};
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, TenantId};
 use weft_core::seam::Index;
 use weft_core::seam::index::{
@@ -295,7 +295,7 @@ async fn main() -> Result<(), Failure> {
     ask(&index, tenant, "vectors", &queries((&dataset, &material), &both, chance, (false, true))).await?;
     let hybrid = queries((&dataset, &material), &both, chance, (true, true));
     ask(&index, tenant, "hybrid", &hybrid).await?;
-    let condition = Condition { key: "year".to_owned(), operator: Operator::Less, value: 2005.into() };
+    let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Less, value: 2005.into() };
     let filter = Some(Filter { logic: Logic::And, conditions: vec![condition] });
     let filtered: Vec<IndexQuery> =
         hybrid.iter().map(|query| IndexQuery { filter: filter.clone(), ..query.clone() }).collect();

@@ -24,7 +24,7 @@ mod words;
 
 use std::ops::Range;
 
-pub(crate) use language::Language;
+pub(crate) use language::StemmedLanguage;
 
 /// A longer word is cut here; nothing that long is a word.
 const LETTERS_MAX: usize = 64;
@@ -33,7 +33,7 @@ const RUN_MAX: usize = 1_000;
 
 /// A word of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct WordToken {
     /// In the form that is looked up.
     pub term: String,
     /// Where it stands in the text, in bytes. Tokens may overlap.
@@ -43,10 +43,10 @@ pub struct Token {
 }
 
 /// The words of a text, in the order in which they end.
-pub fn analyze(text: &str) -> Vec<Token> {
+pub fn analyze(text: &str) -> Vec<WordToken> {
     let mut tokens = Vec::new();
     each_word(text, &mut |term, range, common| {
-        tokens.push(Token { term: term.to_owned(), range, common });
+        tokens.push(WordToken { term: term.to_owned(), range, common });
     });
     tokens
 }
@@ -57,13 +57,17 @@ pub(crate) fn each_word(text: &str, found: &mut dyn FnMut(&str, Range<usize>, bo
 }
 
 /// The language of most of a text.
-pub(crate) fn language_of(text: &str) -> Language {
+pub(crate) fn language_of(text: &str) -> StemmedLanguage {
     language::of_text(text)
 }
 
 /// The same for a part of a longer text, whose language counts where a line does not say its own.
-pub(crate) fn each_word_of(text: &str, usual: Language, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
-    let mut words = words::Words::default();
+pub(crate) fn each_word_of(
+    text: &str,
+    usual: StemmedLanguage,
+    found: &mut dyn FnMut(&str, Range<usize>, bool),
+) {
+    let mut words = words::WordCutter::default();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         words.language =
@@ -76,7 +80,7 @@ pub(crate) fn each_word_of(text: &str, usual: Language, found: &mut dyn FnMut(&s
 /// Hands over every word of a question in all of its forms: the number of the word, one of its terms, and whether it is a
 /// common word. Forms of a word follow each other.
 pub(crate) fn each_form(text: &str, found: &mut dyn FnMut(usize, &str, bool)) {
-    let mut words = words::Words::default();
+    let mut words = words::WordCutter::default();
     (words.is_question, words.language) = (true, language::of_question(text));
     let mut number = 0;
     let mut last: Option<Range<usize>> = None;
@@ -90,20 +94,25 @@ pub(crate) fn each_form(text: &str, found: &mut dyn FnMut(usize, &str, bool)) {
     });
 }
 
-fn cut(text: &str, begin: usize, words: &mut words::Words, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+fn cut(
+    text: &str,
+    begin: usize,
+    words: &mut words::WordCutter,
+    found: &mut dyn FnMut(&str, Range<usize>, bool),
+) {
     let is_japanese = !text.is_ascii() && pairs::is_japanese(text);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let rest = &text[at..];
         let from = begin + at;
-        at += match Script::of(c) {
-            Script::Gap => c.len_utf8(),
-            Script::Word => words.take(rest, from, found),
-            script @ (Script::Han | Script::Pairs) => {
+        at += match CharTreatment::of(c) {
+            CharTreatment::Gap => c.len_utf8(),
+            CharTreatment::Word => words.take(rest, from, found),
+            script @ (CharTreatment::Han | CharTreatment::Pairs) => {
                 let run = run(rest, script);
                 match script {
-                    Script::Han if is_japanese => han::pairs(run, from, found),
-                    Script::Han => han::cut(run, from, found),
+                    CharTreatment::Han if is_japanese => han::pairs(run, from, found),
+                    CharTreatment::Han => han::cut(run, from, found),
                     _ => pairs::cut(run, from, found),
                 }
                 run.len()
@@ -114,7 +123,7 @@ fn cut(text: &str, begin: usize, words: &mut words::Words, found: &mut dyn FnMut
 
 /// How a character is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Script {
+enum CharTreatment {
     /// Nothing to find.
     Gap,
     /// Part of a word between spaces.
@@ -125,7 +134,7 @@ enum Script {
     Pairs,
 }
 
-impl Script {
+impl CharTreatment {
     fn of(c: char) -> Self {
         if c.is_ascii() {
             return if c.is_ascii_alphanumeric() { Self::Word } else { Self::Gap };
@@ -155,8 +164,8 @@ impl Script {
 }
 
 /// The characters of one script that a text begins with.
-fn run(text: &str, script: Script) -> &str {
-    let end = text.char_indices().take(RUN_MAX).find(|(_, c)| Script::of(*c) != script);
+fn run(text: &str, script: CharTreatment) -> &str {
+    let end = text.char_indices().take(RUN_MAX).find(|(_, c)| CharTreatment::of(*c) != script);
     let most = || text.char_indices().nth(RUN_MAX).map_or(text.len(), |(at, _)| at);
     &text[..end.map_or_else(most, |(at, _)| at)]
 }

@@ -15,7 +15,7 @@ mod vectors;
 use weft_core::Error;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 
-pub use analysis::{Token, analyze};
+pub use analysis::{WordToken, analyze};
 pub use memory_chunk_index::MemoryChunkIndex;
 pub use tantivy_index::{MEMORY_MAX, TantivyIndex};
 

@@ -21,17 +21,17 @@ use crate::{HITS_MAX, bm25, fields, no_direction, no_document, wrong_dimension};
 /// Chunks by word and by vector, in memory.
 #[derive(Debug, Default)]
 pub struct MemoryChunkIndex {
-    datasets: RwLock<HashMap<DatasetKey, Dataset>>,
+    datasets: RwLock<HashMap<DatasetKey, MemoryDataset>>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Dataset {
+struct MemoryDataset {
     documents: BTreeMap<DocumentId, IndexedDocument>,
-    chunks: BTreeMap<ChunkId, Chunk>,
+    chunks: BTreeMap<ChunkId, MemoryChunk>,
 }
 
 #[derive(Clone, Debug)]
-struct Chunk {
+struct MemoryChunk {
     document: DocumentId,
     parent: Option<ChunkId>,
     words: HashMap<String, usize>,
@@ -46,7 +46,7 @@ impl MemoryChunkIndex {
     }
 }
 
-impl Chunk {
+impl MemoryChunk {
     fn new(document: &DocumentId, chunk: IndexedChunk) -> Self {
         let (mut words, mut length) = (HashMap::new(), 0);
         let text = fields::joined(&chunk);
@@ -74,7 +74,7 @@ fn has_direction(vector: &[f32]) -> bool {
     size.is_finite() && size > f32::MIN_POSITIVE
 }
 
-impl Dataset {
+impl MemoryDataset {
     fn dimension(&self) -> Option<usize> {
         self.chunks.values().find_map(|chunk| chunk.vector.as_ref().map(Vec::len))
     }
@@ -99,7 +99,7 @@ impl Dataset {
                     {
                         return Err(wrong_dimension(dataset, given, known));
                     }
-                    self.chunks.insert(id, Chunk::new(&document, chunk));
+                    self.chunks.insert(id, MemoryChunk::new(&document, chunk));
                 }
             }
             IndexChange::RemoveChunks(ids) => self.chunks.retain(|id, _| !ids.contains(id)),
@@ -114,15 +114,15 @@ impl Dataset {
 }
 
 /// The chunks of the chosen datasets, and which of them pass the conditions.
-struct Searched<'a> {
-    chunks: Vec<(&'a DatasetId, &'a ChunkId, &'a Chunk)>,
+struct SearchedChunks<'a> {
+    chunks: Vec<(&'a DatasetId, &'a ChunkId, &'a MemoryChunk)>,
     passing: Vec<bool>,
     /// How many documents do.
     fitting: usize,
 }
 
-impl<'a> Searched<'a> {
-    fn new(datasets: &'a [(DatasetId, &'a Dataset)], query: &IndexQuery) -> Self {
+impl<'a> SearchedChunks<'a> {
+    fn new(datasets: &'a [(DatasetId, &'a MemoryDataset)], query: &IndexQuery) -> Self {
         let mut searched = Self { chunks: Vec::new(), passing: Vec::new(), fitting: 0 };
         for (id, dataset) in datasets {
             let passes = |document: &&IndexedDocument| {
@@ -147,7 +147,7 @@ impl<'a> Searched<'a> {
         let average = bm25::real(length) / bm25::real(self.chunks.len().max(1));
         let (mut scores, mut scale) = (vec![0.0; self.chunks.len()], Scale::default());
         for word in words {
-            let frequency = |chunk: &Chunk| chunk.words.get(&word.term).copied().unwrap_or_default();
+            let frequency = |chunk: &MemoryChunk| chunk.words.get(&word.term).copied().unwrap_or_default();
             let holding = self.chunks.iter().filter(|(_, _, chunk)| frequency(chunk) > 0).count();
             if holding == 0 {
                 continue;
@@ -173,7 +173,7 @@ impl<'a> Searched<'a> {
     }
 }
 
-fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<IndexAnswer> {
+fn search(datasets: &[(DatasetId, &MemoryDataset)], query: &IndexQuery) -> Result<IndexAnswer> {
     if let Some(vector) = &query.vector {
         for (id, dataset) in datasets {
             if let Some(known) = dataset.dimension().filter(|known| *known != vector.vector.len()) {
@@ -182,7 +182,7 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
         }
     }
     let count_max = query.count_max.min(HITS_MAX);
-    let searched = Searched::new(datasets, query);
+    let searched = SearchedChunks::new(datasets, query);
     let words = query.text.as_ref().map(question::words).unwrap_or_default();
     let (scores, bm25_scale) = searched.scores(&words);
     let wanted = query.vector.as_ref().filter(|vector| has_direction(&vector.vector));
@@ -223,7 +223,7 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
     Ok(IndexAnswer { hits, names, bm25_scale, cosine_mean, cosine_count, text_total, fitting })
 }
 
-fn names(datasets: &[(DatasetId, &Dataset)], hits: &[Hit]) -> BTreeMap<DocumentId, String> {
+fn names(datasets: &[(DatasetId, &MemoryDataset)], hits: &[Hit]) -> BTreeMap<DocumentId, String> {
     let name = |hit: &Hit| {
         let (_, dataset) = datasets.iter().find(|(id, _)| *id == hit.dataset)?;
         Some((hit.document.clone(), dataset.documents.get(&hit.document)?.name.clone()))
@@ -250,7 +250,7 @@ impl Index for MemoryChunkIndex {
 
     async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
         let datasets = self.datasets.read().unwrap_or_else(PoisonError::into_inner);
-        let mut chosen: Vec<(DatasetId, &Dataset)> = Vec::new();
+        let mut chosen: Vec<(DatasetId, &MemoryDataset)> = Vec::new();
         for id in &query.datasets {
             if chosen.iter().any(|(known, _)| known == id) {
                 continue;

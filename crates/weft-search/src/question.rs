@@ -45,7 +45,7 @@ impl Scale {
 
 /// The different words of a question. The commonest ones are left out unless there are no others.
 pub fn words(query: &TextQuery) -> Vec<Word> {
-    let mut words = Words::default();
+    let mut words = QuestionWords::default();
     words.read(&query.text, 1.0);
     for (keyword, weight) in query.keywords.iter().filter(|(_, weight)| weight.is_finite() && *weight > 0.0) {
         words.read(keyword, *weight);
@@ -59,7 +59,7 @@ pub fn words(query: &TextQuery) -> Vec<Word> {
 }
 
 #[derive(Default)]
-struct Words {
+struct QuestionWords {
     telling: Vec<Word>,
     common: Vec<Word>,
     places: HashMap<String, usize>,
@@ -67,7 +67,7 @@ struct Words {
     count: usize,
 }
 
-impl Words {
+impl QuestionWords {
     fn read(&mut self, text: &str, weight: f32) {
         let end = (0..=text.len().min(QUESTION_MAX)).rev().find(|end| text.is_char_boundary(*end));
         let before = self.count;
@@ -93,6 +93,7 @@ pub fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
         .filter(|token| wanted.contains(&token.term))
         .map(|token| token.range)
         .collect();
+    // From left to right, the longest first: then one pass joins all that overlaps.
     found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
     let mut marks: Vec<Range<usize>> = Vec::new();
     for range in found {

@@ -8,7 +8,7 @@
 
 use pulp::NullaryFnOnce;
 
-use crate::vectors::{Rows, Wanted};
+use crate::vectors::{QuestionVector, Rows};
 
 /// Bits that a number of the question has: an error of a sixteenth of the largest one, which is small beside
 /// that of the vectors.
@@ -22,7 +22,7 @@ const ROUNDS: u64 = 4;
 /// The sketches of rows.
 #[derive(Debug)]
 pub struct Sketches {
-    turn: Turn,
+    turn: Rotation,
     /// Words of 64 bits for each row.
     words: usize,
     bits: Vec<u64>,
@@ -40,7 +40,7 @@ impl Sketches {
         let (words, count) = (rows.dimension().div_ceil(64), rows.chunks().len());
         let center: Vec<f32> = rows.total().iter().map(|sum| (sum / count.max(1) as f64) as f32).collect();
         let mut sketches = Self {
-            turn: Turn::new(rows.dimension()),
+            turn: Rotation::new(rows.dimension()),
             words,
             bits: Vec::with_capacity(words * count),
             scales: Vec::with_capacity(count),
@@ -48,7 +48,7 @@ impl Sketches {
             center,
         };
         // Chooses the widest instructions of this processor once.
-        pulp::Arch::new().dispatch(Sketch { sketches: &mut sketches, rows });
+        pulp::Arch::new().dispatch(Sketching { sketches: &mut sketches, rows });
         sketches
     }
 
@@ -79,20 +79,25 @@ impl Sketches {
     }
 
     /// Estimates the cosine of each row that is allowed, and hands it over with the row.
-    pub fn each(&self, wanted: &Wanted, allowed: impl Fn(u32) -> bool, found: &mut impl FnMut(f32, u32)) {
-        if let Some(probe) = Probe::new(wanted.values(), &self.center, &self.turn) {
-            pulp::Arch::new().dispatch(Scan { sketches: self, probe: &probe, allowed, found });
+    pub fn each(
+        &self,
+        wanted: &QuestionVector,
+        allowed: impl Fn(u32) -> bool,
+        found: &mut impl FnMut(f32, u32),
+    ) {
+        if let Some(probe) = SketchProbe::new(wanted.values(), &self.center, &self.turn) {
+            pulp::Arch::new().dispatch(SketchScan { sketches: self, probe: &probe, allowed, found });
         }
     }
 }
 
 /// The sketching of all rows; a type of its own for the same reason as in [`crate::vectors`].
-struct Sketch<'a> {
+struct Sketching<'a> {
     sketches: &'a mut Sketches,
     rows: &'a Rows,
 }
 
-impl NullaryFnOnce for Sketch<'_> {
+impl NullaryFnOnce for Sketching<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -107,13 +112,13 @@ impl NullaryFnOnce for Sketch<'_> {
 /// A way of turning vectors that keeps their products and gives each number a share of all others: signs that look
 /// random, and sums and differences of blocks (Hadamard), in turns of those at the beginning and those at the end.
 #[derive(Debug)]
-struct Turn {
+struct Rotation {
     /// Numbers of a block.
     block: usize,
     signs: Vec<f32>,
 }
 
-impl Turn {
+impl Rotation {
     #[expect(clippy::cast_precision_loss, reason = "a few thousand numbers")]
     fn new(dimension: usize) -> Self {
         let block = if dimension == 0 { 0 } else { 1 << dimension.ilog2() };
@@ -151,7 +156,7 @@ impl Turn {
 }
 
 /// A question as rows are compared with it: its numbers as levels, one bit of all of them after the other.
-struct Probe {
+struct SketchProbe {
     planes: Vec<[u64; PLANES]>,
     /// What a level is multiplied by.
     step: f32,
@@ -161,7 +166,7 @@ struct Probe {
     base: f32,
 }
 
-impl Probe {
+impl SketchProbe {
     /// Absent for a question of another length.
     #[expect(
         clippy::cast_possible_truncation,
@@ -169,7 +174,7 @@ impl Probe {
         clippy::cast_precision_loss,
         reason = "levels up to 15, and a few thousand numbers"
     )]
-    fn new(question: &[f32], center: &[f32], turn: &Turn) -> Option<Self> {
+    fn new(question: &[f32], center: &[f32], turn: &Rotation) -> Option<Self> {
         if question.len() != center.len() {
             return None;
         }
@@ -197,21 +202,21 @@ impl Probe {
 }
 
 /// A comparison of all rows; a type of its own for the same reason as in [`crate::vectors`].
-struct Scan<'a, A, F> {
+struct SketchScan<'a, A, F> {
     sketches: &'a Sketches,
-    probe: &'a Probe,
+    probe: &'a SketchProbe,
     allowed: A,
     found: &'a mut F,
 }
 
-impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
+impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for SketchScan<'_, A, F> {
     type Output = ();
 
     #[inline(always)]
     #[expect(clippy::cast_precision_loss, reason = "counts of bits")]
     fn call(self) {
         let Sketches { words, bits, scales, offsets, .. } = self.sketches;
-        let Probe { planes, step, most, base } = self.probe;
+        let SketchProbe { planes, step, most, base } = self.probe;
         let rows = bits.chunks_exact((*words).max(1)).zip(scales.iter().zip(offsets));
         for (row, (bits, (scale, offset))) in (0_u32..).zip(rows) {
             if !(self.allowed)(row) {
@@ -234,7 +239,7 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vectors::{Row, row};
+    use crate::vectors::{VectorRow, row};
 
     /// Numbers between −1 and 1 that look random, shifted by a part that all vectors have.
     fn vector(seed: u32, dimension: usize, common: f32) -> Vec<f32> {
@@ -253,7 +258,7 @@ mod tests {
         {
             let mut rows = Rows::default();
             for seed in 0..400 {
-                let Row { factor, values } = row(&vector(seed, dimension, common)).unwrap();
+                let VectorRow { factor, values } = row(&vector(seed, dimension, common)).unwrap();
                 rows.push(seed, factor, values.into_iter());
             }
             let sketches = Sketches::new(&rows);
@@ -264,7 +269,7 @@ mod tests {
                 .map(|(one, other)| one + other * 0.5)
                 .collect();
             for question in [near, vector(5_000, dimension, -common)] {
-                let wanted = Wanted::new(&question).unwrap();
+                let wanted = QuestionVector::new(&question).unwrap();
                 let (mut seen, mut off) = (0, 0.0_f32);
                 sketches.each(&wanted, |row| row % 2 == 1, &mut |estimate, row| {
                     let cosine = rows.cosine_at(row as usize, &wanted).unwrap();
@@ -280,7 +285,7 @@ mod tests {
     #[test]
     fn turning_keeps_products() {
         for dimension in [1, 2, 3, 16, 100, 384] {
-            let turn = Turn::new(dimension);
+            let turn = Rotation::new(dimension);
             let turned = |seed: u32| {
                 let mut vector = vector(seed, dimension, 0.3);
                 turn.apply(&mut vector);
@@ -302,13 +307,13 @@ mod tests {
         };
         let mut rows = Rows::default();
         for seed in 0..4_000 {
-            let Row { factor, values } = row(&uneven(seed)).unwrap();
+            let VectorRow { factor, values } = row(&uneven(seed)).unwrap();
             rows.push(seed, factor, values.into_iter());
         }
         let sketches = Sketches::new(&rows);
         let (mut held, questions) = (0, 20);
         for question in 0..questions {
-            let wanted = Wanted::new(&uneven(10_000 + question)).unwrap();
+            let wanted = QuestionVector::new(&uneven(10_000 + question)).unwrap();
             let (mut exact, mut near) = (crate::best::Best::new(10), crate::best::Best::new(200));
             rows.each(&wanted, |_| true, &mut |cosine, row| exact.push(cosine, row));
             sketches.each(&wanted, |_| true, &mut |estimate, row| near.push(estimate, row));
@@ -321,9 +326,9 @@ mod tests {
     #[test]
     fn questions_of_another_length_are_near_nothing() {
         let mut rows = Rows::default();
-        let Row { factor, values } = row(&[1.0, 2.0]).unwrap();
+        let VectorRow { factor, values } = row(&[1.0, 2.0]).unwrap();
         rows.push(0, factor, values.into_iter());
-        let wanted = Wanted::new(&[1.0, 2.0, 3.0]).unwrap();
+        let wanted = QuestionVector::new(&[1.0, 2.0, 3.0]).unwrap();
         Sketches::new(&rows).each(&wanted, |_| true, &mut |_, _| panic!("nothing can be compared"));
         Sketches::new(&Rows::default()).each(&wanted, |_| true, &mut |_, _| panic!("there is nothing"));
     }

@@ -25,10 +25,10 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use weft_core::id::{DatasetId, DatasetKey, TenantId};
 use weft_core::seam::Index;
-use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, Kept, TextQuery};
+use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, TextQuery, WriteConfirmation};
 use weft_core::{Error, Result};
 
-use self::dataset::{Dataset, Freshness};
+use self::dataset::{Freshness, IndexedDataset};
 use self::home::Home;
 use self::snapshot::Snapshot;
 use crate::{HITS_MAX, question};
@@ -43,35 +43,35 @@ const SEARCHES_AT_ONCE_MAX: usize = 16;
 /// Chunks by word and by vector, in a folder or in memory.
 #[derive(Clone)]
 pub struct TantivyIndex {
-    shared: Arc<Shared>,
+    shared: Arc<IndexShared>,
 }
 
-struct Shared {
+struct IndexShared {
     folder: Option<PathBuf>,
     memory_max: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenDatasets>,
     searches: Semaphore,
     /// Numbers for scores, one list for each question that is being answered.
     buffers: Mutex<Vec<Vec<f32>>>,
 }
 
 #[derive(Default)]
-struct Open {
-    datasets: HashMap<DatasetKey, Opened>,
+struct OpenDatasets {
+    datasets: HashMap<DatasetKey, OpenedDataset>,
     /// Goes up with every use.
     uses: u64,
 }
 
-struct Opened {
+struct OpenedDataset {
     slot: Slot,
     used: u64,
 }
 
 /// A dataset that is open, is being opened, or is not there. Locked while it is opened, so that nobody has to wait for a
 /// dataset that is not asked for.
-type Slot = Arc<Mutex<Option<Arc<Dataset>>>>;
+type Slot = Arc<Mutex<Option<Arc<IndexedDataset>>>>;
 
-impl Opened {
+impl OpenedDataset {
     /// Whether nothing is in it and nobody is about to change that.
     fn is_vacant(&self) -> bool {
         Arc::strong_count(&self.slot) == 1 && self.slot.try_lock().is_ok_and(|held| held.is_none())
@@ -119,12 +119,12 @@ impl TantivyIndex {
     fn new(folder: Option<PathBuf>, memory_max: usize) -> Self {
         let searches = Semaphore::new(SEARCHES_AT_ONCE_MAX);
         let (open, buffers) = (Mutex::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { folder, memory_max, open, searches, buffers }) }
+        Self { shared: Arc::new(IndexShared { folder, memory_max, open, searches, buffers }) }
     }
 
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Shared) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&IndexShared) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || work(&shared))
@@ -135,12 +135,12 @@ impl TantivyIndex {
 
 /// Whether a dataset that is not there comes into being.
 #[derive(Clone, Copy, PartialEq)]
-enum Absent {
+enum AbsentDataset {
     Begin,
     Leave,
 }
 
-impl Shared {
+impl IndexShared {
     /// The folder of a dataset. Ids are opaque and may be anything, so their hashes are used.
     fn folder_of(&self, key: &DatasetKey) -> Option<PathBuf> {
         self.folder_of_version(key, schema::VERSION)
@@ -160,7 +160,11 @@ impl Shared {
     }
 
     /// A dataset that is open, and whether its state is still the latest.
-    fn dataset(&self, key: &DatasetKey, absent: Absent) -> Result<Option<(Arc<Dataset>, Freshness)>> {
+    fn dataset(
+        &self,
+        key: &DatasetKey,
+        absent: AbsentDataset,
+    ) -> Result<Option<(Arc<IndexedDataset>, Freshness)>> {
         let slot = self.slot(key);
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dataset) = &*held {
@@ -172,11 +176,11 @@ impl Shared {
         *held = None;
         let folder = self.folder_of(key);
         let exists = folder.as_ref().is_some_and(|folder| Home::is_in(folder));
-        if absent == Absent::Begin && !exists {
+        if absent == AbsentDataset::Begin && !exists {
             self.forget_older(key)?;
         }
-        if absent == Absent::Begin || exists {
-            *held = Some(Arc::new(Dataset::open(key, folder.as_deref())?));
+        if absent == AbsentDataset::Begin || exists {
+            *held = Some(Arc::new(IndexedDataset::open(key, folder.as_deref())?));
         }
         let dataset = held.clone();
         drop(held);
@@ -189,7 +193,7 @@ impl Shared {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.uses += 1;
         let used = open.uses;
-        let fresh = || Opened { slot: Arc::default(), used };
+        let fresh = || OpenedDataset { slot: Arc::default(), used };
         let opened = open.datasets.entry(key.clone()).or_insert_with(fresh);
         opened.used = used;
         Arc::clone(&opened.slot)
@@ -202,7 +206,7 @@ impl Shared {
         if self.folder.is_none() {
             return;
         }
-        let mut bytes: usize = open.datasets.values().map(Opened::bytes).sum();
+        let mut bytes: usize = open.datasets.values().map(OpenedDataset::bytes).sum();
         while bytes > self.memory_max || open.datasets.len() > DATASETS_OPEN_MAX {
             let idle =
                 open.datasets.iter().filter_map(|(key, opened)| Some((key, opened.used, opened.idle()?)));
@@ -214,8 +218,8 @@ impl Shared {
     }
 
     /// A dataset with its latest state.
-    fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<Dataset>, Arc<Snapshot>)>> {
-        let Some((dataset, freshness)) = self.dataset(key, Absent::Leave)? else { return Ok(None) };
+    fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<IndexedDataset>, Arc<Snapshot>)>> {
+        let Some((dataset, freshness)) = self.dataset(key, AbsentDataset::Leave)? else { return Ok(None) };
         if dataset.is_behind() {
             dataset.flush_blocking();
         } else if freshness == Freshness::Changed {
@@ -268,22 +272,26 @@ impl Index for TantivyIndex {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
         let key = dataset.clone();
         if changes.is_empty() {
-            let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Leave)).await?;
+            let opened = self.blocking(move |shared| shared.dataset(&key, AbsentDataset::Leave)).await?;
             return match opened {
                 Some((dataset, _)) if dataset.is_behind() => dataset.write(changes).await,
                 _ => Ok(()),
             };
         }
-        let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Begin)).await?;
+        let opened = self.blocking(move |shared| shared.dataset(&key, AbsentDataset::Begin)).await?;
         match opened {
             Some((dataset, _)) => dataset.write(changes).await,
             None => Err(Error::internal("a dataset was not opened")),
         }
     }
 
-    async fn write_behind(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<Kept> {
+    async fn write_behind(
+        &self,
+        dataset: &DatasetKey,
+        changes: Vec<IndexChange>,
+    ) -> Result<WriteConfirmation> {
         let key = dataset.clone();
-        let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Begin)).await?;
+        let opened = self.blocking(move |shared| shared.dataset(&key, AbsentDataset::Begin)).await?;
         match opened {
             Some((dataset, _)) => dataset.write_behind(changes).await,
             None => Err(Error::internal("a dataset was not opened")),

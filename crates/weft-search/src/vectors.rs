@@ -13,7 +13,7 @@ const ROW_MAX: f32 = 127.0;
 
 /// A vector as it is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct VectorRow {
     /// What the numbers are to be multiplied by.
     pub factor: f32,
     /// The numbers.
@@ -22,23 +22,23 @@ pub struct Row {
 
 /// Makes a vector one of length 1 and rounds it; absent when it has no direction.
 #[expect(clippy::cast_possible_truncation, reason = "rounded numbers up to 127")]
-pub fn row(vector: &[f32]) -> Option<Row> {
+pub fn row(vector: &[f32]) -> Option<VectorRow> {
     let length = length(vector)?;
     let largest = vector.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let values = vector.iter().map(|value| (value / largest * ROW_MAX).round() as i8).collect();
-    Some(Row { factor: largest / length / ROW_MAX, values })
+    Some(VectorRow { factor: largest / length / ROW_MAX, values })
 }
 
 /// The vector of a question.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct QuestionVector {
     /// Of length 1.
     values: Vec<f32>,
     /// The same, as rows are compared with it.
     scaled: Vec<i16>,
 }
 
-impl Wanted {
+impl QuestionVector {
     /// Absent when it has no direction.
     #[expect(clippy::cast_possible_truncation, reason = "numbers up to 8,192")]
     pub fn new(vector: &[f32]) -> Option<Self> {
@@ -134,12 +134,12 @@ impl Rows {
     }
 
     /// The cosine of a chunk's vector; absent when it has none.
-    pub fn cosine(&self, chunk: u32, wanted: &Wanted) -> Option<f32> {
+    pub fn cosine(&self, chunk: u32, wanted: &QuestionVector) -> Option<f32> {
         self.cosine_at(self.chunks.binary_search(&chunk).ok()?, wanted)
     }
 
     /// The cosine of the vector in a row; absent when it has another length.
-    pub fn cosine_at(&self, row: usize, wanted: &Wanted) -> Option<f32> {
+    pub fn cosine_at(&self, row: usize, wanted: &QuestionVector) -> Option<f32> {
         let from = row * self.dimension;
         let values = self.values.get(from..from + self.dimension)?;
         let wanted = &wanted.scaled;
@@ -149,35 +149,45 @@ impl Rows {
     /// Compares some rows, and hands over their chunks with their cosines.
     pub fn each_of(
         &self,
-        wanted: &Wanted,
+        wanted: &QuestionVector,
         rows: impl Iterator<Item = u32>,
         found: &mut impl FnMut(f32, u32),
     ) {
         if wanted.scaled.len() == self.dimension && self.dimension > 0 {
-            pulp::Arch::new().dispatch(Chosen { rows: self, wanted: &wanted.scaled, chosen: rows, found });
+            pulp::Arch::new().dispatch(ChosenScan {
+                rows: self,
+                wanted: &wanted.scaled,
+                chosen: rows,
+                found,
+            });
         }
     }
 
     /// Compares all of them, and hands over chunks with their cosines.
-    pub fn each(&self, wanted: &Wanted, allowed: impl Fn(u32) -> bool, found: &mut impl FnMut(f32, u32)) {
+    pub fn each(
+        &self,
+        wanted: &QuestionVector,
+        allowed: impl Fn(u32) -> bool,
+        found: &mut impl FnMut(f32, u32),
+    ) {
         if wanted.scaled.len() != self.dimension || self.dimension == 0 {
             return;
         }
         // Chooses the widest instructions of this processor once.
-        pulp::Arch::new().dispatch(Scan { rows: self, wanted: &wanted.scaled, allowed, found });
+        pulp::Arch::new().dispatch(VectorScan { rows: self, wanted: &wanted.scaled, allowed, found });
     }
 }
 
 /// A comparison of all rows. A type of its own, since a closure may stay a function apart, which is compiled for the
 /// oldest processor and takes more than twice as long.
-struct Scan<'a, A, F> {
+struct VectorScan<'a, A, F> {
     rows: &'a Rows,
     wanted: &'a [i16],
     allowed: A,
     found: &'a mut F,
 }
 
-impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
+impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for VectorScan<'_, A, F> {
     type Output = ();
 
     #[inline(always)]
@@ -192,14 +202,14 @@ impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
 }
 
 /// A comparison of some rows.
-struct Chosen<'a, R, F> {
+struct ChosenScan<'a, R, F> {
     rows: &'a Rows,
     wanted: &'a [i16],
     chosen: R,
     found: &'a mut F,
 }
 
-impl<R: Iterator<Item = u32>, F: FnMut(f32, u32)> NullaryFnOnce for Chosen<'_, R, F> {
+impl<R: Iterator<Item = u32>, F: FnMut(f32, u32)> NullaryFnOnce for ChosenScan<'_, R, F> {
     type Output = ();
 
     #[inline(always)]
@@ -264,10 +274,10 @@ mod tests {
     fn cosines_are_close_to_the_true_ones() {
         for dimension in [1, 3, 384, 1_536] {
             let question = vector(1, dimension);
-            let wanted = Wanted::new(&question).unwrap();
+            let wanted = QuestionVector::new(&question).unwrap();
             let mut rows = Rows::default();
             for seed in 2..60 {
-                let Row { factor, values } = row(&vector(seed, dimension)).unwrap();
+                let VectorRow { factor, values } = row(&vector(seed, dimension)).unwrap();
                 rows.push(seed * 3, factor, values.into_iter());
             }
             let mut seen = 0;
@@ -287,11 +297,11 @@ mod tests {
     fn the_sum_is_of_what_is_there() {
         let mut rows = Rows::default();
         for seed in 0..40 {
-            let Row { factor, values } = row(&vector(seed, 16)).unwrap();
+            let VectorRow { factor, values } = row(&vector(seed, 16)).unwrap();
             rows.push(seed, factor, values.into_iter());
         }
         let question = vector(99, 16);
-        let wanted = Wanted::new(&question).unwrap();
+        let wanted = QuestionVector::new(&question).unwrap();
         for is_there in [|_| true, |chunk| chunk % 3 == 0, |chunk| chunk == 7, |_| false] {
             let there: Vec<f32> = (0..40)
                 .filter(|chunk| is_there(*chunk))
@@ -308,17 +318,17 @@ mod tests {
     #[test]
     fn a_vector_and_itself_are_one() {
         let one = vector(7, 384);
-        let Row { factor, values } = row(&one).unwrap();
+        let VectorRow { factor, values } = row(&one).unwrap();
         let mut rows = Rows::default();
         rows.push(0, factor, values.into_iter());
-        let found = rows.cosine(0, &Wanted::new(&one).unwrap()).unwrap();
+        let found = rows.cosine(0, &QuestionVector::new(&one).unwrap()).unwrap();
         assert!((found - 1.0).abs() < 0.001, "{found}");
     }
 
     #[test]
     fn vectors_without_a_direction_are_none() {
         for vector in [&[][..], &[0.0, 0.0], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0]] {
-            assert!(row(vector).is_none() && Wanted::new(vector).is_none(), "{vector:?}");
+            assert!(row(vector).is_none() && QuestionVector::new(vector).is_none(), "{vector:?}");
         }
     }
 
@@ -326,9 +336,9 @@ mod tests {
     fn the_largest_sums_fit() {
         let dimension = 16_384;
         let one = vec![1.0_f32; dimension];
-        let Row { factor, values } = row(&one).unwrap();
+        let VectorRow { factor, values } = row(&one).unwrap();
         let mut rows = Rows::default();
         rows.push(0, factor, values.into_iter());
-        assert!((rows.cosine(0, &Wanted::new(&one).unwrap()).unwrap() - 1.0).abs() < 0.01);
+        assert!((rows.cosine(0, &QuestionVector::new(&one).unwrap()).unwrap() - 1.0).abs() < 0.01);
     }
 }

@@ -7,7 +7,7 @@ const DIGITS_KEPT: usize = 15;
 
 /// What the type of a column says about the text of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CellKind {
     /// A number.
     Number,
     /// `t`, `f`.
@@ -18,7 +18,7 @@ pub enum Kind {
     Text,
 }
 
-impl Kind {
+impl CellKind {
     /// By the name of a type.
     pub fn named(name: &str) -> Self {
         match name.to_ascii_uppercase().trim_end_matches(" UNSIGNED") {
@@ -32,16 +32,16 @@ impl Kind {
 }
 
 /// The value of a text. A number that JSON would round stays a text, and one that is none (`NaN`) is null.
-pub fn value(kind: Kind, text: String) -> Json {
+pub fn value(kind: CellKind, text: String) -> Json {
     match kind {
-        Kind::Number => number(text),
-        Kind::Truth => match text.as_str() {
+        CellKind::Number => number(text),
+        CellKind::Truth => match text.as_str() {
             "t" | "true" | "1" => Json::Bool(true),
             "f" | "false" | "0" => Json::Bool(false),
             _ => Json::String(text),
         },
-        Kind::Json => serde_json::from_str(&text).unwrap_or(Json::String(text)),
-        Kind::Text => Json::String(text),
+        CellKind::Json => serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        CellKind::Text => Json::String(text),
     }
 }
 
@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn numbers_are_numbers_as_long_as_nothing_is_lost() {
-        let check = |text: &str, expected: Json| assert_eq!(value(Kind::Number, text.to_owned()), expected);
+        let check =
+            |text: &str, expected: Json| assert_eq!(value(CellKind::Number, text.to_owned()), expected);
         check("12", json!(12));
         check("-9223372036854775808", json!(i64::MIN));
         check("18446744073709551615", json!(u64::MAX));
@@ -93,10 +94,10 @@ mod tests {
 
     #[test]
     fn types_are_known_by_their_names() {
-        assert_eq!(Kind::named("BIGINT UNSIGNED"), Kind::Number);
-        assert_eq!(Kind::named("timestamptz"), Kind::Text);
-        assert_eq!(value(Kind::named("bool"), "t".to_owned()), json!(true));
-        assert_eq!(value(Kind::named("JSONB"), "{\"a\": [1]}".to_owned()), json!({"a": [1]}));
-        assert_eq!(value(Kind::Json, "{".to_owned()), json!("{"));
+        assert_eq!(CellKind::named("BIGINT UNSIGNED"), CellKind::Number);
+        assert_eq!(CellKind::named("timestamptz"), CellKind::Text);
+        assert_eq!(value(CellKind::named("bool"), "t".to_owned()), json!(true));
+        assert_eq!(value(CellKind::named("JSONB"), "{\"a\": [1]}".to_owned()), json!({"a": [1]}));
+        assert_eq!(value(CellKind::Json, "{".to_owned()), json!("{"));
     }
 }

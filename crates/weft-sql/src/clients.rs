@@ -11,7 +11,7 @@ use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRequest};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::{Outbound, Tunnel};
 
-use crate::reply::{Room, too_much};
+use crate::reply::{ReplyRoom, too_much};
 use crate::statements::checked;
 use crate::{mysql, postgres, sqlite};
 
@@ -68,14 +68,15 @@ impl DatabaseClients {
 
     async fn answers(&self, tenant: &TenantId, request: &SqlRequest) -> Result<Vec<SqlAnswer>> {
         let statements = checked(request.database.kind, &request.sql)?;
-        let mut room = Room::new(request.rows_max, request.bytes_max);
+        let mut room = ReplyRoom::new(request.rows_max, request.bytes_max);
         let database = &request.database;
         if database.kind == DatabaseKind::Sqlite {
             let folder = (self.files)(tenant).ok_or_else(|| {
                 Error::new(ErrorKind::Denied, "there are no files here, so there is no SQLite database")
                     .help("set `files.root`")
             })?;
-            let asked = sqlite::Asked { folder, path: database.name.clone(), time_limit: request.time_limit };
+            let asked =
+                sqlite::SqliteRequest { folder, path: database.name.clone(), time_limit: request.time_limit };
             return sqlite::ask(asked, statements, room).await;
         }
         self.refuse_own(database).await?;

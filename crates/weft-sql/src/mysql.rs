@@ -12,16 +12,16 @@ use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
-use crate::cell::{Kind, value};
-use crate::reply::{Room, columns};
-use crate::statements::Checked;
+use crate::cell::{CellKind, value};
+use crate::reply::{ReplyRoom, columns};
+use crate::statements::CheckedStatement;
 
 /// Asks the server behind a tunnel.
 pub async fn ask(
     database: &Database,
     tunnel: &Tunnel,
-    statements: Vec<Checked>,
-    room: &mut Room,
+    statements: Vec<CheckedStatement>,
+    room: &mut ReplyRoom,
     time_limit: Duration,
 ) -> Result<Vec<SqlAnswer>> {
     let mut options = MySqlConnectOptions::new()
@@ -72,26 +72,26 @@ async fn prepare(
     Ok(())
 }
 
-async fn one(connection: &mut MySqlConnection, sql: String, room: &mut Room) -> Result<SqlAnswer> {
+async fn one(connection: &mut MySqlConnection, sql: String, room: &mut ReplyRoom) -> Result<SqlAnswer> {
     connection
         .execute(sqlx::raw_sql("START TRANSACTION READ ONLY"))
         .await
         .map_err(|cause| refused(&cause))?;
     let answer = match carried_out(connection, sql, room).await {
         Ok(rows) => SqlAnswer::Rows(rows),
-        Err(Failed::Statement(why)) => SqlAnswer::Failed(why),
-        Err(Failed::Everything(error)) => return Err(error),
+        Err(MysqlFailure::Statement(why)) => SqlAnswer::Failed(why),
+        Err(MysqlFailure::Everything(error)) => return Err(error),
     };
     connection.execute(sqlx::raw_sql("ROLLBACK")).await.map_err(|cause| refused(&cause))?;
     Ok(answer)
 }
 
-enum Failed {
+enum MysqlFailure {
     Statement(String),
     Everything(Error),
 }
 
-impl From<sqlx::Error> for Failed {
+impl From<sqlx::Error> for MysqlFailure {
     fn from(cause: sqlx::Error) -> Self {
         match cause.as_database_error() {
             Some(said) => Self::Statement(said.message().to_owned()),
@@ -103,8 +103,8 @@ impl From<sqlx::Error> for Failed {
 async fn carried_out(
     connection: &mut MySqlConnection,
     sql: String,
-    room: &mut Room,
-) -> std::result::Result<SqlRows, Failed> {
+    room: &mut ReplyRoom,
+) -> std::result::Result<SqlRows, MysqlFailure> {
     // A text that can be prepared is one statement. Values are then read in the form in which the server prints them.
     let prepared = connection.prepare(AssertSqlSafe(sql.clone()).into_sql_str()).await?;
     let names = prepared.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
@@ -114,7 +114,7 @@ async fn carried_out(
         if rows.columns.is_empty() {
             rows.columns = columns(row.columns().iter().map(|column| column.name().to_owned()));
         }
-        if !room.add(&mut rows, cells(&row)).map_err(Failed::Everything)? {
+        if !room.add(&mut rows, cells(&row)).map_err(MysqlFailure::Everything)? {
             break;
         }
     }
@@ -128,7 +128,7 @@ fn cells(row: &MySqlRow) -> Vec<Json> {
         if raw.is_null() {
             return Json::Null;
         }
-        let kind = Kind::named(raw.type_info().name());
+        let kind = CellKind::named(raw.type_info().name());
         match row.try_get_unchecked::<String, _>(place) {
             Ok(text) => value(kind, text),
             Err(_) => bytes(&row.try_get_unchecked::<Vec<u8>, _>(place).unwrap_or_default()),

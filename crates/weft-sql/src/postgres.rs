@@ -12,9 +12,9 @@ use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
-use crate::cell::{Kind, value};
-use crate::reply::{Room, columns};
-use crate::statements::Checked;
+use crate::cell::{CellKind, value};
+use crate::reply::{ReplyRoom, columns};
+use crate::statements::CheckedStatement;
 
 /// What the client calls the socket of a server.
 pub fn socket_name(port: u16) -> String {
@@ -25,8 +25,8 @@ pub fn socket_name(port: u16) -> String {
 pub async fn ask(
     database: &Database,
     tunnel: &Tunnel,
-    statements: Vec<Checked>,
-    room: &mut Room,
+    statements: Vec<CheckedStatement>,
+    room: &mut ReplyRoom,
     time_limit: Duration,
 ) -> Result<Vec<SqlAnswer>> {
     // Everything is given, an empty password too: what is left out is taken from the environment of this process.
@@ -55,7 +55,7 @@ pub async fn ask(
 async fn one(
     connection: &mut PgConnection,
     sql: String,
-    room: &mut Room,
+    room: &mut ReplyRoom,
     time_limit: Duration,
 ) -> Result<SqlAnswer> {
     // What a statement has changed of the session ends with its transaction.
@@ -67,19 +67,19 @@ async fn one(
     connection.execute(sqlx::raw_sql(AssertSqlSafe(begin))).await.map_err(|cause| refused(&cause))?;
     let answer = match carried_out(connection, sql, room).await {
         Ok(rows) => SqlAnswer::Rows(rows),
-        Err(Failed::Statement(why)) => SqlAnswer::Failed(why),
-        Err(Failed::Everything(error)) => return Err(error),
+        Err(PostgresFailure::Statement(why)) => SqlAnswer::Failed(why),
+        Err(PostgresFailure::Everything(error)) => return Err(error),
     };
     connection.execute("ROLLBACK").await.map_err(|cause| refused(&cause))?;
     Ok(answer)
 }
 
-enum Failed {
+enum PostgresFailure {
     Statement(String),
     Everything(Error),
 }
 
-impl From<sqlx::Error> for Failed {
+impl From<sqlx::Error> for PostgresFailure {
     fn from(cause: sqlx::Error) -> Self {
         match cause.as_database_error() {
             Some(said) => Self::Statement(match said.code() {
@@ -94,8 +94,8 @@ impl From<sqlx::Error> for Failed {
 async fn carried_out(
     connection: &mut PgConnection,
     sql: String,
-    room: &mut Room,
-) -> std::result::Result<SqlRows, Failed> {
+    room: &mut ReplyRoom,
+) -> std::result::Result<SqlRows, PostgresFailure> {
     // A cursor takes one query and nothing else, and lets the server stop at the last row that is wanted. What is
     // no query, such as SHOW, is a prepared statement, which is one as well.
     let first: String = sql.trim_start_matches('(').chars().take_while(|c| c.is_alphabetic()).collect();
@@ -112,7 +112,7 @@ async fn carried_out(
     };
     let mut coming = sqlx::raw_sql(AssertSqlSafe(fetch)).fetch(&mut *connection);
     while let Some(row) = coming.try_next().await? {
-        if !room.add(&mut rows, cells(&row)).map_err(Failed::Everything)? {
+        if !room.add(&mut rows, cells(&row)).map_err(PostgresFailure::Everything)? {
             break;
         }
     }
@@ -127,7 +127,7 @@ fn cells(row: &PgRow) -> Vec<Json> {
         if raw.is_null() {
             return Json::Null;
         }
-        let kind = Kind::named(raw.type_info().name());
+        let kind = CellKind::named(raw.type_info().name());
         raw.as_str().map_or(Json::Null, |text| value(kind, text.to_owned()))
     };
     (0..row.len()).map(cell).collect()

@@ -5,13 +5,13 @@ use weft_core::{Error, Json, Result};
 
 /// What all answers to one request may hold together.
 #[derive(Debug)]
-pub struct Room {
+pub struct ReplyRoom {
     rows_max: usize,
     bytes_left: usize,
     bytes_max: usize,
 }
 
-impl Room {
+impl ReplyRoom {
     /// So many rows of each statement, and so many bytes of all of them.
     pub fn new(rows_max: usize, bytes_max: usize) -> Self {
         Self { rows_max, bytes_left: bytes_max, bytes_max }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn rows_stop_where_they_should() {
         let mut rows = SqlRows::default();
-        let mut room = Room::new(2, 100);
+        let mut room = ReplyRoom::new(2, 100);
         assert!(room.add(&mut rows, vec![json!(1)]).unwrap() && room.add(&mut rows, vec![json!(2)]).unwrap());
         assert!(!room.add(&mut rows, vec![json!(3)]).unwrap());
         assert!(rows.cut && rows.rows.len() == 2);

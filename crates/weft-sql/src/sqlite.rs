@@ -10,8 +10,8 @@ use weft_core::seam::databases::{SqlAnswer, SqlRows};
 use weft_core::seam::workspace::names;
 use weft_core::{Error, ErrorKind, Json, Result};
 
-use crate::reply::{Room, columns};
-use crate::statements::Checked;
+use crate::reply::{ReplyRoom, columns};
+use crate::statements::CheckedStatement;
 
 /// Bytes of one value or row, at most.
 const VALUE_MAX: i32 = 4 << 20;
@@ -21,34 +21,42 @@ const STEPS: i32 = 10_000;
 const BUSY: Duration = Duration::from_secs(2);
 
 /// A file, and how long its answers may take.
-pub struct Asked {
+pub struct SqliteRequest {
     pub folder: PathBuf,
     pub path: String,
     pub time_limit: Duration,
 }
 
 /// Asks a file.
-pub async fn ask(asked: Asked, statements: Vec<Checked>, room: Room) -> Result<Vec<SqlAnswer>> {
+pub async fn ask(
+    asked: SqliteRequest,
+    statements: Vec<CheckedStatement>,
+    room: ReplyRoom,
+) -> Result<Vec<SqlAnswer>> {
     tokio::task::spawn_blocking(move || carried_out(&asked, statements, room))
         .await
         .map_err(|cause| Error::internal("the work on a database stopped unexpectedly").because(cause))?
 }
 
-fn carried_out(asked: &Asked, statements: Vec<Checked>, mut room: Room) -> Result<Vec<SqlAnswer>> {
+fn carried_out(
+    asked: &SqliteRequest,
+    statements: Vec<CheckedStatement>,
+    mut room: ReplyRoom,
+) -> Result<Vec<SqlAnswer>> {
     let connection = open(asked)?;
-    let one = |statement: Checked| match statement {
+    let one = |statement: CheckedStatement| match statement {
         Ok(sql) => match rows(&connection, &sql, &mut room) {
             Ok(rows) => Ok(SqlAnswer::Rows(rows)),
-            Err(Failed::Statement(cause)) if is_interrupted(&cause) => Err(late(asked.time_limit)),
-            Err(Failed::Statement(cause)) => Ok(SqlAnswer::Failed(cause.to_string())),
-            Err(Failed::Everything(error)) => Err(error),
+            Err(SqliteFailure::Statement(cause)) if is_interrupted(&cause) => Err(late(asked.time_limit)),
+            Err(SqliteFailure::Statement(cause)) => Ok(SqlAnswer::Failed(cause.to_string())),
+            Err(SqliteFailure::Everything(error)) => Err(error),
         },
         Err(why) => Ok(SqlAnswer::Failed(why)),
     };
     statements.into_iter().map(one).collect()
 }
 
-fn open(asked: &Asked) -> Result<Connection> {
+fn open(asked: &SqliteRequest) -> Result<Connection> {
     let file = asked.folder.join(names(&asked.path)?.join("/"));
     let missing = || {
         Error::not_found(format!("there is no database `{}`", asked.path))
@@ -93,18 +101,22 @@ fn late(limit: Duration) -> Error {
         .help("ask for less at a time")
 }
 
-enum Failed {
+enum SqliteFailure {
     Statement(rusqlite::Error),
     Everything(Error),
 }
 
-impl From<rusqlite::Error> for Failed {
+impl From<rusqlite::Error> for SqliteFailure {
     fn from(cause: rusqlite::Error) -> Self {
         Self::Statement(cause)
     }
 }
 
-fn rows(connection: &Connection, sql: &str, room: &mut Room) -> std::result::Result<SqlRows, Failed> {
+fn rows(
+    connection: &Connection,
+    sql: &str,
+    room: &mut ReplyRoom,
+) -> std::result::Result<SqlRows, SqliteFailure> {
     let mut statement = connection.prepare(sql)?;
     let names = statement.column_names().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let width = names.len();
@@ -113,7 +125,7 @@ fn rows(connection: &Connection, sql: &str, room: &mut Room) -> std::result::Res
     while let Some(row) = coming.next()? {
         let cells =
             (0..width).map(|place| row.get_ref(place).map(cell)).collect::<rusqlite::Result<Vec<_>>>()?;
-        if !room.add(&mut rows, cells).map_err(Failed::Everything)? {
+        if !room.add(&mut rows, cells).map_err(SqliteFailure::Everything)? {
             break;
         }
     }

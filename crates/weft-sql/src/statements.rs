@@ -21,14 +21,14 @@ const SQL_MAX: usize = 1 << 20;
 const DEPTH_MAX: usize = 50;
 
 /// A statement that may be sent, or why it may not.
-pub type Checked = std::result::Result<String, String>;
+pub type CheckedStatement = std::result::Result<String, String>;
 
 /// The statements of a text, each one checked. Empty ones are passed over.
 ///
 /// # Errors
 /// `Invalid` for a text without a statement, with too many, too long, or with a string or comment that does not end; for
 /// a value where none can stand.
-pub fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<Checked>> {
+pub fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<CheckedStatement>> {
     let dialect = dialect(kind);
     let text = filled_in(kind, &*dialect, sql)?;
     let tokens = tokens(&*dialect, &text)?;

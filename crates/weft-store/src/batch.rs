@@ -7,19 +7,19 @@ use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryTrait, Statement};
 #[derive(Clone)]
 pub(crate) struct Batch {
     pub(crate) backend: DbBackend,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<BatchStep>,
 }
 
 /// One statement.
 #[derive(Clone)]
-pub(crate) struct Step {
+pub(crate) struct BatchStep {
     pub(crate) statement: Statement,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ExpectedEffect,
 }
 
 /// What is expected of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ExpectedEffect {
     /// It is a query, which must give a row.
     MustFind,
     /// It must change a row.
@@ -44,17 +44,18 @@ impl Batch {
 
     /// Adds a query that must give a row.
     pub(crate) fn check(&mut self, statement: Statement) {
-        self.steps.push(Step { statement, kind: Kind::MustFind });
+        self.steps.push(BatchStep { statement, kind: ExpectedEffect::MustFind });
     }
 
     /// Adds a statement that must change a row.
     pub(crate) fn must(&mut self, change: &impl QueryTrait) {
-        self.steps.push(Step { statement: change.build(self.backend), kind: Kind::MustChange });
+        self.steps
+            .push(BatchStep { statement: change.build(self.backend), kind: ExpectedEffect::MustChange });
     }
 
     /// Adds a statement.
     pub(crate) fn then(&mut self, change: &impl QueryTrait) {
-        self.steps.push(Step { statement: change.build(self.backend), kind: Kind::Any });
+        self.steps.push(BatchStep { statement: change.build(self.backend), kind: ExpectedEffect::Any });
     }
 
     /// Whether it is one statement, which is a transaction by itself.
@@ -64,11 +65,11 @@ impl Batch {
 
     /// Executes the steps in a transaction that is open. It is for the caller to end it.
     pub(crate) async fn run_in(self, transaction: &impl ConnectionTrait) -> Result<BatchOutcome, DbErr> {
-        for (at, Step { statement, kind }) in self.steps.into_iter().enumerate() {
+        for (at, BatchStep { statement, kind }) in self.steps.into_iter().enumerate() {
             let as_expected = match kind {
-                Kind::MustFind => transaction.query_one_raw(statement).await?.is_some(),
-                Kind::MustChange => transaction.execute_raw(statement).await?.rows_affected() > 0,
-                Kind::Any => transaction.execute_raw(statement).await.map(|_| true)?,
+                ExpectedEffect::MustFind => transaction.query_one_raw(statement).await?.is_some(),
+                ExpectedEffect::MustChange => transaction.execute_raw(statement).await?.rows_affected() > 0,
+                ExpectedEffect::Any => transaction.execute_raw(statement).await.map(|_| true)?,
             };
             if !as_expected {
                 return Ok(BatchOutcome::Refused(at));

@@ -33,13 +33,13 @@ const BYTES_AT_ONCE_MAX: usize = 64 * 1024;
 
 /// Rows that become one.
 #[derive(Default)]
-struct Group {
+struct RowGroup {
     rows: usize,
     entries: Vec<StoredEntry>,
     bytes: usize,
 }
 
-impl Group {
+impl RowGroup {
     fn takes(&self, entries: &[StoredEntry]) -> bool {
         self.rows == 0 || self.bytes + pack::plain_length(entries) <= ROW_BYTES_MAX
     }
@@ -124,7 +124,7 @@ impl Store {
         last: Vec<StoredEntry>,
     ) -> Result<Result<Option<Compacted>>, DbErr> {
         let key = &lease.run;
-        let (mut group, mut after) = (Group::default(), 0);
+        let (mut group, mut after) = (RowGroup::default(), 0);
         let kept = self.inner.journal.rows(key);
         let mut whole = kept.is_some();
         for KeptRow { first_seq, body } in kept.into_iter().flatten() {
@@ -132,7 +132,7 @@ impl Store {
                 Ok(entries) if group.takes(&entries) => group.add(entries),
                 Ok(_) => {
                     // Unpacked they are more than one row: then they are read piece by piece.
-                    (group, whole) = (Group::default(), false);
+                    (group, whole) = (RowGroup::default(), false);
                     break;
                 }
                 Err(error) => return Ok(Err(error)),
@@ -160,7 +160,7 @@ impl Store {
                 if entries.as_ref().is_none_or(|entries| !group.takes(entries)) {
                     let full = std::mem::take(&mut group);
                     if let Some(row) = full.row(self, key, session).await {
-                        self.replace((&row, lease), session).await?;
+                        self.replace(&row, lease, session).await?;
                     }
                 }
                 if let Some(entries) = entries {
@@ -179,7 +179,8 @@ impl Store {
 
     async fn replace(
         &self,
-        (row, lease): (&Compacted, &RunLease),
+        row: &Compacted,
+        lease: &RunLease,
         session: Option<&SessionKey>,
     ) -> Result<(), DbErr> {
         let mut batch = self.batch();

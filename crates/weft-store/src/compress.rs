@@ -32,13 +32,13 @@ static ENCODER_FAST: LazyLock<EncoderDictionary<'static>> =
 static DECODER: LazyLock<DecoderDictionary<'static>> = LazyLock::new(|| DecoderDictionary::copy(WORDS));
 
 /// Setting up the tables of a compressor costs more than a small piece does, so one of each is kept.
-static COMPRESSOR: Kept<CCtx<'static>> = Kept(Mutex::new(None));
-static DECOMPRESSOR: Kept<DCtx<'static>> = Kept(Mutex::new(None));
+static COMPRESSOR: Reusable<CCtx<'static>> = Reusable(Mutex::new(None));
+static DECOMPRESSOR: Reusable<DCtx<'static>> = Reusable(Mutex::new(None));
 
 /// Something that is made when it is needed for the first time, or while somebody else has it.
-struct Kept<T>(Mutex<Option<T>>);
+struct Reusable<T>(Mutex<Option<T>>);
 
-impl<T> Kept<T> {
+impl<T> Reusable<T> {
     fn lend<U>(&self, make: fn() -> Option<T>, work: impl FnOnce(&mut T) -> U) -> Option<U> {
         match self.0.try_lock() {
             Ok(mut kept) => {

@@ -4,13 +4,13 @@ use sea_orm::sqlx;
 use sea_orm::{DbErr, RuntimeErr};
 use weft_core::{Error, ErrorKind};
 
-use crate::place::Place;
+use crate::place::StorePlace;
 
 /// A failure while `doing` something, such as "read the session", at `place`. Where the store is and what the
 /// database says is for the operator: callers are told a number under which the log has it. Every failure of
 /// a statement that nothing was expected of comes through here.
 #[expect(clippy::needless_pass_by_value, reason = "what fails ends here")]
-pub(crate) fn failure(place: &Place, doing: &str, error: DbErr) -> Error {
+pub(crate) fn failure(place: &StorePlace, doing: &str, error: DbErr) -> Error {
     let (kind, what, help) = reason(place, &error);
     let private = format!("cannot {doing}: {what}: {error}");
     let id = weft_core::id::generate();
@@ -53,7 +53,7 @@ pub(crate) fn gave_way(error: &DbErr) -> bool {
     }
 }
 
-fn reason(place: &Place, error: &DbErr) -> (ErrorKind, String, Option<&'static str>) {
+fn reason(place: &StorePlace, error: &DbErr) -> (ErrorKind, String, Option<&'static str>) {
     if let DbErr::ConnectionAcquire(_) = error {
         return unreachable_in_time(place);
     }
@@ -63,8 +63,8 @@ fn reason(place: &Place, error: &DbErr) -> (ErrorKind, String, Option<&'static s
         Some(sqlx::Error::Database(database)) => {
             let code = database.code().unwrap_or_default();
             match place {
-                Place::File(_) | Place::Memory => sqlite_reason(place, &code),
-                Place::Server(_) => server_reason(place, &code),
+                StorePlace::File(_) | StorePlace::Memory => sqlite_reason(place, &code),
+                StorePlace::Server(_) => server_reason(place, &code),
             }
         }
         _ => (ErrorKind::Internal, format!("{place} returned an error"), None),
@@ -80,17 +80,17 @@ fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
     }
 }
 
-fn unreachable_in_time(place: &Place) -> (ErrorKind, String, Option<&'static str>) {
+fn unreachable_in_time(place: &StorePlace) -> (ErrorKind, String, Option<&'static str>) {
     let what = format!("{place} does not answer");
     let help = match place {
-        Place::Server(_) => Some("start the database server, or name another one in store.url"),
-        Place::File(_) | Place::Memory => None,
+        StorePlace::Server(_) => Some("start the database server, or name another one in store.url"),
+        StorePlace::File(_) | StorePlace::Memory => None,
     };
     (ErrorKind::Unavailable, what, help)
 }
 
 /// The low byte of a SQLite result code says what happened, the rest says where.
-fn sqlite_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'static str>) {
+fn sqlite_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&'static str>) {
     match code.parse::<u32>().map_or(0, |code| code & 0xff) {
         5 | 6 => (
             ErrorKind::Unavailable,
@@ -132,7 +132,7 @@ fn sqlite_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'stat
 }
 
 /// By SQLSTATE, which PostgreSQL and MariaDB share in its first two characters.
-fn server_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'static str>) {
+fn server_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&'static str>) {
     match code {
         "53100" => (
             ErrorKind::Internal,
@@ -172,8 +172,8 @@ mod tests {
 
     use super::*;
     use crate::Store;
-    use crate::journal::Journal;
-    use crate::lane::{Lane, Log};
+    use crate::journal::JournalQueue;
+    use crate::lane::{Lane, LogLength};
     use crate::pace::Haste;
     use crate::sqlite_writer::SqliteWriter;
     use crate::write_gate::WriteGate;
@@ -207,11 +207,11 @@ mod tests {
         }
 
         /// A journal whose connection has this setting.
-        fn journal(&self, pragma: (&str, &str)) -> Journal {
+        fn journal(&self, pragma: (&str, &str)) -> JournalQueue {
             let file = self.folder.path().join("weft.db");
             let direct = SqliteWriter::open(&file, Duration::from_secs(5), &[pragma]).unwrap();
-            Journal::start(
-                Lane::Own(direct, WriteGate::default(), Log::default()),
+            JournalQueue::start(
+                Lane::Own(direct, WriteGate::default(), LogLength::default()),
                 self.store.inner.place.clone(),
             )
             .unwrap()
@@ -260,7 +260,7 @@ mod tests {
         // SQLite treats this limit like the end of the disk.
         let journal = bench.journal(("max_page_count", "1"));
         bench.check(
-            journal.append((&lease(), Haste::Brief), &entry(2, 500_000), None).await,
+            journal.append(&lease(), Haste::Brief, &entry(2, 500_000), None).await,
             ErrorKind::Internal,
             "is full",
         );
@@ -278,7 +278,7 @@ mod tests {
         let bench = Bench::new().await;
         let journal = bench.journal(("query_only", "1"));
         bench.check(
-            journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,
+            journal.append(&lease(), Haste::Brief, &entry(1, 10), None).await,
             ErrorKind::Denied,
             "is read-only",
         );
@@ -290,11 +290,11 @@ mod tests {
         let journal = bench.journal(("busy_timeout", "1"));
         let held = bench.store.begin().await.unwrap();
         bench.check(
-            journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,
+            journal.append(&lease(), Haste::Brief, &entry(1, 10), None).await,
             ErrorKind::Unavailable,
             "is locked",
         );
         held.rollback().await.unwrap();
-        journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await.unwrap();
+        journal.append(&lease(), Haste::Brief, &entry(1, 10), None).await.unwrap();
     }
 }

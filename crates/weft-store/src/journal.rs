@@ -20,10 +20,10 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::{failure, is_absent, is_duplicate, is_orphan};
 use crate::known_runs::{KeptRow, KnownRuns, LocalRun};
-use crate::lane::{Lane, Row};
+use crate::lane::{JournalRow, Lane};
 use crate::pace::Haste;
 use crate::pack;
-use crate::place::Place;
+use crate::place::StorePlace;
 
 /// Appends that wait to be written; the next caller waits for a place.
 const APPENDS_QUEUED_MAX: usize = 1024;
@@ -37,8 +37,8 @@ const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 const DOING: &str = "append to the journal";
 
 /// The way to the task that writes.
-pub(crate) struct Journal {
-    queue: mpsc::Sender<Ask>,
+pub(crate) struct JournalQueue {
+    queue: mpsc::Sender<JournalRequest>,
     /// Wakes the task that writes while it gathers: something waits that is not patient, or the queue is full.
     hurry: Arc<Notify>,
     /// Whether batches are executed by the task that writes.
@@ -48,7 +48,7 @@ pub(crate) struct Journal {
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-enum Ask {
+enum JournalRequest {
     Append(Append),
     Batch(Batch, oneshot::Sender<Result<BatchOutcome, DbErr>>),
     Close,
@@ -56,23 +56,23 @@ enum Ask {
 
 /// One call of `append`: one row.
 struct Append {
-    row: Row,
+    row: JournalRow,
     haste: Haste,
     answer: Answer,
 }
 
 type Answer = oneshot::Sender<Result<()>>;
 
-impl Journal {
+impl JournalQueue {
     /// Starts what writes: a thread, where it may wait for a disk, else a task. It ends when this is dropped.
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub(crate) fn start(lane: Lane, place: Place) -> Result<Self> {
+    pub(crate) fn start(lane: Lane, place: StorePlace) -> Result<Self> {
         let (queue, asked) = mpsc::channel(APPENDS_QUEUED_MAX);
         let (known, hurry) = (KnownRuns::new(), Arc::new(Notify::new()));
         let runs_batches = lane.is_own();
-        let writer = Writer { lane, place, known: known.clone(), hurry: Arc::clone(&hurry) };
+        let writer = JournalWriter { lane, place, known: known.clone(), hurry: Arc::clone(&hurry) };
         let (end, ended) = oneshot::channel();
         let run = async move {
             writer.run(asked).await;
@@ -97,7 +97,11 @@ impl Journal {
 
     /// Gives something to the task that writes. It is woken only by what cannot wait: while it gathers a wake for
     /// each word would cost more than the word.
-    async fn ask(&self, ask: Ask, haste: Haste) -> Result<(), mpsc::error::SendError<Ask>> {
+    async fn ask(
+        &self,
+        ask: JournalRequest,
+        haste: Haste,
+    ) -> Result<(), mpsc::error::SendError<JournalRequest>> {
         if let Err(error) = self.queue.try_send(ask) {
             self.hurry.notify_one();
             self.queue.send(error.into_inner()).await?;
@@ -112,7 +116,8 @@ impl Journal {
     /// `list` is what stands for entries that are kept in pieces.
     pub(crate) async fn append(
         &self,
-        (lease, haste): (&RunLease, Haste),
+        lease: &RunLease,
+        haste: Haste,
         entries: &[StoredEntry],
         list: Option<Vec<u8>>,
     ) -> Result<()> {
@@ -126,9 +131,9 @@ impl Journal {
         }
         let (answer, answered) = oneshot::channel();
         let body = list.unwrap_or_else(|| pack::pack_fast(entries));
-        let row = Row { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
+        let row = JournalRow { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
         let haste = self.known.hear(&lease.run, haste);
-        self.ask(Ask::Append(Append { row, haste, answer }), haste).await.map_err(|_| closed())?;
+        self.ask(JournalRequest::Append(Append { row, haste, answer }), haste).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
@@ -141,7 +146,7 @@ impl Journal {
     pub(crate) async fn run(&self, batch: Batch) -> Result<BatchOutcome, DbErr> {
         let gone = || DbErr::Conn(RuntimeErr::SqlxError(sqlx::Error::PoolClosed.into()));
         let (answer, answered) = oneshot::channel();
-        self.ask(Ask::Batch(batch, answer), Haste::AtOnce).await.map_err(|_| gone())?;
+        self.ask(JournalRequest::Batch(batch, answer), Haste::AtOnce).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
@@ -180,7 +185,7 @@ impl Journal {
     /// Writes what is queued, then stops the task.
     pub(crate) async fn close(&self) {
         // A failure means that it has stopped already.
-        let _ = self.ask(Ask::Close, Haste::AtOnce).await;
+        let _ = self.ask(JournalRequest::Close, Haste::AtOnce).await;
         let mut task = std::mem::take(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner));
         while task.join_next().await.is_some() {}
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -198,22 +203,22 @@ fn missing(key: &RunKey) -> Error {
     Error::not_found(format!("cannot {DOING}: there is no run `{}`", key.id))
 }
 
-struct Writer {
+struct JournalWriter {
     lane: Lane,
-    place: Place,
+    place: StorePlace,
     known: KnownRuns,
     hurry: Arc<Notify>,
 }
 
-impl Writer {
-    async fn run(mut self, mut asked: mpsc::Receiver<Ask>) {
+impl JournalWriter {
+    async fn run(mut self, mut asked: mpsc::Receiver<JournalRequest>) {
         let mut waiting = VecDeque::new();
         loop {
             // What was left of the last group has waited already.
             let mut haste = if waiting.is_empty() { Haste::Patient } else { Haste::AtOnce };
             if waiting.is_empty() {
                 match asked.recv().await {
-                    Some(ask) => haste = self.take(ask, (&mut waiting, &mut asked)).await,
+                    Some(ask) => haste = self.take(ask, &mut waiting, &mut asked).await,
                     None => return self.lane.close(),
                 }
             }
@@ -229,7 +234,7 @@ impl Writer {
                         continue;
                     }
                 };
-                haste = haste.min(self.take(more, (&mut waiting, &mut asked)).await);
+                haste = haste.min(self.take(more, &mut waiting, &mut asked).await);
             }
             let group = next_group(&mut waiting);
             if group.is_empty() {
@@ -242,21 +247,22 @@ impl Writer {
     /// Takes what is asked to where it waits; how long it may do so. A batch does not wait, and nobody for it.
     async fn take(
         &mut self,
-        ask: Ask,
-        (waiting, asked): (&mut VecDeque<Append>, &mut mpsc::Receiver<Ask>),
+        ask: JournalRequest,
+        waiting: &mut VecDeque<Append>,
+        asked: &mut mpsc::Receiver<JournalRequest>,
     ) -> Haste {
         match ask {
-            Ask::Append(append) => {
+            JournalRequest::Append(append) => {
                 let haste = append.haste;
                 waiting.push_back(append);
                 haste
             }
-            Ask::Batch(batch, answer) => {
+            JournalRequest::Batch(batch, answer) => {
                 // A caller that went away has no use for the answer.
                 let _ = answer.send(self.lane.run(batch).await);
                 Haste::Patient
             }
-            Ask::Close => {
+            JournalRequest::Close => {
                 asked.close();
                 Haste::AtOnce
             }
@@ -297,7 +303,7 @@ impl Writer {
         }
     }
 
-    async fn settle(&mut self, row: Row, answer: Answer, outcome: Result<(), DbErr>) {
+    async fn settle(&mut self, row: JournalRow, answer: Answer, outcome: Result<(), DbErr>) {
         match outcome {
             Ok(()) => {
                 self.known.appended(row);
@@ -335,7 +341,7 @@ impl Writer {
         failure(&self.place, DOING, error)
     }
 
-    async fn check_follows(&mut self, row: &Row) -> Result<()> {
+    async fn check_follows(&mut self, row: &JournalRow) -> Result<()> {
         let key = &row.lease.run;
         if self.known.last_seq(key).is_some_and(|last| row.first_seq == last + 1) {
             return Ok(());
@@ -398,7 +404,7 @@ mod tests {
 
     fn append(run: &str, first_seq: u64, bytes: usize) -> Append {
         let lease = RunLease { run: RunKey::new(&TenantId::from("t"), run), fence: 1 };
-        let row = Row { lease, first_seq, last_seq: first_seq, body: vec![0; bytes] };
+        let row = JournalRow { lease, first_seq, last_seq: first_seq, body: vec![0; bytes] };
         Append { row, haste: Haste::Patient, answer: oneshot::channel().0 }
     }
 

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, SessionKey};
 
-use crate::lane::{Row, Traffic};
-use crate::pace::{Haste, Heard, Pace};
+use crate::lane::{JournalRow, Traffic};
+use crate::pace::{Haste, Pace, RunPace};
 use crate::pieces::LIST;
 
 /// Runs whose last number is remembered.
@@ -26,19 +26,19 @@ const KEPT_BYTES_OF_ALL_MAX: usize = 16 * 1024 * 1024;
 pub(crate) struct KnownRuns(Arc<Mutex<KnownState>>);
 
 struct KnownState {
-    runs: HashMap<RunKey, Known>,
+    runs: HashMap<RunKey, KnownRun>,
     /// Bytes of rows that are kept, of all runs.
     kept_bytes: usize,
     pace: Pace,
 }
 
 /// What is known of a run.
-struct Known {
+struct KnownRun {
     last_seq: u64,
     /// When it began here.
     home: Option<LocalRun>,
     /// When it has appended.
-    heard: Option<Heard>,
+    heard: Option<RunPace>,
     /// All its rows, as long as they are few.
     rows: Option<KeptRows>,
 }
@@ -103,7 +103,7 @@ impl KnownRuns {
     }
 
     /// Notes that a row is stored.
-    pub(crate) fn appended(&self, Row { lease, first_seq, last_seq, body }: Row) {
+    pub(crate) fn appended(&self, JournalRow { lease, first_seq, last_seq, body }: JournalRow) {
         let state = &mut *self.lock();
         let Some(known) = state.runs.get_mut(&lease.run) else {
             return state.add(lease.run, last_seq, None);
@@ -170,7 +170,7 @@ impl KnownState {
             self.clear();
         }
         let rows = home.is_some().then(KeptRows::default);
-        self.runs.insert(key, Known { last_seq, home, heard: None, rows });
+        self.runs.insert(key, KnownRun { last_seq, home, heard: None, rows });
     }
 
     fn clear(&mut self) {
@@ -179,7 +179,7 @@ impl KnownState {
     }
 }
 
-impl Known {
+impl KnownRun {
     /// Keeps its rows no longer; how many bytes they had.
     fn let_go(&mut self) -> usize {
         self.rows.take().map_or(0, |kept| kept.bytes)
@@ -202,7 +202,7 @@ mod tests {
 
     fn appended(known: &KnownRuns, run: &RunKey, first_seq: u64, body: Vec<u8>) {
         let lease = RunLease { run: run.clone(), fence: 1 };
-        known.appended(Row { lease, first_seq, last_seq: first_seq, body });
+        known.appended(JournalRow { lease, first_seq, last_seq: first_seq, body });
     }
 
     fn kept(known: &KnownRuns, run: &RunKey) -> Option<Vec<u64>> {

@@ -18,7 +18,7 @@ use crate::write_gate::WriteGate;
 const VALUES: usize = 7;
 
 /// Entries of one run that were appended together.
-pub(crate) struct Row {
+pub(crate) struct JournalRow {
     pub(crate) lease: RunLease,
     pub(crate) first_seq: u64,
     pub(crate) last_seq: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Row {
 pub(crate) enum Lane {
     /// A connection to a SQLite file that does nothing else. Giving one back to a pool and taking it
     /// again costs more than the row.
-    Own(SqliteWriter, WriteGate, Log),
+    Own(SqliteWriter, WriteGate, LogLength),
     /// Whichever connection is free.
     Pool(DatabaseConnection),
 }
@@ -38,7 +38,7 @@ pub(crate) enum Lane {
 /// How long SQLite's log may become: a part of what the file has, so that a small file has a small log
 /// and the copying of a busy one is done in large steps.
 #[derive(Default)]
-pub(crate) struct Log {
+pub(crate) struct LogLength {
     writes: u32,
     traffic: Traffic,
 }
@@ -55,7 +55,7 @@ pub(crate) enum Traffic {
     High,
 }
 
-impl Log {
+impl LogLength {
     /// At least so many pages, a quarter of a mebibyte, because a turn writes about forty and each copying waits
     /// for the disk twice,
     const PAGES_MIN: i64 = 128;
@@ -98,14 +98,14 @@ impl Lane {
     }
 
     /// Writes all rows or none.
-    pub(crate) async fn insert(&mut self, rows: &[Row], traffic: Traffic) -> Result<(), DbErr> {
+    pub(crate) async fn insert(&mut self, rows: &[JournalRow], traffic: Traffic) -> Result<(), DbErr> {
         match self {
             Self::Own(writer, gate, log) => {
                 let _permit = gate.permit().await;
                 let log_is_due = log.is_due(traffic);
                 writer.call(|connection| {
                     let written = insert(connection, rows);
-                    if log_is_due && let Err(error) = Log::limit(connection, traffic) {
+                    if log_is_due && let Err(error) = LogLength::limit(connection, traffic) {
                         tracing::warn!(%error, "the size of the store's log could not be set");
                     }
                     written
@@ -177,11 +177,11 @@ impl Lane {
 }
 
 /// Row by row: the statement is read once and kept, and a row costs what it writes.
-fn insert(connection: &mut Connection, rows: &[Row]) -> rusqlite::Result<()> {
+fn insert(connection: &mut Connection, rows: &[JournalRow]) -> rusqlite::Result<()> {
     let sql = insert_sql(DbBackend::Sqlite, 1);
-    let insert = |connection: &Connection, rows: &[Row]| {
+    let insert = |connection: &Connection, rows: &[JournalRow]| {
         let mut insert = connection.prepare_cached(&sql)?;
-        for Row { lease: RunLease { run, fence }, first_seq, last_seq, body } in rows {
+        for JournalRow { lease: RunLease { run, fence }, first_seq, last_seq, body } in rows {
             let (tenant, run) = (run.tenant.as_str(), run.id.as_str());
             insert.execute(params![
                 tenant,
@@ -207,7 +207,7 @@ fn one<T: FromSql>(connection: &Connection, sql: &str, values: &[&String]) -> ru
     query.query_row(params_from_iter(values), |row| row.get(0)).optional()
 }
 
-fn values(row: &Row) -> [Value; VALUES] {
+fn values(row: &JournalRow) -> [Value; VALUES] {
     let RunLease { run, fence } = &row.lease;
     [
         Value::from(text(run.tenant.as_str())),

@@ -20,11 +20,11 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::{failure, gave_way};
-use crate::journal::Journal;
+use crate::journal::JournalQueue;
 use crate::migration;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::private;
-use crate::reader::Reader;
+use crate::reader::StoreReader;
 use crate::session_dictionary::SessionDictionaries;
 use crate::sqlite::{self, Connections};
 use crate::write_gate::{WriteGate, WriteTransaction};
@@ -46,16 +46,16 @@ const ATTEMPTS_MAX: usize = 10;
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<StoreInner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) place: Place,
-    pub(crate) read: Reader,
+pub(crate) struct StoreInner {
+    pub(crate) place: StorePlace,
+    pub(crate) read: StoreReader,
     pub(crate) write: DatabaseConnection,
     /// For every write that is no journal entry.
     pub(crate) gate: WriteGate,
-    pub(crate) journal: Journal,
+    pub(crate) journal: JournalQueue,
     pub(crate) dictionaries: SessionDictionaries,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -98,7 +98,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
-        let (place, connections) = connect(url, Opened::ToWrite).await?;
+        let (place, connections) = connect(url, OpenMode::ToWrite).await?;
         migration::run(&connections.write, &place).await?;
         Self::over(place, connections, clock)
     }
@@ -109,16 +109,16 @@ impl Store {
     /// # Errors
     /// As [`Store::open`]; `Unsupported` for a store of an older version, too.
     pub async fn open_to_read(url: &str) -> Result<Self> {
-        let (place, connections) = connect(url, Opened::ToRead).await?;
+        let (place, connections) = connect(url, OpenMode::ToRead).await?;
         migration::look(&connections.write, &place).await?;
         Self::over(place, connections, Arc::new(WallClock))
     }
 
-    fn over(place: Place, connections: Connections, clock: Arc<dyn Clock>) -> Result<Self> {
+    fn over(place: StorePlace, connections: Connections, clock: Arc<dyn Clock>) -> Result<Self> {
         let Connections { write, read, lane, gate } = connections;
-        let journal = Journal::start(lane, place.clone())?;
+        let journal = JournalQueue::start(lane, place.clone())?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(StoreInner {
                 place,
                 read,
                 write,
@@ -137,7 +137,7 @@ impl Store {
     /// be written.
     pub async fn copy_into(&self, path: &std::path::Path) -> Result<()> {
         const DOING: &str = "copy the store";
-        let Place::File(_) = &self.inner.place else {
+        let StorePlace::File(_) = &self.inner.place else {
             return Err(Error::new(ErrorKind::Unsupported, "only a store in a SQLite file can be copied"));
         };
         // SQLite writes into an empty file, and would make one that everybody reads.
@@ -325,22 +325,22 @@ pub(crate) fn write_options(db: &DatabaseConnection) -> TransactionOptions {
 
 /// What a store is opened for.
 #[derive(Clone, Copy)]
-enum Opened {
+enum OpenMode {
     ToRead,
     ToWrite,
 }
 
-async fn connect(url: &str, opened: Opened) -> Result<(Place, Connections)> {
+async fn connect(url: &str, opened: OpenMode) -> Result<(StorePlace, Connections)> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     match scheme {
-        "sqlite" if rest == ":memory:" => Ok((Place::Memory, sqlite::open_memory().await?)),
+        "sqlite" if rest == ":memory:" => Ok((StorePlace::Memory, sqlite::open_memory().await?)),
         "sqlite" => {
             let path = sqlite_path(rest)?;
             let connections = match opened {
-                Opened::ToRead => sqlite::open_file_to_read(&path).await?,
-                Opened::ToWrite => sqlite::open_file(&path).await?,
+                OpenMode::ToRead => sqlite::open_file_to_read(&path).await?,
+                OpenMode::ToWrite => sqlite::open_file(&path).await?,
             };
-            Ok((Place::File(path), connections))
+            Ok((StorePlace::File(path), connections))
         }
         "postgres" | "postgresql" if cfg!(feature = "postgres") => {
             connect_server("PostgreSQL", format!("postgres:{rest}")).await
@@ -377,8 +377,8 @@ fn left_out(feature: &str) -> Error {
     ))
 }
 
-async fn connect_server(kind: &str, url: String) -> Result<(Place, Connections)> {
-    let place = Place::server(kind, &url);
+async fn connect_server(kind: &str, url: String) -> Result<(StorePlace, Connections)> {
+    let place = StorePlace::server(kind, &url);
     let mut options = ConnectOptions::new(url);
     options
         .max_connections(SERVER_CONNECTIONS_MAX)

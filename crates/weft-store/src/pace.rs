@@ -39,7 +39,7 @@ const LONGEST: Duration = Duration::from_millis(5);
 
 /// What is remembered of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct RunPace {
     at: Instant,
     round: u64,
     /// What it appended was a part of a text.
@@ -77,7 +77,7 @@ impl Pace {
 
     /// A run appends. `heard` is what is remembered of it. How urgent it is, which is as urgent as `haste` at least:
     /// nobody waits for the first words of a text.
-    pub(crate) fn hear(&mut self, heard: &mut Option<Heard>, haste: Haste, now: Instant) -> Haste {
+    pub(crate) fn hear(&mut self, heard: &mut Option<RunPace>, haste: Haste, now: Instant) -> Haste {
         let since = now.saturating_duration_since(self.round_began);
         if since >= ROUND {
             // After a silence of everybody the round before was empty.
@@ -87,7 +87,7 @@ impl Pace {
             self.round_began = now;
         }
         let text = haste == Haste::Patient;
-        let before = heard.replace(Heard { at: now, round: self.round, text });
+        let before = heard.replace(RunPace { at: now, round: self.round, text });
         if before.is_none_or(|before| before.round != self.round) {
             self.speaking += 1;
         }
@@ -100,7 +100,7 @@ impl Pace {
     }
 
     /// A run of which this is remembered is over: those that come one after the other do not speak together.
-    pub(crate) fn leave(&mut self, heard: Heard) {
+    pub(crate) fn leave(&mut self, heard: RunPace) {
         if heard.round == self.round {
             self.speaking = self.speaking.saturating_sub(1);
         } else if heard.round + 1 == self.round {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     /// `count` runs say a word every 20 ms for a while.
-    fn many(pace: &mut Pace, count: usize, from: Instant) -> (Instant, Vec<Option<Heard>>) {
+    fn many(pace: &mut Pace, count: usize, from: Instant) -> (Instant, Vec<Option<RunPace>>) {
         let mut heard = vec![None; count];
         let mut now = from;
         for _ in 0..5 {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where a store is. Never holds a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StorePlace {
     /// A SQLite file.
     File(PathBuf),
     /// A SQLite database that ends with the process.
@@ -14,7 +14,7 @@ pub(crate) enum Place {
     Server(String),
 }
 
-impl Place {
+impl StorePlace {
     /// A server, described without user and password.
     pub(crate) fn server(kind: &str, url: &str) -> Self {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -24,7 +24,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StorePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "the file `{}`", path.display()),
@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn a_server_is_named_without_its_password() {
-        let place = Place::server("PostgreSQL", "postgres://me:s3cret@db.local:5432/weft?password=s3cret");
+        let place =
+            StorePlace::server("PostgreSQL", "postgres://me:s3cret@db.local:5432/weft?password=s3cret");
         assert_eq!(place.to_string(), "the PostgreSQL database `db.local:5432/weft`");
     }
 }

@@ -16,13 +16,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// A way to read.
 #[derive(Clone)]
-pub(crate) enum Reader {
+pub(crate) enum StoreReader {
     Pool(DatabaseConnection),
-    File(Arc<File>),
+    File(Arc<SqliteReaders>),
 }
 
 /// Connections to a SQLite file. They are opened when they are needed for the first time.
-pub(crate) struct File {
+pub(crate) struct SqliteReaders {
     options: SqliteConnectOptions,
     free: Mutex<Vec<SqliteConnection>>,
     places: Semaphore,
@@ -33,7 +33,7 @@ pub(crate) struct File {
 
 /// A connection that comes back when this is dropped.
 struct ReadGuard<'a> {
-    file: &'a File,
+    file: &'a SqliteReaders,
     connection: Option<SqliteConnection>,
     _place: SemaphorePermit<'a>,
 }
@@ -46,8 +46,8 @@ impl Drop for ReadGuard<'_> {
     }
 }
 
-impl File {
-    pub(crate) fn new(options: SqliteConnectOptions, (count_max, wait_max): (u32, Duration)) -> Self {
+impl SqliteReaders {
+    pub(crate) fn new(options: SqliteConnectOptions, count_max: u32, wait_max: Duration) -> Self {
         let places = Semaphore::new(count_max as usize);
         Self { options, free: Mutex::default(), places, count_max, wait_max }
     }
@@ -101,7 +101,7 @@ impl File {
     }
 }
 
-impl Reader {
+impl StoreReader {
     /// Lets go of the database. Later calls fail.
     pub(crate) async fn close(&self) -> Result<(), DbErr> {
         match self {
@@ -121,7 +121,7 @@ fn query(statement: Statement) -> sqlx::query::Query<'static, sqlx::Sqlite, Sqlx
 }
 
 #[async_trait]
-impl ConnectionTrait for Reader {
+impl ConnectionTrait for StoreReader {
     fn get_database_backend(&self) -> DbBackend {
         match self {
             Self::Pool(pool) => pool.get_database_backend(),

@@ -13,11 +13,11 @@ use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::failure;
-use crate::lane::{Lane, Log};
+use crate::lane::{Lane, LogLength};
 use crate::open::write_options;
-use crate::place::Place;
+use crate::place::StorePlace;
 use crate::private;
-use crate::reader::{File, Reader};
+use crate::reader::{SqliteReaders, StoreReader};
 use crate::sqlite_writer::SqliteWriter;
 use crate::write_gate::WriteGate;
 
@@ -59,7 +59,7 @@ const WRITER_PRAGMAS: [(&str, &str); 5] = [
 /// The ways to a database.
 pub(crate) struct Connections {
     pub(crate) write: DatabaseConnection,
-    pub(crate) read: Reader,
+    pub(crate) read: StoreReader,
     pub(crate) lane: Lane,
     pub(crate) gate: WriteGate,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Connections {
 impl Connections {
     /// One pool for everything.
     pub(crate) fn pooled(pool: DatabaseConnection) -> Self {
-        let (read, lane) = (Reader::Pool(pool.clone()), Lane::Pool(pool.clone()));
+        let (read, lane) = (StoreReader::Pool(pool.clone()), Lane::Pool(pool.clone()));
         Self { write: pool, read, lane, gate: WriteGate::default() }
     }
 }
@@ -76,13 +76,13 @@ impl Connections {
 /// another database, or wait for locks that no time limit ends.
 pub(crate) async fn open_memory() -> Result<Connections> {
     let options = SqliteConnectOptions::new().in_memory(true).filename(":memory:");
-    let write = connect(options.disable_statement_logging(), &Place::Memory).await?;
+    let write = connect(options.disable_statement_logging(), &StorePlace::Memory).await?;
     Ok(Connections::pooled(write))
 }
 
 /// Opens a file, which comes into being if need be. Its owner alone may read it.
 pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
-    let place = Place::File(path.to_owned());
+    let place = StorePlace::File(path.to_owned());
     prepare(path)?;
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -110,11 +110,12 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     let probe = write.begin_with_options(write_options(&write)).await.map_err(fail)?;
     sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
     tighten(path);
-    let read = Reader::File(Arc::new(File::new(options.read_only(true), (READERS_MAX, ACQUIRE_MAX))));
+    let read =
+        StoreReader::File(Arc::new(SqliteReaders::new(options.read_only(true), READERS_MAX, ACQUIRE_MAX)));
     let gate = WriteGate::one_by_one();
     let writer = SqliteWriter::open(path, BUSY_MAX, &WRITER_PRAGMAS)
         .map_err(|error| failure(&place, "open the store", error))?;
-    Ok(Connections { write, read, lane: Lane::Own(writer, gate.clone(), Log::default()), gate })
+    Ok(Connections { write, read, lane: Lane::Own(writer, gate.clone(), LogLength::default()), gate })
 }
 
 /// Opens a file that is there, to read it: neither the file nor its tables are changed.
@@ -125,18 +126,18 @@ pub(crate) async fn open_file_to_read(path: &Path) -> Result<Connections> {
         .busy_timeout(BUSY_MAX)
         .pragma("cache_size", CACHE_KIB)
         .disable_statement_logging();
-    let pool = connect(options, &Place::File(path.to_owned())).await?;
+    let pool = connect(options, &StorePlace::File(path.to_owned())).await?;
     Ok(Connections::pooled(pool))
 }
 
-fn cannot_open(place: &Place, error: sqlx::Error) -> Error {
+fn cannot_open(place: &StorePlace, error: sqlx::Error) -> Error {
     failure(place, "open the store", DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }
 
-async fn connect(options: SqliteConnectOptions, place: &Place) -> Result<DatabaseConnection> {
+async fn connect(options: SqliteConnectOptions, place: &StorePlace) -> Result<DatabaseConnection> {
     let mut pool = SqlitePoolOptions::new();
     // A database in memory is its connection.
-    if *place != Place::Memory {
+    if *place != StorePlace::Memory {
         // When a commit fails, as on a full disk, SQLite may end the transaction by itself. The driver goes on
         // counting it: what is written next would be a part of a transaction that nobody commits.
         pool = pool.before_acquire(|connection, _| {
@@ -144,6 +145,7 @@ async fn connect(options: SqliteConnectOptions, place: &Place) -> Result<Databas
         });
     }
     let pool = pool
+        // One, and for good: a file has one writer at a time, and a database in memory ends with its connection.
         .max_connections(1)
         .min_connections(1)
         .idle_timeout(None)

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use sea_orm::sqlx::error::{DatabaseError, ErrorKind};
 use sea_orm::{DbErr, RuntimeErr, Value, sqlx};
 
-use crate::batch::{BatchOutcome, Kind, Step};
+use crate::batch::{BatchOutcome, BatchStep, ExpectedEffect};
 
 /// Statements that are kept for the next time.
 const STATEMENTS_KEPT: usize = 64;
@@ -45,7 +45,7 @@ impl SqliteWriter {
     }
 
     /// Executes all steps in one transaction, or none of them.
-    pub(crate) fn run(&mut self, steps: &[Step]) -> Result<BatchOutcome, DbErr> {
+    pub(crate) fn run(&mut self, steps: &[BatchStep]) -> Result<BatchOutcome, DbErr> {
         self.call(|connection| run(connection, steps))
     }
 
@@ -74,7 +74,7 @@ pub(crate) fn transaction<T>(
     ended
 }
 
-fn run(connection: &mut Connection, steps: &[Step]) -> rusqlite::Result<BatchOutcome> {
+fn run(connection: &mut Connection, steps: &[BatchStep]) -> rusqlite::Result<BatchOutcome> {
     if let [step] = steps {
         return Ok(if done(connection, step)? { BatchOutcome::Committed } else { BatchOutcome::Refused(0) });
     }
@@ -89,14 +89,14 @@ fn run(connection: &mut Connection, steps: &[Step]) -> rusqlite::Result<BatchOut
 }
 
 /// Executes a step. Whether it was as expected.
-fn done(connection: &Connection, Step { statement, kind }: &Step) -> rusqlite::Result<bool> {
+fn done(connection: &Connection, BatchStep { statement, kind }: &BatchStep) -> rusqlite::Result<bool> {
     let mut prepared = connection.prepare_cached(&statement.sql)?;
     let values = statement.values.as_ref().map(|values| values.0.as_slice()).unwrap_or_default();
     let values = params_from_iter(values.iter().map(Bound));
     match kind {
-        Kind::MustFind => prepared.exists(values),
-        Kind::MustChange => Ok(prepared.execute(values)? > 0),
-        Kind::Any => prepared.execute(values).map(|_| true),
+        ExpectedEffect::MustFind => prepared.exists(values),
+        ExpectedEffect::MustChange => Ok(prepared.execute(values)? > 0),
+        ExpectedEffect::Any => prepared.execute(values).map(|_| true),
     }
 }
 
@@ -127,9 +127,10 @@ impl ToSql for Bound<'_> {
 /// A failure in the form that all databases of the store have.
 fn failed(error: &rusqlite::Error) -> DbErr {
     let told = match error {
-        rusqlite::Error::SqliteFailure(code, _) => {
-            sqlx::Error::Database(Box::new(Failure { code: code.extended_code, message: error.to_string() }))
-        }
+        rusqlite::Error::SqliteFailure(code, _) => sqlx::Error::Database(Box::new(WriteFailure {
+            code: code.extended_code,
+            message: error.to_string(),
+        })),
         _ => sqlx::Error::Protocol(error.to_string()),
     };
     DbErr::Exec(RuntimeErr::SqlxError(told.into()))
@@ -137,21 +138,21 @@ fn failed(error: &rusqlite::Error) -> DbErr {
 
 /// What SQLite says.
 #[derive(Debug)]
-struct Failure {
+struct WriteFailure {
     /// Its extended result code.
     code: i32,
     message: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for WriteFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "(code: {}) {}", self.code, self.message)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for WriteFailure {}
 
-impl DatabaseError for Failure {
+impl DatabaseError for WriteFailure {
     fn message(&self) -> &str {
         &self.message
     }

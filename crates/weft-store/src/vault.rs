@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use weft_core::id::TenantId;
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{Named, SECRETS_MAX, SecretInfo, check, missing};
+use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, SecretInfo, check, missing};
 use weft_core::{Error, ErrorKind, Result, Secret, hex};
 
 use crate::Store;
@@ -107,7 +107,7 @@ impl fmt::Debug for Vault {
 
 /// What to do about a key that is not there yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Absent {
+enum AbsentKey {
     Make,
     Refuse,
 }
@@ -118,7 +118,7 @@ impl Vault {
         Self { store, place, key: OnceCell::new() }
     }
 
-    async fn key(&self, absent: Absent) -> Result<&VaultKey> {
+    async fn key(&self, absent: AbsentKey) -> Result<&VaultKey> {
         self.key
             .get_or_try_init(async || match self.place.clone() {
                 KeyPlace::Given(key) => Ok(key),
@@ -172,7 +172,7 @@ fn bound_to(tenant: &str, name: &str) -> Vec<u8> {
     [tenant.as_bytes(), b"\0", name.as_bytes()].concat()
 }
 
-fn sealed(key: &VaultKey, (tenant, name): (&str, &str), value: &Secret) -> Result<Vec<u8>> {
+fn sealed(key: &VaultKey, tenant: &str, name: &str, value: &Secret) -> Result<Vec<u8>> {
     let mut nonce = [0; NONCE_LEN];
     fill(&mut nonce)?;
     let mut bytes = value.reveal().as_bytes().to_vec();
@@ -184,7 +184,7 @@ fn sealed(key: &VaultKey, (tenant, name): (&str, &str), value: &Secret) -> Resul
 }
 
 /// The key in a file, which is made if that is wished.
-fn key_in(path: &Path, absent: Absent) -> Result<VaultKey> {
+fn key_in(path: &Path, absent: AbsentKey) -> Result<VaultKey> {
     private::tighten_file(path);
     match std::fs::read_to_string(path) {
         Ok(text) => VaultKey::from_hex(&text).map_err(|error| {
@@ -192,10 +192,10 @@ fn key_in(path: &Path, absent: Absent) -> Result<VaultKey> {
                 .because(error)
                 .help("put the file of that time back, or remove it together with all secrets")
         }),
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == Absent::Make => {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound && absent == AbsentKey::Make => {
             make_key(path).map_err(|cause| unusable(path, cause))?;
             // Whoever came first has made it.
-            key_in(path, Absent::Refuse)
+            key_in(path, AbsentKey::Refuse)
         }
         Err(cause) => Err(unusable(path, cause)),
     }
@@ -212,6 +212,7 @@ fn unusable(path: &Path, cause: io::Error) -> Error {
 fn make_key(path: &Path) -> io::Result<()> {
     let key = VaultKey::random().map_err(io::Error::other)?;
     let beside = path.with_extension(format!("{}.new", weft_core::id::generate().as_str()));
+    // A link and no renaming, which would replace the key that another process has made by now.
     let made = write_key(&beside, &key).and_then(|()| match std::fs::hard_link(&beside, path) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
         Ok(()) | Err(_) => Ok(()),
@@ -221,6 +222,7 @@ fn make_key(path: &Path) -> io::Result<()> {
 }
 
 fn write_key(path: &Path, key: &VaultKey) -> io::Result<()> {
+    // It has its rights before the key is in it: at no time can others read it.
     private::make_file(path)?;
     let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
     writeln!(file, "{}", hex(&key.0))?;
@@ -237,11 +239,11 @@ impl Secrets for Vault {
             let message = format!("there are {SECRETS_MAX} secrets already");
             return Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing reads"));
         }
-        let key = self.key(Absent::Make).await?;
+        let key = self.key(AbsentKey::Make).await?;
         let tenant = text(tenant.as_str());
         let now_ms = self.store.inner.clock.now_ms();
         let row = Model {
-            sealed: sealed(key, (&tenant, name), value)?,
+            sealed: sealed(key, &tenant, name, value)?,
             tenant_id: tenant,
             name: name.to_owned(),
             key_name: key.name(),
@@ -255,24 +257,21 @@ impl Secrets for Vault {
         Ok(self.store.secrets_of(tenant).await?.iter().map(Model::info).collect())
     }
 
-    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>> {
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         let rows = self.store.secrets_named(tenant, names).await?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let key = self.key(Absent::Refuse).await?;
+        let key = self.key(AbsentKey::Refuse).await?;
         let opened = |row: &Model| {
             let value = self.open(key, row)?;
-            Ok(Named { name: Arc::from(row.name.as_str()), value })
+            Ok(NamedSecret { name: Arc::from(row.name.as_str()), value })
         };
         rows.iter().map(opened).collect()
     }
 
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
-        match self.store.remove_secret(tenant, name).await? {
-            true => Ok(()),
-            false => Err(missing(name)),
-        }
+        if self.store.remove_secret(tenant, name).await? { Ok(()) } else { Err(missing(name)) }
     }
 }
 

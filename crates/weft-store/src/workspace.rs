@@ -103,14 +103,15 @@ impl Folder {
     }
 
     fn fits(&self, bytes: usize, path: &str) -> Result<()> {
-        match bytes <= self.bytes_max {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("`{path}` is larger than {} bytes", self.bytes_max))
-                .help("split it, or let an operator raise `files.bytes_max`")),
+        if bytes <= self.bytes_max {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("`{path}` is larger than {} bytes", self.bytes_max))
+                .help("split it, or let an operator raise `files.bytes_max`"))
         }
     }
 
-    fn write(&self, tenant: &TenantId, path: &str, text: &str, before: Before) -> Result<bool> {
+    fn write(&self, tenant: &TenantId, path: &str, text: &str, before: EarlierText) -> Result<bool> {
         let cannot = |cause| failed("write", path, cause);
         let names = names(path)?;
         self.fits(text.len(), path)?;
@@ -123,8 +124,8 @@ impl Folder {
             folder = below(&folder, &folders.join("/")).map_err(cannot)?;
         }
         let before = match before {
-            Before::Kept => self.before(&folder, name, path)?,
-            Before::Replaced => String::new(),
+            EarlierText::Kept => self.before(&folder, name, path)?,
+            EarlierText::Replaced => String::new(),
         };
         let existed = match folder.symlink_metadata(name) {
             Ok(found) if found.is_dir() => return Err(Error::invalid(format!("`{path}` is a folder"))),
@@ -133,6 +134,7 @@ impl Folder {
             Err(cause) => return Err(cannot(cause)),
         };
         self.fits(before.len().saturating_add(text.len()), path)?;
+        // Written beside its name and put there whole: nobody reads a part of it, and a crash leaves what was there.
         let mut fresh = fresh_file(&folder).map_err(cannot)?;
         fresh.write_all(before.as_bytes()).map_err(cannot)?;
         fresh.write_all(text.as_bytes()).map_err(cannot)?;
@@ -152,7 +154,7 @@ impl Folder {
 
 /// What becomes of the text that was there before.
 #[derive(Clone, Copy)]
-enum Before {
+enum EarlierText {
     Kept,
     Replaced,
 }
@@ -187,12 +189,12 @@ impl Workspace for FolderWorkspace {
 
     async fn write(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
         let (tenant, path, text) = (tenant.clone(), path.to_owned(), text.to_owned());
-        self.blocking(move |folder| folder.write(&tenant, &path, &text, Before::Replaced)).await
+        self.blocking(move |folder| folder.write(&tenant, &path, &text, EarlierText::Replaced)).await
     }
 
     async fn append(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
         let (tenant, path, text) = (tenant.clone(), path.to_owned(), text.to_owned());
-        self.blocking(move |folder| folder.write(&tenant, &path, &text, Before::Kept)).await
+        self.blocking(move |folder| folder.write(&tenant, &path, &text, EarlierText::Kept)).await
     }
 }
 

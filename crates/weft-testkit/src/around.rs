@@ -26,7 +26,7 @@ use weft_core::seam::workspace::NoWorkspace;
 use crate::FakeHttp;
 
 /// What comes out of a node.
-pub type Signals = mpsc::Receiver<(u32, Signal)>;
+pub type SignalReceiver = mpsc::Receiver<(u32, Signal)>;
 
 /// No models, documents, tools, files and programs, no page of the web, and a clock that stands still.
 pub fn no_seams() -> Seams {
@@ -68,7 +68,7 @@ pub fn run_context() -> RunContext {
 }
 
 /// The first activation of the node `Agent:A`, and what it signals.
-pub fn node_context(run: RunContext) -> (NodeContext, Signals) {
+pub fn node_context(run: RunContext) -> (NodeContext, SignalReceiver) {
     let (signals, coming) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
     let ctx = NodeContext {
         run: Arc::new(run),

@@ -9,16 +9,16 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 
 /// An `Http` that never dials. Clones share answers and record.
 #[derive(Clone, Debug, Default)]
-pub struct FakeHttp(Arc<Mutex<State>>);
+pub struct FakeHttp(Arc<Mutex<FakeHttpState>>);
 
 #[derive(Debug, Default)]
-struct State {
-    answers: Vec<Laid>,
+struct FakeHttpState {
+    answers: Vec<LaidAnswer>,
     requests: Vec<(TenantId, HttpRequest)>,
 }
 
 #[derive(Debug)]
-struct Laid {
+struct LaidAnswer {
     url_part: String,
     /// 0 for any number.
     times: u32,
@@ -67,11 +67,11 @@ impl FakeHttp {
     }
 
     fn lay(self, url_part: &str, times: u32, answer: Result<HttpResponse, (ErrorKind, String)>) -> Self {
-        self.lock().answers.push(Laid { url_part: url_part.to_owned(), times, given: 0, answer });
+        self.lock().answers.push(LaidAnswer { url_part: url_part.to_owned(), times, given: 0, answer });
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FakeHttpState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,9 +109,10 @@ impl Http for FakeHttp {
 
     /// Where an answer is laid out.
     async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
-        match self.lock().answers.iter().any(|laid| url.contains(&laid.url_part)) {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::Denied, format!("`{url}` is not to be reached"))),
+        if self.lock().answers.iter().any(|laid| url.contains(&laid.url_part)) {
+            Ok(())
+        } else {
+            Err(Error::new(ErrorKind::Denied, format!("`{url}` is not to be reached")))
         }
     }
 }

@@ -14,7 +14,7 @@ use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
-    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+    FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
@@ -56,7 +56,7 @@ impl FaultRates {
     }
 }
 
-enum Fault {
+enum InjectedFault {
     None,
     Fail,
     DoneButFailed,
@@ -66,7 +66,7 @@ enum Fault {
     Slow(Duration),
 }
 
-enum Changes {
+enum CallEffect {
     Something,
     Nothing,
 }
@@ -155,9 +155,9 @@ impl FaultyStore {
         self.dice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn throw(&self, changes: &Changes) -> Fault {
+    fn throw(&self, changes: &CallEffect) -> InjectedFault {
         if self.calm.load(Ordering::SeqCst) {
-            return Fault::None;
+            return InjectedFault::None;
         }
         let FaultRates { fail, done_but_failed, hang, done_but_hang, late, slow } = self.rates;
         let mut dice = self.dice();
@@ -168,26 +168,28 @@ impl FaultyStore {
             hit
         };
         if hits(fail) {
-            return Fault::Fail;
+            return InjectedFault::Fail;
         }
         if hits(hang) {
-            return Fault::Hang;
+            return InjectedFault::Hang;
         }
         if hits(slow) {
-            return Fault::Slow(Duration::from_millis(dice.below(SLOW_MAX_MS)));
+            return InjectedFault::Slow(Duration::from_millis(dice.below(SLOW_MAX_MS)));
         }
         match changes {
-            Changes::Nothing => Fault::None,
-            Changes::Something if hits(done_but_failed) => Fault::DoneButFailed,
-            Changes::Something if hits(done_but_hang) => Fault::DoneButHang,
-            Changes::Something if hits(late) => Fault::Late(Duration::from_millis(dice.below(LATE_MAX_MS))),
-            Changes::Something => Fault::None,
+            CallEffect::Nothing => InjectedFault::None,
+            CallEffect::Something if hits(done_but_failed) => InjectedFault::DoneButFailed,
+            CallEffect::Something if hits(done_but_hang) => InjectedFault::DoneButHang,
+            CallEffect::Something if hits(late) => {
+                InjectedFault::Late(Duration::from_millis(dice.below(LATE_MAX_MS)))
+            }
+            CallEffect::Something => InjectedFault::None,
         }
     }
 
     async fn call<T: Send + 'static>(
         &self,
-        changes: Changes,
+        changes: CallEffect,
         work: impl FnOnce(Arc<MemoryStore>) -> BoxFuture<'static, Result<T>> + Send,
     ) -> Result<T> {
         self.awake().await;
@@ -200,19 +202,19 @@ impl FaultyStore {
         let last = left == Ok(1);
         let work = work(Arc::clone(&self.store));
         let fault = self.throw(&changes);
-        if !matches!(fault, Fault::None) {
+        if !matches!(fault, InjectedFault::None) {
             self.faults.fetch_add(1, Ordering::SeqCst);
         }
         let result = match fault {
-            Fault::None => work.await,
-            Fault::Fail => Err(broken("and nothing was done")),
-            Fault::DoneButFailed => work.await.and_then(|_| Err(broken("although it was done"))),
-            Fault::Hang => std::future::pending().await,
-            Fault::DoneButHang => {
+            InjectedFault::None => work.await,
+            InjectedFault::Fail => Err(broken("and nothing was done")),
+            InjectedFault::DoneButFailed => work.await.and_then(|_| Err(broken("although it was done"))),
+            InjectedFault::Hang => std::future::pending().await,
+            InjectedFault::DoneButHang => {
                 drop(work.await);
                 std::future::pending().await
             }
-            Fault::Late(by) => {
+            InjectedFault::Late(by) => {
                 let work = async move {
                     tokio::time::sleep(by).await;
                     drop(work.await);
@@ -220,7 +222,7 @@ impl FaultyStore {
                 self.late.lock().unwrap_or_else(PoisonError::into_inner).spawn(work);
                 std::future::pending().await
             }
-            Fault::Slow(by) => {
+            InjectedFault::Slow(by) => {
                 tokio::time::sleep(by).await;
                 work.await
             }
@@ -241,81 +243,82 @@ fn broken(how: &str) -> Error {
 impl RunStore for FaultyStore {
     async fn create(&self, run: &StoredRun) -> Result<()> {
         let run = run.clone();
-        self.call(Changes::Something, |s| async move { RunStore::create(&*s, &run).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { RunStore::create(&*s, &run).await }.boxed()).await
     }
 
     async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
         let run = run.clone();
-        self.call(Changes::Something, |s| async move { s.announce(&run, revision).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.announce(&run, revision).await }.boxed()).await
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let lease = lease.clone();
-        self.call(Changes::Something, |s| async move { s.append(&lease, entries).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.append(&lease, entries).await }.boxed()).await
     }
 
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         let (run, by) = (run.clone(), by.clone());
-        self.call(Changes::Something, |s| async move { s.claim(&run, seen, &by).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.claim(&run, seen, &by).await }.boxed()).await
     }
 
     async fn release(&self, leases: &[RunLease]) -> Result<()> {
         let leases = leases.to_vec();
-        self.call(Changes::Something, |s| async move { s.release(&leases).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.release(&leases).await }.boxed()).await
     }
 
     async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
         let run = run.clone();
-        self.call(Changes::Something, |s| async move { s.request_cancel(&run, now_ms).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.request_cancel(&run, now_ms).await }.boxed())
+            .await
     }
 
     async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
         let run = run.clone();
         let said = |s: Arc<MemoryStore>| async move { s.say_of_giving_way(&run, word).await }.boxed();
-        self.call(Changes::Something, said).await
+        self.call(CallEffect::Something, said).await
     }
 
     async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
         let owner = owner.clone();
-        self.call(Changes::Nothing, |s| async move { s.requests(&owner).await }.boxed()).await
+        self.call(CallEffect::Nothing, |s| async move { s.requests(&owner).await }.boxed()).await
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
         let gone = gone.to_vec();
-        self.call(Changes::Nothing, |s| async move { s.unattended(&gone, count_max).await }.boxed()).await
+        self.call(CallEffect::Nothing, |s| async move { s.unattended(&gone, count_max).await }.boxed()).await
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         let lease = lease.clone();
-        self.call(Changes::Something, |s| async move { s.finish(&lease, finished).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.finish(&lease, finished).await }.boxed()).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {
         let key = key.clone();
-        self.call(Changes::Nothing, |s| async move { RunStore::get(&*s, &key).await }.boxed()).await
+        self.call(CallEffect::Nothing, |s| async move { RunStore::get(&*s, &key).await }.boxed()).await
     }
 
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
         let key = key.clone();
-        self.call(Changes::Nothing, |s| async move { s.entries(&key, after_seq, count_max).await }.boxed())
+        self.call(CallEffect::Nothing, |s| async move { s.entries(&key, after_seq, count_max).await }.boxed())
             .await
     }
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
         let (tenant, filter) = (tenant.clone(), filter.clone());
-        self.call(Changes::Nothing, |s| async move { RunStore::list(&*s, &tenant, &filter).await }.boxed())
+        self.call(CallEffect::Nothing, |s| async move { RunStore::list(&*s, &tenant, &filter).await }.boxed())
             .await
     }
 
     async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
         let (tenant, keep) = (tenant.clone(), *keep);
         let work = |s: Arc<MemoryStore>| async move { s.expired(&tenant, &keep, count_max).await };
-        self.call(Changes::Nothing, |s| work(s).boxed()).await
+        self.call(CallEffect::Nothing, |s| work(s).boxed()).await
     }
 
     async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
         let runs = runs.to_vec();
-        self.call(Changes::Something, |s| async move { RunStore::remove(&*s, &runs).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { RunStore::remove(&*s, &runs).await }.boxed()).await
     }
 }
 
@@ -324,17 +327,17 @@ impl SessionStore for FaultyStore {
     async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()> {
         let (session, opening) = (session.clone(), opening.to_vec());
         let work = |s: Arc<MemoryStore>| async move { SessionStore::create(&*s, &session, &opening).await };
-        self.call(Changes::Something, |s| work(s).boxed()).await
+        self.call(CallEffect::Something, |s| work(s).boxed()).await
     }
 
     async fn load(&self, key: &SessionKey) -> Result<Session> {
         let key = key.clone();
-        self.call(Changes::Nothing, |s| async move { s.load(&key).await }.boxed()).await
+        self.call(CallEffect::Nothing, |s| async move { s.load(&key).await }.boxed()).await
     }
 
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
         let key = key.clone();
-        self.call(Changes::Nothing, |s| async move { s.messages(&key, revision, count_max).await }.boxed())
+        self.call(CallEffect::Nothing, |s| async move { s.messages(&key, revision, count_max).await }.boxed())
             .await
     }
 
@@ -346,34 +349,36 @@ impl SessionStore for FaultyStore {
             let (tasks, lease) = (tasks.as_ref(), lease.as_ref());
             s.commit(&key, SessionCommit { revision, state: &state, messages: &messages, tasks, lease }).await
         };
-        self.call(Changes::Something, |s| work(s).boxed()).await
+        self.call(CallEffect::Something, |s| work(s).boxed()).await
     }
 
     async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)> {
         let (tenant, filter) = (tenant.clone(), filter.clone());
         let work = |s: Arc<MemoryStore>| async move { SessionStore::list(&*s, &tenant, &filter).await };
-        self.call(Changes::Nothing, |s| work(s).boxed()).await
+        self.call(CallEffect::Nothing, |s| work(s).boxed()).await
     }
 
     async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {
         let (key, name) = (key.clone(), name.to_owned());
-        self.call(Changes::Something, |s| async move { s.rename(&key, &name).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.rename(&key, &name).await }.boxed()).await
     }
 
     async fn judge(&self, key: &SessionKey, run: &RunId, feedback: &Feedback) -> Result<()> {
         let (key, run, feedback) = (key.clone(), run.clone(), feedback.clone());
-        self.call(Changes::Something, |s| async move { s.judge(&key, &run, &feedback).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.judge(&key, &run, &feedback).await }.boxed())
+            .await
     }
 
     async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()> {
         let (key, run) = (key.clone(), run.clone());
         let work = |s: Arc<MemoryStore>| async move { s.forget_run(&key, &run).await };
-        self.call(Changes::Something, |s| work(s).boxed()).await
+        self.call(CallEffect::Something, |s| work(s).boxed()).await
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<()> {
         let key = key.clone();
-        self.call(Changes::Something, |s| async move { SessionStore::delete(&*s, &key).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { SessionStore::delete(&*s, &key).await }.boxed())
+            .await
     }
 }
 
@@ -381,18 +386,18 @@ impl SessionStore for FaultyStore {
 impl SpendingStore for FaultyStore {
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
         let lease = lease.clone();
-        self.call(Changes::Something, |s| async move { s.note(&lease, day, spent).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.note(&lease, day, spent).await }.boxed()).await
     }
 
     async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {
         let (tenant, canvas) = (tenant.clone(), canvas.cloned());
         let work = |s: Arc<MemoryStore>| async move { s.spent(&tenant, canvas.as_ref(), since_day).await };
-        self.call(Changes::Nothing, |s| work(s).boxed()).await
+        self.call(CallEffect::Nothing, |s| work(s).boxed()).await
     }
 
     async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
         let tenant = tenant.clone();
-        self.call(Changes::Nothing, |s| async move { s.days(&tenant, since_day, count_max).await }.boxed())
+        self.call(CallEffect::Nothing, |s| async move { s.days(&tenant, since_day, count_max).await }.boxed())
             .await
     }
 }
@@ -401,16 +406,16 @@ impl SpendingStore for FaultyStore {
 impl ProcessStore for FaultyStore {
     async fn beat(&self, id: &ProcessId, place: Option<&ProcessPlace>) -> Result<()> {
         let (id, place) = (id.clone(), place.cloned());
-        self.call(Changes::Something, |s| async move { s.beat(&id, place.as_ref()).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.beat(&id, place.as_ref()).await }.boxed()).await
     }
 
     async fn list(&self) -> Result<Vec<StoredProcess>> {
-        self.call(Changes::Nothing, |s| async move { ProcessStore::list(&*s).await }.boxed()).await
+        self.call(CallEffect::Nothing, |s| async move { ProcessStore::list(&*s).await }.boxed()).await
     }
 
     async fn forget(&self, id: &ProcessId, beat: i64) -> Result<bool> {
         let id = id.clone();
-        self.call(Changes::Something, |s| async move { s.forget(&id, beat).await }.boxed()).await
+        self.call(CallEffect::Something, |s| async move { s.forget(&id, beat).await }.boxed()).await
     }
 }
 

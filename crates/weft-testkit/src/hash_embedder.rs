@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 use weft_core::Result;
-use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 /// Numbers of each vector.
 pub const DIMENSIONS: usize = 64;
@@ -78,7 +78,7 @@ impl Embedder for HashEmbedder {
         TOKENS_MAX
     }
 
-    async fn embed(&self, _purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+    async fn embed(&self, _purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
         let vectors = texts.iter().map(|text| Self::vector(text)).collect();
         let tokens = texts.iter().map(|text| words(text).len().min(TOKENS_MAX) as u64).sum();
         Ok(Embedded { vectors, tokens })

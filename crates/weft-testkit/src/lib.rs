@@ -36,7 +36,7 @@ pub use open_task::open_task;
 pub use scripted_reranker::ScriptedReranker;
 pub use scripted_sandbox::ScriptedSandbox;
 pub use scripted_server::{ScriptedServer, SeenRequest};
-pub use search_server::{SearchRequest, SearchServer};
+pub use search_server::{SearchServer, SeenSearch};
 pub use skip::skipped;
 pub use steady::steady;
 pub use voice::{Voice, WithVoice};

@@ -13,7 +13,7 @@ use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, Ten
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, Stage, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, IngestStage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::value::Json;
@@ -24,28 +24,28 @@ pub use blobs::MemoryBlobs;
 /// A store and a queue over one set of maps. A clone is another handle to the same data.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryDatasets {
-    tables: Arc<Mutex<Tables>>,
+    tables: Arc<Mutex<DatasetTables>>,
 }
 
 type At = (TenantId, DatasetId);
 
 #[derive(Debug, Default)]
-struct Tables {
+struct DatasetTables {
     datasets: BTreeMap<At, Dataset>,
-    documents: BTreeMap<(At, DocumentId), Kept>,
+    documents: BTreeMap<(At, DocumentId), KeptDocument>,
     /// What is gone, with the time until which a worker may have it.
     removed: Vec<(Removed, i64)>,
 }
 
 /// A document with all that belongs to it.
 #[derive(Debug)]
-struct Kept {
+struct KeptDocument {
     document: Document,
-    chunks: Vec<Chunk>,
-    fresh: Vec<Chunk>,
+    chunks: Vec<KeptChunk>,
+    fresh: Vec<KeptChunk>,
     extras: BTreeMap<u8, Json>,
     fresh_extras: BTreeMap<u8, Json>,
-    stage: Stage,
+    stage: IngestStage,
     /// Absent while nobody has it.
     taken_ms: Option<i64>,
     at_ms: i64,
@@ -57,7 +57,7 @@ struct Kept {
 }
 
 #[derive(Clone, Debug)]
-struct Chunk {
+struct KeptChunk {
     chunk: StoredChunk,
     is_parent: bool,
 }
@@ -90,8 +90,8 @@ fn extra_number(extra: Extra) -> u8 {
     }
 }
 
-impl Tables {
-    fn kept(&mut self, key: &DocumentKey) -> Result<&mut Kept> {
+impl DatasetTables {
+    fn kept(&mut self, key: &DocumentKey) -> Result<&mut KeptDocument> {
         self.documents.get_mut(&(at(&key.dataset), key.id.clone())).ok_or_else(|| missing(key))
     }
 
@@ -107,13 +107,13 @@ impl Tables {
         self.removed.push(left);
     }
 
-    fn of<'a>(&'a self, key: &DatasetKey) -> impl Iterator<Item = &'a Kept> {
+    fn of<'a>(&'a self, key: &DatasetKey) -> impl Iterator<Item = &'a KeptDocument> {
         let at = at(key);
         self.documents.iter().filter(move |((of, _), _)| *of == at).map(|(_, kept)| kept)
     }
 
     fn counts(&self, key: &DatasetKey) -> DatasetCounts {
-        let add = |sum: DatasetCounts, kept: &Kept| DatasetCounts {
+        let add = |sum: DatasetCounts, kept: &KeptDocument| DatasetCounts {
             documents: sum.documents + 1,
             chunks: sum.chunks + kept.document.chunk_count,
             tokens: sum.tokens + kept.document.token_count,
@@ -151,7 +151,7 @@ impl Tables {
     }
 }
 
-impl Kept {
+impl KeptDocument {
     fn new(document: &Document) -> Self {
         Self {
             document: Document { chunk_count: 0, token_count: 0, ..document.clone() },
@@ -159,7 +159,7 @@ impl Kept {
             fresh: Vec::new(),
             extras: BTreeMap::new(),
             fresh_extras: BTreeMap::new(),
-            stage: Stage::Reading,
+            stage: IngestStage::Reading,
             taken_ms: None,
             at_ms: document.created_ms,
             fence: 0,
@@ -208,7 +208,7 @@ impl MemoryDatasets {
         Self::default()
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+    fn tables(&self) -> MutexGuard<'_, DatasetTables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -281,7 +281,7 @@ impl DatasetStore for MemoryDatasets {
     async fn remove(&self, key: &DatasetKey) -> Result<Vec<String>> {
         let mut tables = self.tables();
         tables.datasets.remove(&at(key)).ok_or_else(|| Error::not_found("there is no such dataset"))?;
-        let mut left: Vec<(Removed, i64)> = tables.of(key).map(Kept::left).collect();
+        let mut left: Vec<(Removed, i64)> = tables.of(key).map(KeptDocument::left).collect();
         let blobs = left.iter().map(|(removed, _)| removed.blob.clone()).collect();
         let from_ms = left.iter().map(|(_, from_ms)| *from_ms).max().unwrap_or_default();
         left.push((Removed { dataset: key.clone(), document: None, blob: String::new() }, from_ms));
@@ -301,7 +301,7 @@ impl DatasetStore for MemoryDatasets {
         if tables.documents.contains_key(&place) {
             return Err(conflict("this document exists already"));
         }
-        tables.documents.insert(place, Kept::new(document));
+        tables.documents.insert(place, KeptDocument::new(document));
         Ok(())
     }
 
@@ -429,7 +429,7 @@ impl DatasetStore for MemoryDatasets {
         for chunk in chunks {
             match kept.chunks.iter_mut().find(|before| before.chunk.id == chunk.id) {
                 Some(before) => before.chunk = chunk.clone(),
-                None => kept.chunks.push(Chunk { chunk: chunk.clone(), is_parent: false }),
+                None => kept.chunks.push(KeptChunk { chunk: chunk.clone(), is_parent: false }),
             }
         }
         kept.count();
@@ -458,7 +458,7 @@ impl DatasetStore for MemoryDatasets {
         if kept.document.state == DocumentState::Running {
             return Err(conflict(format!("the document `{}` is being read", key.id)));
         }
-        let fresh = Kept::new(&Document {
+        let fresh = KeptDocument::new(&Document {
             state: DocumentState::Unstarted,
             progress: 0.0,
             message: String::new(),
@@ -467,7 +467,7 @@ impl DatasetStore for MemoryDatasets {
             updated_ms: now_ms,
             ..kept.document.clone()
         });
-        *kept = Kept { fence: kept.fence, unindexed: kept.unindexed, ..fresh };
+        *kept = KeptDocument { fence: kept.fence, unindexed: kept.unindexed, ..fresh };
         kept.note();
         Ok(())
     }
@@ -475,9 +475,10 @@ impl DatasetStore for MemoryDatasets {
     async fn put_extra(&self, document: &DocumentKey, extra: Extra, value: &Json) -> Result<()> {
         let mut tables = self.tables();
         let extras = &mut tables.kept(document)?.extras;
-        match value.is_null() {
-            true => extras.remove(&extra_number(extra)),
-            false => extras.insert(extra_number(extra), value.clone()),
+        if value.is_null() {
+            extras.remove(&extra_number(extra))
+        } else {
+            extras.insert(extra_number(extra), value.clone())
         };
         Ok(())
     }
@@ -488,7 +489,7 @@ impl DatasetStore for MemoryDatasets {
 
     async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {
         let tables = self.tables();
-        let with = |kept: &Kept| {
+        let with = |kept: &KeptDocument| {
             let value = kept.extras.get(&extra_number(extra))?;
             Some((kept.document.key.id.clone(), value.clone()))
         };

@@ -12,7 +12,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 /// Bytes of one file, and of all files of a tenant, at most.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct FileSizes {
     file: u64,
     tenant: u64,
 }
@@ -21,7 +21,7 @@ struct Limits {
 #[derive(Debug)]
 pub struct MemoryFiles {
     files: Mutex<BTreeMap<(TenantId, FileId), (StoredFile, Bytes)>>,
-    limits: Limits,
+    limits: FileSizes,
 }
 
 impl Default for MemoryFiles {
@@ -33,7 +33,7 @@ impl Default for MemoryFiles {
 impl MemoryFiles {
     /// So many bytes of one file, and of all files of a tenant, at most.
     pub fn within(file: u64, tenant: u64) -> Self {
-        Self { files: Mutex::default(), limits: Limits { file, tenant } }
+        Self { files: Mutex::default(), limits: FileSizes { file, tenant } }
     }
 
     /// All files, without their bytes.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{Named, SECRETS_MAX, SecretInfo, check, missing};
+use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, SecretInfo, check, missing};
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
 type Kept = BTreeMap<(TenantId, Arc<str>), (SecretInfo, Secret)>;
@@ -41,11 +41,11 @@ impl Secrets for MemorySecrets {
         Ok(ours.map(|(_, (info, _))| info.clone()).collect())
     }
 
-    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>> {
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         let kept = self.kept();
         let ours = kept.iter().filter(|((of, name), _)| of == tenant && names.contains(name));
         Ok(ours
-            .map(|((_, name), (_, value))| Named { name: Arc::clone(name), value: value.clone() })
+            .map(|((_, name), (_, value))| NamedSecret { name: Arc::clone(name), value: value.clone() })
             .collect())
     }
 

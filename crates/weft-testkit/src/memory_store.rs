@@ -33,7 +33,7 @@ use weft_core::seam::session_store::{
 };
 use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenStore};
-use weft_core::seam::tool_source::{Pin, PinStore};
+use weft_core::seam::tool_source::{PinStore, ToolPin};
 use weft_core::seam::version_store::CanvasVersion;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -44,22 +44,22 @@ use work::Queued;
 #[derive(Clone)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
-    tables: Arc<Mutex<Tables>>,
+    tables: Arc<Mutex<StoreTables>>,
 }
 
 #[derive(Default)]
-struct Tables {
+struct StoreTables {
     canvases: BTreeMap<(TenantId, CanvasId), StoredCanvas>,
     versions: BTreeMap<(TenantId, CanvasId, Arc<str>), Arc<str>>,
     /// What is said about them, without their labels.
     facts: BTreeMap<(TenantId, CanvasId, Arc<str>), CanvasVersion>,
     /// The versions that labels point to.
     labels: BTreeMap<(TenantId, CanvasId, String), Arc<str>>,
-    sessions: BTreeMap<(TenantId, SessionId), Conversation>,
+    sessions: BTreeMap<(TenantId, SessionId), KeptConversation>,
     runs: BTreeMap<(TenantId, RunId), Journaled>,
     processes: BTreeMap<ProcessId, StoredProcess>,
     tokens: BTreeMap<String, StoredToken>,
-    pins: BTreeMap<(String, String), Pin>,
+    pins: BTreeMap<(String, String), ToolPin>,
     /// By run: what has been noted of it.
     spent: BTreeMap<(TenantId, RunId), Spent>,
     /// By tenant, day and canvas.
@@ -67,14 +67,14 @@ struct Tables {
     work: BTreeMap<(TenantId, RunId), Queued>,
     schedules: BTreeMap<(TenantId, ScheduleId), Schedule>,
     tasks: BTreeMap<(TenantId, TaskId), Task>,
-    memories: memory::Memories,
+    memories: memory::MemoryTable,
     chats: chat::Chats,
-    accounts: account::Accounts,
-    shares: share::Shares,
+    accounts: account::AccountTables,
+    shares: share::ShareTable,
     audit: share::Audit,
 }
 
-struct Conversation {
+struct KeptConversation {
     session: Session,
     /// With the revision that each came with.
     messages: Vec<(i64, SessionMessage)>,
@@ -122,7 +122,7 @@ impl MemoryStore {
         Self { clock, tables: Arc::default() }
     }
 
-    fn tables(&self) -> MutexGuard<'_, Tables> {
+    fn tables(&self) -> MutexGuard<'_, StoreTables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -244,7 +244,7 @@ impl SessionStore for MemoryStore {
             return Err(conflict(format!("there is a session `{}` already", session.key.id)));
         }
         let messages = opening.iter().map(|message| (session.revision, message.clone())).collect();
-        tables.sessions.insert(at, Conversation { session: session.clone(), messages });
+        tables.sessions.insert(at, KeptConversation { session: session.clone(), messages });
         Ok(())
     }
 
@@ -411,11 +411,11 @@ impl TokenStore for MemoryStore {
 
 #[async_trait]
 impl PinStore for MemoryStore {
-    async fn pins(&self, server: &str) -> Result<Vec<Pin>> {
+    async fn pins(&self, server: &str) -> Result<Vec<ToolPin>> {
         Ok(self.tables().pins.values().filter(|pin| pin.server == server).cloned().collect())
     }
 
-    async fn accept(&self, pins: &[Pin]) -> Result<()> {
+    async fn accept(&self, pins: &[ToolPin]) -> Result<()> {
         if pins.iter().any(|pin| pin.server.is_empty() || pin.tool.is_empty()) {
             return Err(Error::invalid("a tool without a name cannot be accepted"));
         }
@@ -467,13 +467,13 @@ mod tests {
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::schedule_store_keeps_its_contract(&memory).await;
         let (users, tenants, tokens) = (&memory, &memory, &memory);
-        let stores = crate::contracts::accounts::AccountStores { users, tenants, tokens };
+        let stores = crate::contracts::accounts::ContractStores { users, tenants, tokens };
         crate::contracts::accounts::account_stores_keep_their_contract(stores).await;
         crate::contracts::accounts::share_store_keeps_its_contract(&memory).await;
         crate::contracts::accounts::audit_store_keeps_its_contract(&memory).await;
         crate::contracts::chats::chat_store_keeps_its_contract(&memory).await;
         crate::contracts::memories::memory_store_keeps_its_contract(&memory).await;
-        store::stores_remove_what_belongs_together(&memory, &memory, (&memory, &memory, &memory)).await;
+        store::stores_remove_what_belongs_together(&memory, &memory, &memory, &memory, &memory).await;
         store::stores_keep_large_values(&memory, &memory).await;
     }
 }

@@ -32,7 +32,7 @@ impl MemoryWorkspace {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, tenant: &TenantId, path: &str, text: &str, before: Before) -> Result<bool> {
+    fn put(&self, tenant: &TenantId, path: &str, text: &str, before: PreviousText) -> Result<bool> {
         let names = names(path)?;
         let key = (tenant.clone(), names.join("/"));
         let mut files = self.files();
@@ -43,8 +43,8 @@ impl MemoryWorkspace {
             return Err(Error::invalid(format!("a part of `{path}` is a file, not a folder")));
         }
         let before = match before {
-            Before::Kept => files.get(&key).cloned().unwrap_or_default(),
-            Before::Replaced => String::new(),
+            PreviousText::Kept => files.get(&key).cloned().unwrap_or_default(),
+            PreviousText::Replaced => String::new(),
         };
         if before.len() + text.len() > self.bytes_max {
             return Err(Error::invalid(format!("`{path}` is larger than {} bytes", self.bytes_max)));
@@ -55,7 +55,7 @@ impl MemoryWorkspace {
 
 /// What becomes of the text that was there before.
 #[derive(Clone, Copy)]
-enum Before {
+enum PreviousText {
     Kept,
     Replaced,
 }
@@ -79,11 +79,11 @@ impl Workspace for MemoryWorkspace {
     }
 
     async fn write(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
-        self.put(tenant, path, text, Before::Replaced)
+        self.put(tenant, path, text, PreviousText::Replaced)
     }
 
     async fn append(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
-        self.put(tenant, path, text, Before::Kept)
+        self.put(tenant, path, text, PreviousText::Kept)
     }
 }
 

@@ -14,7 +14,7 @@ use weft_core::seam::chat_model::ChatRequest;
 use weft_core::{Error, ErrorKind};
 use weft_models::script::{Failure, Fault, Playback, Reply, Script, Step};
 
-use crate::mock_wires::{Wire, Writer};
+use crate::mock_wires::{Wire, WireWriter};
 
 /// How many requests are remembered.
 const REQUESTS_REMEMBERED_MAX: usize = 10_000;
@@ -24,13 +24,13 @@ const REQUESTS_REMEMBERED_MAX: usize = 10_000;
 pub struct ScriptedServer {
     /// What a model entry has as `base_url`.
     pub base_url: String,
-    state: Arc<Mutex<Played>>,
+    state: Arc<Mutex<ScriptedPlay>>,
     /// Ends the server with it.
     _tasks: JoinSet<()>,
 }
 
 #[derive(Debug)]
-struct Played {
+struct ScriptedPlay {
     wire: Wire,
     playback: Playback,
     requests: Vec<SeenRequest>,
@@ -84,7 +84,7 @@ impl ScriptedServer {
     async fn playing(wire: Wire, playback: Playback) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port on loopback");
         let address = listener.local_addr().expect("the address of an open port");
-        let played = Played { wire, playback, requests: Vec::new() };
+        let played = ScriptedPlay { wire, playback, requests: Vec::new() };
         let state = Arc::new(Mutex::new(played));
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let mut tasks = JoinSet::new();
@@ -102,7 +102,7 @@ impl ScriptedServer {
 }
 
 async fn answer(
-    State(state): State<Arc<Mutex<Played>>>,
+    State(state): State<Arc<Mutex<ScriptedPlay>>>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -167,7 +167,7 @@ fn play(
     reply: &Reply,
 ) -> impl Stream<Item = Result<String, std::io::Error>> + use<> {
     let usage = (!reply.unmetered).then(|| reply.usage_for(&seen.messages));
-    let mut writer = Writer::new(wire, &seen.model, usage);
+    let mut writer = WireWriter::new(wire, &seen.model, usage);
     let pause = Duration::from_millis(reply.delay_ms);
     let mut frames: Vec<(Duration, Result<String, Fault>)> = vec![(Duration::ZERO, Ok(writer.begin()))];
     let mut whole = true;

@@ -24,14 +24,14 @@ const REQUESTS_REMEMBERED_MAX: usize = 10_000;
 pub struct SearchServer {
     /// Scheme, host and port.
     pub origin: String,
-    state: Arc<Mutex<Played>>,
+    state: Arc<Mutex<SearchPlay>>,
     /// Ends the server with it.
     _tasks: JoinSet<()>,
 }
 
 /// A request as it arrived.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SearchRequest {
+pub struct SeenSearch {
     /// Its path.
     pub path: String,
     /// What it brought as bearer.
@@ -41,8 +41,8 @@ pub struct SearchRequest {
 }
 
 #[derive(Debug, Default)]
-struct Played {
-    requests: Vec<SearchRequest>,
+struct SearchPlay {
+    requests: Vec<SeenSearch>,
     /// What is said instead, once each.
     instead: VecDeque<(u16, String)>,
 }
@@ -56,7 +56,7 @@ impl SearchServer {
     pub async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port on loopback");
         let address = listener.local_addr().expect("the address of an open port");
-        let state = Arc::new(Mutex::new(Played::default()));
+        let state = Arc::new(Mutex::new(SearchPlay::default()));
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -72,17 +72,17 @@ impl SearchServer {
     }
 
     /// What it was asked so far, in order.
-    pub fn requests(&self) -> Vec<SearchRequest> {
+    pub fn requests(&self) -> Vec<SeenSearch> {
         lock(&self.state).requests.clone()
     }
 }
 
-fn lock(state: &Mutex<Played>) -> MutexGuard<'_, Played> {
+fn lock(state: &Mutex<SearchPlay>) -> MutexGuard<'_, SearchPlay> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn answer(
-    State(state): State<Arc<Mutex<Played>>>,
+    State(state): State<Arc<Mutex<SearchPlay>>>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
@@ -95,7 +95,7 @@ async fn answer(
         if played.requests.len() < REQUESTS_REMEMBERED_MAX {
             let key = headers.get("authorization").and_then(|value| value.to_str().ok());
             let key = key.map(|value| value.trim_start_matches("Bearer ").to_owned());
-            let request = SearchRequest { path: uri.path().to_owned(), key, body: body.clone() };
+            let request = SeenSearch { path: uri.path().to_owned(), key, body: body.clone() };
             played.requests.push(request);
         }
         played.instead.pop_front()
@@ -157,9 +157,12 @@ fn vectors(list: &Json) -> Vec<Json> {
 /// The best first. Logits when these are asked for.
 fn scores(body: &Json, list: &str, name: &str) -> Json {
     let question = body["query"].as_str().unwrap_or_default();
-    let as_asked = |share: f32| match body["raw_scores"] == json!(true) {
-        true => (share.clamp(0.001, 0.999) / (1.0 - share.clamp(0.001, 0.999))).ln(),
-        false => share,
+    let as_asked = |share: f32| {
+        if body["raw_scores"] == json!(true) {
+            (share.clamp(0.001, 0.999) / (1.0 - share.clamp(0.001, 0.999))).ln()
+        } else {
+            share
+        }
     };
     let mut scores: Vec<(usize, f32)> =
         texts(&body[list]).into_iter().map(|text| shared(question, text)).enumerate().collect();

@@ -7,7 +7,7 @@ use weft_core::seam::chat_model::ChatRequest;
 use weft_models::script::{Playback, Reply, Script};
 
 #[derive(Default)]
-struct Known {
+struct KnownReplies {
     exact: HashMap<String, Reply>,
     /// By the text without its digits, for questions that tell the time.
     alike: HashMap<String, Reply>,
@@ -15,7 +15,7 @@ struct Known {
 
 /// Plays a script once, and gives the same answer again to who asks the same, or the same but for digits.
 pub fn steady(script: Script) -> impl Fn(&ChatRequest, usize) -> Reply + Send + Sync + 'static {
-    let said = Mutex::new((Playback::new(script), Known::default()));
+    let said = Mutex::new((Playback::new(script), KnownReplies::default()));
     move |request, _| {
         let exact = serde_json::to_string(&request.messages).unwrap_or_default();
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);

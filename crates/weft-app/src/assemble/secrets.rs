@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{Named, NoSecrets, SecretInfo};
+use weft_core::seam::secrets::{NamedSecret, NoSecrets, SecretInfo};
 use weft_core::{Error, Result, Secret, TenantId};
 use weft_store::{KeyPlace, Store, Vault, VaultKey};
 
@@ -78,7 +78,7 @@ impl Secrets for OfDataFolder {
         found
     }
 
-    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>> {
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         let Some((store, vault)) = self.vault().await? else { return Ok(Vec::new()) };
         let found = vault.values(tenant, names).await;
         store.close().await?;

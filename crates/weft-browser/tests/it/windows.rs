@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weft_browser::{Chromium, Settings, installed};
+use weft_browser::{BrowserSettings, Chromium, installed};
 use weft_core::ErrorKind;
 use weft_core::seam::browser::BrowserAction as Action;
 use weft_core::seam::browser::{Browser, BrowserWindow, PageView};
@@ -18,7 +18,7 @@ fn browser(profiles: &Path) -> Option<Chromium> {
         return None;
     }
     let outbound = Arc::new(Outbound::open(AllowList::parse(&["127.0.0.1".to_owned()]).unwrap()));
-    let settings = Settings {
+    let settings = BrowserSettings {
         program: None,
         // Root's processes cannot confine themselves.
         sandbox: false,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weft_child::{Confinement, Duty, Ended, ForkServer, Worker};
+use weft_child::{Confinement, Duty, ForkServer, Worker, WorkerEnd};
 
 use crate::boundary::{REFUSED, Victim, read};
 
@@ -15,7 +15,7 @@ fn worker(arguments: &[&str]) -> Worker {
     Worker { program, arguments: arguments.iter().map(Into::into).collect() }
 }
 
-async fn ask(server: &ForkServer, line: &str, time: Duration) -> Ended {
+async fn ask(server: &ForkServer, line: &str, time: Duration) -> WorkerEnd {
     let (worker, line) = (worker(&["answers"]), format!("{line}\n"));
     let asked = [line.as_bytes()];
     let ended = server.ask((&worker, Confinement::Required), &DUTY, &asked, (time, 1 << 20)).await;
@@ -24,7 +24,7 @@ async fn ask(server: &ForkServer, line: &str, time: Duration) -> Ended {
 
 /// The process that the fork of an answer was forked from.
 async fn parent(server: &ForkServer, line: &str) -> u32 {
-    let Ended::Answered(told) = ask(server, line, LONG).await else { panic!("no answer to {line}") };
+    let WorkerEnd::Answered(told) = ask(server, line, LONG).await else { panic!("no answer to {line}") };
     let told = String::from_utf8(told).unwrap();
     told.strip_prefix(line).unwrap().trim().parse().unwrap()
 }
@@ -64,7 +64,7 @@ async fn a_fork_that_breaks_fails_alone() {
     let server = ForkServer::default();
     let first = parent(&server, "first").await;
     let (broken, other) = tokio::join!(ask(&server, "break", LONG), parent(&server, "beside"));
-    assert!(matches!(broken, Ended::Broken), "{broken:?}");
+    assert!(matches!(broken, WorkerEnd::Broken), "{broken:?}");
     assert_eq!((other, parent(&server, "after").await), (first, first));
 }
 
@@ -113,7 +113,7 @@ async fn from_inside_a_fork_every_act_but_computing_is_refused() {
     let server = ForkServer::default();
     let bounds = (LONG, 1 << 20);
     let ended = server.ask((&worker, Confinement::Required), &DUTY, &[], bounds).await.unwrap();
-    let Some(Ended::Answered(told)) = ended else { panic!("{ended:?}") };
+    let Some(WorkerEnd::Answered(told)) = ended else { panic!("{ended:?}") };
     let came = read(&String::from_utf8(told).unwrap());
     assert!(came.len() > 45, "{came:?}");
     let done: Vec<_> = came.iter().filter(|(_, came)| **came != REFUSED).collect();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use weft_app::App;
-use weft_core::filter::{Condition, Filter, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator};
 use weft_core::seam::knowledge::Passage;
 use weft_core::value::Json;
 use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval};
@@ -117,9 +117,9 @@ fn condition(text: &str) -> Outcome<Condition> {
     let read = found.and_then(|(place, written)| {
         let key = text[..place].trim();
         let value = text.get(place + written.len()..).unwrap_or_default().trim();
-        let operator = Operator::parse(written)?;
+        let operator = FilterOperator::parse(written)?;
         // Those two have no value and all others have one, which does not begin like an operator.
-        let is_alone = matches!(operator, Operator::Empty | Operator::NotEmpty);
+        let is_alone = matches!(operator, FilterOperator::Empty | FilterOperator::NotEmpty);
         let fits = value.is_empty() == is_alone && !value.starts_with(['<', '>', '=', '!', '≠', '≤', '≥']);
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
         (fits && !key.is_empty()).then(|| Condition { key: key.to_owned(), operator, value })
@@ -136,23 +136,23 @@ mod tests {
 
     #[test]
     fn conditions_are_read() {
-        let check = |text: &str, key: &str, operator: Operator, value: Json| {
+        let check = |text: &str, key: &str, operator: FilterOperator, value: Json| {
             let read = condition(text).unwrap_or_else(|_| panic!("{text}"));
             assert_eq!(read, Condition { key: key.to_owned(), operator, value }, "{text}");
         };
-        check("year>=2020", "year", Operator::AtLeast, json!(2020));
-        check("year = 2020", "year", Operator::Equal, json!(2020));
-        check("a!=b", "a", Operator::NotEqual, json!("b"));
-        check("author contains Ada L", "author", Operator::Contains, json!("Ada L"));
-        check("author not contains Ada", "author", Operator::NotContains, json!("Ada"));
-        check("tags in [\"a\",\"b\"]", "tags", Operator::In, json!(["a", "b"]));
-        check("tags not in a,b", "tags", Operator::NotIn, json!("a,b"));
-        check("draft empty", "draft", Operator::Empty, json!(""));
-        check("draft not empty", "draft", Operator::NotEmpty, json!(""));
-        check("title start with The", "title", Operator::StartsWith, json!("The"));
-        check("origin is here", "origin", Operator::Equal, json!("here"));
-        check("year <> 2005", "year", Operator::NotEqual, json!(2005));
-        check("author is not Ada", "author", Operator::NotEqual, json!("Ada"));
+        check("year>=2020", "year", FilterOperator::AtLeast, json!(2020));
+        check("year = 2020", "year", FilterOperator::Equal, json!(2020));
+        check("a!=b", "a", FilterOperator::NotEqual, json!("b"));
+        check("author contains Ada L", "author", FilterOperator::Contains, json!("Ada L"));
+        check("author not contains Ada", "author", FilterOperator::NotContains, json!("Ada"));
+        check("tags in [\"a\",\"b\"]", "tags", FilterOperator::In, json!(["a", "b"]));
+        check("tags not in a,b", "tags", FilterOperator::NotIn, json!("a,b"));
+        check("draft empty", "draft", FilterOperator::Empty, json!(""));
+        check("draft not empty", "draft", FilterOperator::NotEmpty, json!(""));
+        check("title start with The", "title", FilterOperator::StartsWith, json!("The"));
+        check("origin is here", "origin", FilterOperator::Equal, json!("here"));
+        check("year <> 2005", "year", FilterOperator::NotEqual, json!(2005));
+        check("author is not Ada", "author", FilterOperator::NotEqual, json!("Ada"));
         for wrong in
             ["", "year", "=5", "> 3", "year >=", "year = ", "year >> 3", "year =< 3", "draft empty now"]
         {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::{
-    Assignment, Component, ComponentSpec, Finished, Json, NodeContext, Operand, Operator, ParamProblem,
+    AssignOperator, Assignment, Component, ComponentSpec, Finished, Json, NodeContext, Operand, ParamProblem,
     Reads, Reference, Result, Role, Shape, Template,
 };
 
@@ -53,24 +53,24 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
     }
     let value = object.get("parameter").unwrap_or(&Json::Null);
     let operator = match text("operator") {
-        "overwrite" => Operator::Overwrite,
-        "set" => Operator::Set,
-        "clear" => Operator::Clear,
-        "append" => Operator::Append,
-        "extend" => Operator::Extend,
-        "remove_first" => Operator::RemoveFirst,
-        "remove_last" => Operator::RemoveLast,
-        "+=" => Operator::Add,
-        "-=" => Operator::Subtract,
-        "*=" => Operator::Multiply,
-        "/=" => Operator::Divide,
+        "overwrite" => AssignOperator::Overwrite,
+        "set" => AssignOperator::Set,
+        "clear" => AssignOperator::Clear,
+        "append" => AssignOperator::Append,
+        "extend" => AssignOperator::Extend,
+        "remove_first" => AssignOperator::RemoveFirst,
+        "remove_last" => AssignOperator::RemoveLast,
+        "+=" => AssignOperator::Add,
+        "-=" => AssignOperator::Subtract,
+        "*=" => AssignOperator::Multiply,
+        "/=" => AssignOperator::Divide,
         other => {
             let problem = ParamProblem::new(at("operator"), format!("`{other}` is not an operation"));
             params.problem(problem.help(format!("use one of {OPERATORS}")));
             return None;
         }
     };
-    let needed = operator.takes_operand() && operator != Operator::Set;
+    let needed = operator.takes_operand() && operator != AssignOperator::Set;
     if needed && (value.is_null() || value.as_str() == Some("")) {
         params.problem(ParamProblem::new(at("parameter"), "is missing").help("name the value to use"));
     }

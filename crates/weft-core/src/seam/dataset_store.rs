@@ -118,7 +118,7 @@ pub enum DocumentState {
 /// What is being done with a document. Each stage begins with what the stages before it have stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum IngestStage {
     /// It is read and cut into chunks.
     #[default]
     Reading,

@@ -7,7 +7,7 @@ use crate::error::Result;
 /// What a text is to its search. Some models want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub enum EmbeddingPurpose {
     /// Something that is searched for.
     Query,
     /// Something that may be found.
@@ -41,5 +41,5 @@ pub trait Embedder: Send + Sync {
     ///
     /// # Errors
     /// By kind: `Unauthenticated`, `RateLimited`, `Unavailable`, `Timeout`, `Invalid`, `Garbled`.
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded>;
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded>;
 }

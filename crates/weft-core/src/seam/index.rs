@@ -149,7 +149,7 @@ pub struct IndexSize {
 }
 
 /// Says when a write that was accepted is kept, or why it is not.
-pub type Kept = BoxFuture<'static, Result<()>>;
+pub type WriteConfirmation = BoxFuture<'static, Result<()>>;
 
 /// Chunks by word and by vector.
 ///
@@ -174,7 +174,11 @@ pub trait Index: Send + Sync {
     ///
     /// # Errors
     /// As [`Self::write`], now or by that future.
-    async fn write_behind(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<Kept> {
+    async fn write_behind(
+        &self,
+        dataset: &DatasetKey,
+        changes: Vec<IndexChange>,
+    ) -> Result<WriteConfirmation> {
         self.write(dataset, changes).await?;
         Ok(Box::pin(std::future::ready(Ok(()))))
     }

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
-use crate::seam::dataset_store::{Document, Extra, Stage, StoredChunk};
+use crate::seam::dataset_store::{Document, Extra, IngestStage, StoredChunk};
 use crate::value::Json;
 
 /// What waits of one tenant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting<T> {
+pub struct TenantBacklog<T> {
     /// Whose it is.
     pub tenant: TenantId,
     /// Since when, and what; those that have waited longest first.
@@ -21,14 +21,14 @@ pub struct Waiting<T> {
 /// The documents to take, `count_max` at most: always of the tenant of which the fewest are being read, so that one
 /// with thousands does not keep the others waiting, and else what has waited longest. `reading` says how many are.
 pub fn in_turns<T>(
-    mut waiting: Vec<Waiting<T>>,
+    mut waiting: Vec<TenantBacklog<T>>,
     mut reading: HashMap<TenantId, u64>,
     count_max: usize,
 ) -> Vec<T> {
     let mut taken = Vec::new();
     while taken.len() < count_max {
         let next = waiting.iter_mut().filter(|one| !one.line.is_empty());
-        let of = |one: &Waiting<T>| reading.get(&one.tenant).copied().unwrap_or_default();
+        let of = |one: &TenantBacklog<T>| reading.get(&one.tenant).copied().unwrap_or_default();
         let Some(next) = next.min_by_key(|one| (of(one), one.line.front().map(|(since, _)| *since))) else {
             break;
         };
@@ -56,7 +56,7 @@ pub struct TakenDocument {
     /// The document, as it is now.
     pub document: Document,
     /// Where to go on: what the stages before it made is stored.
-    pub stage: Stage,
+    pub stage: IngestStage,
     /// How often a worker has begun with it since something was kept of the work.
     pub attempts: u32,
 }
@@ -65,7 +65,7 @@ pub struct TakenDocument {
 #[derive(Clone, Debug, PartialEq)]
 pub struct IngestProgress {
     /// The stage that it is in.
-    pub stage: Stage,
+    pub stage: IngestStage,
     /// Of the whole work, 0 to 1.
     pub share: f64,
     /// What is being done, for people.
@@ -156,7 +156,7 @@ pub trait IngestQueue: Send + Sync {
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
-    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()>;
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()>;
 
     /// Keeps further new chunks of a document, with their vectors, beside those that are there. They have ids and
     /// places of their own. With this the work goes on: attempts are counted anew.

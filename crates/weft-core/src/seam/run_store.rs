@@ -96,7 +96,7 @@ impl RunLease {
 
 /// How a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Finished {
+pub struct FinishedRun {
     /// How.
     pub ending: Ending,
     /// Milliseconds since 1970.
@@ -106,7 +106,7 @@ pub struct Finished {
     pub spent: Option<(i64, Spent)>,
 }
 
-impl Finished {
+impl FinishedRun {
     /// An ending of which nothing but the time is noted.
     pub fn new(ending: Ending, at_ms: i64) -> Self {
         Self { ending, at_ms, spent: None }
@@ -228,7 +228,7 @@ pub trait RunStore: Send + Sync {
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another process has taken the run over since.
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()>;
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()>;
 
     /// Appends the last entries of a run, then notes how it ended. A store that can does both at once.
     ///
@@ -239,7 +239,7 @@ pub trait RunStore: Send + Sync {
         &self,
         lease: &RunLease,
         entries: Vec<StoredEntry>,
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<Result<()>> {
         self.append(lease, entries).await?;
         Ok(self.finish(lease, finished).await)

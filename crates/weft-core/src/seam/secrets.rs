@@ -34,14 +34,14 @@ pub struct SecretInfo {
 
 /// A secret with its value.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedSecret {
     /// Its name, without [`PREFIX`].
     pub name: Arc<str>,
     /// What it stands for.
     pub value: Secret,
 }
 
-impl fmt::Debug for Named {
+impl fmt::Debug for NamedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, masking::MASK)
     }
@@ -67,7 +67,7 @@ pub trait Secrets: Send + Sync {
     ///
     /// # Errors
     /// `Denied` when a value was written with another key than there is now; when the store cannot be read.
-    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<Named>>;
+    async fn values(&self, tenant: &TenantId, names: &[Arc<str>]) -> Result<Vec<NamedSecret>>;
 
     /// Removes a secret.
     ///
@@ -124,7 +124,7 @@ impl Secrets for NoSecrets {
         Ok(Vec::new())
     }
 
-    async fn values(&self, _: &TenantId, _: &[Arc<str>]) -> Result<Vec<Named>> {
+    async fn values(&self, _: &TenantId, _: &[Arc<str>]) -> Result<Vec<NamedSecret>> {
         Ok(Vec::new())
     }
 

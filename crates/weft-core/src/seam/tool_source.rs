@@ -17,14 +17,14 @@ pub struct Offered {
     pub tools: Vec<Arc<Tool>>,
     /// Tools whose definition is not the accepted one; they may not be used until an operator
     /// accepts it.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedTool>,
     /// Why the server cannot be asked now; then the tools are as they were accepted earlier.
     pub down: Option<String>,
 }
 
 /// A tool that may not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedTool {
     /// Its name.
     pub name: String,
     /// Why, and what to do.
@@ -61,7 +61,7 @@ impl ToolSource for NoTools {
 
 /// The definition of a tool as it was accepted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pin {
+pub struct ToolPin {
     /// The server's id.
     pub server: String,
     /// The tool's name on that server.
@@ -79,11 +79,11 @@ pub trait PinStore: Send + Sync {
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn pins(&self, server: &str) -> Result<Vec<Pin>>;
+    async fn pins(&self, server: &str) -> Result<Vec<ToolPin>>;
 
     /// Accepts definitions; they replace earlier ones of the same tools. All or none.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn accept(&self, pins: &[Pin]) -> Result<()>;
+    async fn accept(&self, pins: &[ToolPin]) -> Result<()>;
 }

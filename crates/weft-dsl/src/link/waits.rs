@@ -5,7 +5,7 @@ use weft_core::component::Role;
 
 use super::{Finding, Linked};
 use crate::graph;
-use crate::plan::{NodeIx, Scope};
+use crate::plan::{NodeIx, PlanScope};
 
 impl Linked {
     /// Works out who waits for whom: a reference is an edge without control, lifted to the level that
@@ -89,7 +89,7 @@ impl Linked {
 
     /// Reading what runs later is fine inside a loop, where it is the value of the pass or round before.
     fn note_later(&mut self, scope: usize, wish: &Wish) {
-        let Scope { loops, owner, .. } = &self.scopes[scope];
+        let PlanScope { loops, owner, .. } = &self.scopes[scope];
         let together = loops.iter().any(|l| l.nodes.contains(&wish.source) && l.nodes.contains(&wish.waiter));
         let rounds = owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
         if !together && !rounds {

@@ -10,13 +10,13 @@ use crate::suggest::misspelled;
 
 /// What a value must be that is of another kind; `None` for one that suits. Nothing suits everywhere. What is compared or
 /// sent, inside of objects, may be a number as well as a text.
-pub fn mismatch(kind: Kind, value: &Json, others: Others) -> Option<String> {
+pub fn mismatch(kind: Kind, value: &Json, others: UnlistedWords) -> Option<String> {
     if value.is_null() || is_blank(value) {
         return None;
     }
     let suits = match kind {
         Kind::Any => true,
-        Kind::Template if others == Others::AreWrong => !is_container(value),
+        Kind::Template if others == UnlistedWords::AreWrong => !is_container(value),
         Kind::Text | Kind::Template | Kind::Choice(_) => value.is_string(),
         Kind::Reference => value.is_string(),
         Kind::Flag => truth(value).is_some(),
@@ -86,7 +86,7 @@ pub struct NoChoice<'a> {
 
 /// What other words mean than those that are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
+pub enum UnlistedWords {
     /// Nothing.
     AreWrong,
     /// Perhaps something: only a slip of the pen is wrong.
@@ -94,7 +94,7 @@ pub enum Others {
 }
 
 /// Finds one.
-pub fn no_choice(kind: Kind, value: &Json, others: Others) -> Option<NoChoice<'_>> {
+pub fn no_choice(kind: Kind, value: &Json, others: UnlistedWords) -> Option<NoChoice<'_>> {
     let (Kind::Choice(choices), Json::String(text)) = (kind, value) else { return None };
     let text = text.trim();
     let values = || choices.iter().map(|choice| choice.value).filter(|value| !value.is_empty());
@@ -102,7 +102,7 @@ pub fn no_choice(kind: Kind, value: &Json, others: Others) -> Option<NoChoice<'_
         return None;
     }
     let meant = misspelled(text, values());
-    if meant.is_none() && others == Others::MayBeRead {
+    if meant.is_none() && others == UnlistedWords::MayBeRead {
         return None;
     }
     let listed = values().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");

@@ -9,7 +9,7 @@ use crate::suggest::Suggester;
 
 /// What a text may refer to.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+pub struct KnownNames<'a> {
     /// The components.
     pub names: Names<'a>,
     /// The globals of a new session.
@@ -40,7 +40,7 @@ const OF_AN_ITEM: [&str; 3] = ["item", "index", "result"];
 const INSIDE_MAX: usize = 512;
 
 /// The first slip in a text. Looks at each character a few times at most.
-pub fn first(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<Slip> {
+pub fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
     // Some parameters read a text that is nothing but a reference as one, braces or not.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };
@@ -56,7 +56,7 @@ pub fn first(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<
 }
 
 /// A text that is nothing but a reference without braces, to a component that is not there under this name.
-fn unknown(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<Slip> {
+fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
     let text = text.trim();
     if text.len() > INSIDE_MAX {
         return None;
@@ -81,7 +81,7 @@ fn unknown(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<Sl
 }
 
 /// What of the beginning of a text is the name of a value of this canvas, and what kind of name.
-fn reference_at<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
+fn reference_at<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     let of_id = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-');
     let of_path = |c: char| of_id(c) && c != ':' || c == '.';
     let word = text.find(|c: char| !of_path(c)).unwrap_or(text.len());
@@ -99,7 +99,7 @@ fn reference_at<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
 }
 
 /// The first reference whose brace is not closed.
-fn unclosed<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
+fn unclosed<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     // What is between one brace and the next; behind two of them an expression may go on after the reference.
     let mut before = "x";
     text.split('{').skip(1).find_map(|rest| {
@@ -112,7 +112,7 @@ fn unclosed<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
 }
 
 /// The first reference that a closing brace follows and no opening one precedes.
-fn unopened<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
+fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     let of_reference = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | '@');
     let mut open = 0_usize;
     let mut from = 0;
@@ -140,7 +140,7 @@ fn unopened<'t>(text: &'t str, known: Known<'_>) -> Option<&'t str> {
 
 /// The first text in single braces that is nearly a reference: another mark where the `@` belongs, or a global with a
 /// slip in its name.
-fn misspelled(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<Slip> {
+fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
     let mut at = 0;
     while let Some(open) = text[at..].find('{').map(|found| at + found) {
         at = open + 1;
@@ -159,7 +159,7 @@ fn misspelled(text: &str, known: Known<'_>, suggester: &mut Suggester) -> Option
 }
 
 /// `{Agent:A.content}`: what was probably meant.
-fn separated(inside: &str, known: Known<'_>) -> Option<String> {
+fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
     if inside.contains('@')
         || !inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ':' | '-' | '.' | ' '))
     {
@@ -175,7 +175,7 @@ fn separated(inside: &str, known: Known<'_>) -> Option<String> {
 }
 
 /// `{sy.query}` or, in the body of an Iteration, `{itme}`: what was probably meant.
-fn global(inside: &str, known: Known<'_>, suggester: &mut Suggester) -> Option<String> {
+fn global(inside: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<String> {
     let names = || known.globals.keys().map(String::as_str);
     let is_plain =
         !inside.is_empty() && inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ','));
@@ -206,7 +206,7 @@ mod tests {
         let item = "b".into();
         let globals = json!({"sys.query": "", "env.town": ""});
         let names = Names { components: &components, item: Some(&item) };
-        let known = Known { names, globals: globals.as_object().unwrap() };
+        let known = KnownNames { names, globals: globals.as_object().unwrap() };
         let slip = first(text, known, &mut Suggester::default());
         let told =
             slip.map(|slip| format!("{} {}", slip.code.split('-').next().unwrap_or_default(), slip.help));

@@ -4,21 +4,21 @@
 use weft_core::journal::NextEdges;
 use weft_core::{Error, ErrorKind, Result};
 
-use super::Driver;
-use crate::assign::Changes;
-use crate::perform::{NodeResult, Outcome, settle, too_much};
+use super::RunDriver;
+use crate::assign::VariableChanges;
+use crate::perform::{ActivationOutcome, NodeResult, settle, too_much};
 
-impl Driver<'_> {
+impl RunDriver<'_> {
     /// What an activation's assignments make of the values as they are now. One that cannot be applied is
     /// the failure of its node.
-    pub(super) fn changes(&self, settled: &mut NodeResult) -> Changes {
+    pub(super) fn changes(&self, settled: &mut NodeResult) -> VariableChanges {
         if settled.finished.assigned.is_empty() {
-            return Changes::default();
+            return VariableChanges::default();
         }
         let activation = settled.activation;
         let assigned = &settled.finished.assigned;
-        let room = (self.limits.output_bytes, self.limits.values_bytes);
-        let changes = self.machine.changes(activation, assigned, room).and_then(|changes| {
+        let (text_max, values_max) = (self.limits.output_bytes, self.limits.values_bytes);
+        let changes = self.machine.changes(activation, assigned, text_max, values_max).and_then(|changes| {
             let bytes = self.machine.held_bytes().saturating_add(self.machine.growth(&changes));
             if bytes > self.limits.values_bytes {
                 return Err(too_much(self.limits.values_bytes));
@@ -27,14 +27,17 @@ impl Driver<'_> {
         });
         changes.unwrap_or_else(|error| {
             if let Some(active) = self.active.get(&activation) {
-                *settled = settle(&self.plan.nodes[active.node], Outcome { activation, result: Err(error) });
+                *settled = settle(
+                    &self.plan.nodes[active.node],
+                    ActivationOutcome { activation, result: Err(error) },
+                );
             }
-            Changes::default()
+            VariableChanges::default()
         })
     }
 
     /// Ends an activation. What fails the run with it comes back.
-    pub(super) fn conclude(&mut self, settled: NodeResult, changes: Changes) -> Result<()> {
+    pub(super) fn conclude(&mut self, settled: NodeResult, changes: VariableChanges) -> Result<()> {
         let failure = self.failure(&settled);
         self.failed |= failure.is_some();
         self.finish(settled, changes);

@@ -8,11 +8,11 @@ use weft_core::context::ToolFinished;
 use weft_core::journal::NextEdges;
 use weft_core::{Outputs, Record};
 
-use super::Driver;
+use super::RunDriver;
 use crate::journal::writer;
-use crate::recover::{Open, Recovered};
+use crate::recover::{OpenActivation, Recovered};
 
-impl Driver<'_> {
+impl RunDriver<'_> {
     /// Takes over a run where its journal ends. The machine is the recovered one already.
     #[must_use]
     pub fn after(mut self, recovered: Recovered) -> Self {
@@ -54,7 +54,7 @@ impl Driver<'_> {
     }
 
     /// Writes down that an activation ended when the run was interrupted: every start has its end.
-    fn end_before(&mut self, open: Open) {
+    fn end_before(&mut self, open: OpenActivation) {
         let (activation, node) = (open.who.activation, open.who.node.clone());
         if open.thinking {
             self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });

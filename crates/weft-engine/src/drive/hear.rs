@@ -7,9 +7,9 @@ use weft_core::context::{Signal, ToolStarted};
 use weft_core::effect::{EffectFinished, EffectStarted};
 use weft_core::{ComponentId, Piece, Record, Value};
 
-use super::{Active, Driver};
+use super::{RunDriver, RunningActivation};
 
-impl Driver<'_> {
+impl RunDriver<'_> {
     /// Takes in what an activation tells while it runs.
     pub(super) fn signal(&mut self, activation: u32, signal: Signal) {
         let Some(active) = self.active.get_mut(&activation) else { return };
@@ -114,7 +114,7 @@ impl Driver<'_> {
     }
 }
 
-impl Active {
+impl RunningActivation {
     fn told_before(&self, call: &ToolStarted) -> bool {
         self.told.contains(&(Arc::clone(&call.path), Arc::clone(&call.call)))
     }

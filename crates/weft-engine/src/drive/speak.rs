@@ -13,9 +13,9 @@ use weft_core::component::Route;
 use weft_core::journal::NextEdges;
 use weft_core::{Floor, Record, Result};
 
-use super::Driver;
+use super::RunDriver;
 use crate::perform::NodeResult;
-use crate::recover::Place;
+use crate::recover::ScopedNode;
 
 /// Who speaks and who wants to.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(super) struct Speakers {
     /// What has ended and still says something with its end. Each is among those who wait.
     unsaid: Vec<NodeResult>,
     /// The floor is kept for this one: it spoke when the run was interrupted.
-    first: Option<Place>,
+    first: Option<ScopedNode>,
 }
 
 impl Speakers {
@@ -35,7 +35,7 @@ impl Speakers {
     }
 
     /// Keeps the floor for the one that had it.
-    pub fn keep_for(&mut self, place: Option<Place>) {
+    pub fn keep_for(&mut self, place: Option<ScopedNode>) {
         self.first = place;
         if place.is_some() {
             self.floor.keep();
@@ -67,7 +67,7 @@ impl Speakers {
     }
 }
 
-impl Driver<'_> {
+impl RunDriver<'_> {
     /// An activation wants to speak. Whether it may now; if not its turn comes.
     pub(super) fn may_speak(&mut self, activation: u32) -> bool {
         let speakers = &mut self.speakers;

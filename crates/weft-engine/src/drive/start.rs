@@ -7,14 +7,14 @@ use tokio::time::Instant;
 use weft_core::budget::{BudgetLimits, Spent};
 use weft_core::{Error, ErrorKind, Record, Result};
 
-use super::{Active, Driver};
+use super::{RunDriver, RunningActivation};
 use crate::answers;
-use crate::machine::Start;
+use crate::machine::ActivationStart;
 use crate::output_dedup::OutputDedup;
 use crate::perform::{Own, context_of, work};
 use crate::values::hide_secrets;
 
-impl Driver<'_> {
+impl RunDriver<'_> {
     /// Starts whatever may begin now.
     pub(super) fn start_ready(&mut self) -> Result<()> {
         loop {
@@ -33,7 +33,7 @@ impl Driver<'_> {
         }
     }
 
-    fn start(&mut self, mut start: Start) {
+    fn start(&mut self, mut start: ActivationStart) {
         self.journal.note(Record::NodeStarted { who: start.who.clone() });
         let began = Instant::now();
         let cancel = self.stops(&start.who.frame);
@@ -56,7 +56,7 @@ impl Driver<'_> {
         };
         let context = context_of(&self.context, node, &mut start, own);
         let (activation, ix) = (start.who.activation, start.node);
-        let active = Active {
+        let active = RunningActivation {
             who: start.who,
             node: start.node,
             named: start.named,

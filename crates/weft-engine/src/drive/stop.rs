@@ -11,13 +11,13 @@ use weft_core::context::ToolFinished;
 use weft_core::journal::{Ending, FrameStep, NextEdges};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
-use super::{Active, Driver, STOPPED};
-use crate::assign::Changes;
-use crate::machine::{Broken, Closed, Consequence, Done};
+use super::{RunDriver, RunningActivation, STOPPED};
+use crate::assign::VariableChanges;
+use crate::machine::{BrokenFrame, Closed, Consequence, FinishedActivation};
 use crate::output_dedup::{OutputDedup, SaidSoFar};
 use crate::perform::settle_frame;
 
-impl Driver<'_> {
+impl RunDriver<'_> {
     /// Carries out what the machine concluded.
     pub(super) fn follow(&mut self) {
         while let Some(consequence) = self.machine.consequence() {
@@ -62,10 +62,13 @@ impl Driver<'_> {
             self.note_finished(active, &outputs, None, (&onward, &[]));
         }
         self.last = Arc::clone(&outputs);
-        self.machine.finished(activation, Done { outputs, onward, changes: Changes::default() });
+        self.machine.finished(
+            activation,
+            FinishedActivation { outputs, onward, changes: VariableChanges::default() },
+        );
     }
 
-    fn frame_failed(&mut self, activation: u32, broken: Broken) {
+    fn frame_failed(&mut self, activation: u32, broken: BrokenFrame) {
         self.frames.remove(&activation);
         self.ensure_active(activation);
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return };
@@ -80,7 +83,7 @@ impl Driver<'_> {
         }
         let Some((who, node)) = self.machine.who(activation) else { return };
         let cancel = (!who.frame.is_empty()).then(|| self.stops(&who.frame));
-        let active = Active {
+        let active = RunningActivation {
             who,
             node,
             named: Arc::default(),
@@ -118,7 +121,7 @@ impl Driver<'_> {
 
     /// Calls of tools whose ends nobody will tell any more: their activation was stopped, or took too
     /// long. Every start of a call has its end all the same.
-    pub(super) fn end_calls(&mut self, active: &Active) {
+    pub(super) fn end_calls(&mut self, active: &RunningActivation) {
         for (started, began) in &active.calls {
             let call = ToolFinished {
                 started: started.clone(),

@@ -7,13 +7,13 @@ use weft_core::component::Finished;
 use weft_core::journal::{NextEdges, WaitingForm};
 use weft_core::{ErrorKind, Record};
 
-use super::Driver;
-use crate::perform::{NodeResult, Outcome};
+use super::RunDriver;
+use crate::perform::{ActivationOutcome, NodeResult};
 
-impl Driver<'_> {
+impl RunDriver<'_> {
     /// Whether a listener has ended because the text that it reads broke off, while the writer of it is
     /// still at work: only the writer's end tells what that means.
-    pub(super) fn was_cut_off(&self, outcome: &Outcome) -> bool {
+    pub(super) fn was_cut_off(&self, outcome: &ActivationOutcome) -> bool {
         let broken = outcome.result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
         let at_work = |writer: &u32| !self.held.iter().any(|held| held.activation == *writer);
         broken && self.active.keys().any(|writer| at_work(writer) && self.hears(outcome.activation, *writer))
@@ -26,7 +26,7 @@ impl Driver<'_> {
 
     /// The end for now of an activation that asks a person, or that was listening to one that does;
     /// `None` when it has really ended.
-    pub(super) fn suspension_of(&self, outcome: &mut Outcome) -> Option<NodeResult> {
+    pub(super) fn suspension_of(&self, outcome: &mut ActivationOutcome) -> Option<NodeResult> {
         let activation = outcome.activation;
         let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
         let mut waiting = self.held.iter().filter(|held| held.onward == NextEdges::Suspended);
@@ -84,7 +84,7 @@ impl Driver<'_> {
         }
         self.note_finished(active, &Arc::default(), None, (&NextEdges::Suspended, &[]));
         match settled.finished.suspended {
-            Some(suspension) => self.machine.suspend(activation, (*suspension, alternative), spoken),
+            Some(suspension) => self.machine.suspend(activation, *suspension, alternative, spoken),
             None => self.machine.requeue(activation, spoken),
         }
         self.follow();

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft_core::budget::{Budget, BudgetLimits, Holder, Period, PeriodLimits, Spent};
-use weft_core::seam::run_store::{Finished, RunLease};
+use weft_core::seam::run_store::{FinishedRun, RunLease};
 use weft_core::{CanvasId, Ending, Result, TenantId};
 
 use super::{Engine, Stores};
@@ -59,9 +59,9 @@ impl Account {
 
 /// The counts that runs under way share.
 #[derive(Debug, Default)]
-pub(super) struct Accounts(Mutex<HashMap<Account, Weak<Budget>>>);
+pub(super) struct SharedBudgets(Mutex<HashMap<Account, Weak<Budget>>>);
 
-impl Accounts {
+impl SharedBudgets {
     fn open(&self, account: Account, limits: BudgetLimits, around: Option<Arc<Budget>>) -> Arc<Budget> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(budget) = open.get(&account).and_then(Weak::upgrade) {
@@ -112,9 +112,9 @@ impl Engine {
     }
 
     /// How a run has ended by now, and what it has used.
-    pub(super) fn finished(&self, ending: Ending, spent: Spent) -> Finished {
+    pub(super) fn finished(&self, ending: Ending, spent: Spent) -> FinishedRun {
         let spent = noteworthy(spent).map(|spent| (self.today(), spent));
-        Finished { spent, ..Finished::new(ending, self.now_ms()) }
+        FinishedRun { spent, ..FinishedRun::new(ending, self.now_ms()) }
     }
 
     /// Adds what a run has used to what its canvas and its tenant have used.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn one_count_for_all_who_ask_at_the_same_time() {
-        let accounts = Accounts::default();
+        let accounts = SharedBudgets::default();
         let account = |day| Account { tenant: "t".into(), canvas: None, period: Period::Day, day };
         let first = accounts.open(account(1), BudgetLimits::default(), None);
         assert!(Arc::ptr_eq(&first, &accounts.open(account(1), BudgetLimits::default(), None)));

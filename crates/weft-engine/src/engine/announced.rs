@@ -4,7 +4,7 @@ use weft_core::seam::run_store::StoredRun;
 use weft_core::{Error, ErrorKind, Result, RunKey};
 
 use super::held::SessionLock;
-use super::owner::Taken;
+use super::owner::TakenRun;
 use super::{Engine, RunHandle, StartRun};
 
 impl Engine {
@@ -18,12 +18,12 @@ impl Engine {
         let place = self.place()?;
         let lock = SessionLock::take(self, &request.session)?;
         let lease = self.take_over(&stores, run).await?;
-        let taken = Taken::new(self, lease.clone());
+        let taken = TakenRun::new(self, lease.clone());
         if self.has_begun(&run.key).await? {
             return Err(Error::new(ErrorKind::Conflict, format!("run {} has begun", run.key.id)));
         }
         let session = stores.sessions.load(&request.session).await?;
-        let prepared = self.prepare(&stores, (run.key.id.clone(), request), session).await?;
+        let prepared = self.prepare(&stores, run.key.id.clone(), request, session).await?;
         let handle = self.launch(stores, prepared, (place, lock, lease));
         if run.cancel_ms.is_some() {
             handle.cancel.cancel();

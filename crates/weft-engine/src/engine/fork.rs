@@ -44,11 +44,12 @@ impl Engine {
         &self,
         run: &StoredRun,
         plan: Arc<Plan>,
-        (session, point): (SessionKey, &ForkPoint),
+        session: SessionKey,
+        point: &ForkPoint,
     ) -> Result<(RunKey, PickedUp)> {
         let stores = self.stores()?;
         let secrets = self.secrets_of(&plan, &run.key.tenant).await?;
-        let mut entries = self.whole_journal(&stores, (&run.key, &secrets)).await?;
+        let mut entries = self.whole_journal(&stores, &run.key, &secrets).await?;
         let at = place(&entries, point).ok_or_else(|| not_there(&run.key, point))?;
         let later = entries.split_off(at + 1);
         let edited = match entries.last_mut() {
@@ -84,7 +85,7 @@ impl Engine {
         (*of, *revision, *forks) = (session.id.clone(), 0, Some(shared));
         *begun = Some(Arc::new(state.clone()));
         let mut state = state;
-        secrets::seal(&mut state, (&plan, &context.masks));
+        secrets::seal(&mut state, &plan, &context.masks);
         let forked =
             Session { key: session, state, revision: 0, created_ms: now_ms, updated_ms: now_ms, ..original };
         stores.sessions.create(&forked, &messages).await?;

@@ -14,10 +14,10 @@ const UNANSWERED_MIN: u32 = 2;
 
 /// The questions that wait for runs of this process, as its looks have seen them.
 #[derive(Debug, Default)]
-pub(super) struct Waiters(HashMap<RunKey, Seen>);
+pub(super) struct Waiters(HashMap<RunKey, GiveWayState>);
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct GiveWayState {
     last: GiveWay,
     unanswered: u32,
 }
@@ -30,7 +30,7 @@ impl Waiters {
         let mut give_way = Vec::new();
         for RunRequest { run, give_way: now, .. } in requests.iter().filter(|r| r.give_way.asked > 0) {
             let unanswered = match before.get(run) {
-                Some(Seen { last, unanswered })
+                Some(GiveWayState { last, unanswered })
                     if now.asked > last.asked && now.listened == last.listened =>
                 {
                     unanswered.saturating_add(1)
@@ -40,7 +40,7 @@ impl Waiters {
             if unanswered >= UNANSWERED_MIN {
                 give_way.push(run.clone());
             }
-            self.0.insert(run.clone(), Seen { last: *now, unanswered });
+            self.0.insert(run.clone(), GiveWayState { last: *now, unanswered });
         }
         give_way
     }

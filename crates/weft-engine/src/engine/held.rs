@@ -24,7 +24,7 @@ pub(super) enum Became {
 }
 
 /// A run on the list of those under way; whatever becomes of its task, it is taken off again.
-pub(super) struct Listed {
+pub(super) struct ListedRun {
     pub(super) became: Became,
     engine: Engine,
     lease: RunLease,
@@ -32,14 +32,14 @@ pub(super) struct Listed {
     lock: Option<SessionLock>,
 }
 
-impl Listed {
-    pub(super) fn new(engine: &Engine, lease: RunLease, (feed, lock): (Arc<Feed>, SessionLock)) -> Self {
+impl ListedRun {
+    pub(super) fn new(engine: &Engine, lease: RunLease, feed: Arc<Feed>, lock: SessionLock) -> Self {
         // Unless somebody says otherwise its task was dropped.
         Self { became: Became::HandedOver, engine: engine.clone(), lease, feed, lock: Some(lock) }
     }
 }
 
-impl Drop for Listed {
+impl Drop for ListedRun {
     fn drop(&mut self) {
         // The session is free before a reader can see that the run is over.
         drop(self.lock.take());

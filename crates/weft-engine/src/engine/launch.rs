@@ -11,9 +11,9 @@ use weft_core::budget::Spent;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{GiveWay, RunLease, StoredRun};
 
-use super::held::{Listed, SessionLock};
-use super::used::{Used, note_again_and_again};
-use super::{Engine, Live, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
+use super::held::{ListedRun, SessionLock};
+use super::used::{RunUsage, note_again_and_again};
+use super::{Engine, LiveRun, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
 use crate::feed::{EntryReader, Feed};
 
 impl Engine {
@@ -44,7 +44,7 @@ impl Engine {
         let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
         let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
         let leave = CancellationToken::new();
-        let live = Live {
+        let live = LiveRun {
             feed: live_feed,
             cancel: cancel.clone(),
             leave: leave.clone(),
@@ -53,16 +53,17 @@ impl Engine {
         };
         self.running().runs.insert(key.clone(), live);
         self.begin_keeping();
-        let mut listed = Listed::new(self, lease.clone(), (Arc::clone(&feed), lock));
+        let mut listed = ListedRun::new(self, lease.clone(), Arc::clone(&feed), lock);
         let entries = self.reader(Some(Arc::clone(&feed)), &key, 0);
         let (engine, stop) = (self.clone(), cancel.clone());
-        let used = Used::by(&prepared);
+        let used = RunUsage::by(&prepared);
         self.0.tasks.spawn(async move {
             let turn = AssertUnwindSafe(engine.turn(&stores, (prepared, &lease), &feed, stop)).catch_unwind();
             let turn = tokio::select! {
+                // A turn that has come to its end has ended, although this process is to let go of it.
                 biased;
                 turn = turn => turn,
-                never = note_again_and_again(&stores, &lease, (&engine, &used)) => match never {},
+                never = note_again_and_again(&stores, &lease, &engine, &used) => match never {},
                 // As if the process had ended here: its journal says how to go on.
                 () = leave.cancelled() => return drop((listed, place)),
             };
@@ -70,7 +71,7 @@ impl Engine {
                 Ok(became) => became,
                 Err(_) => {
                     tracing::error!(run.id = %lease.run.id, "the end of a run could not be written: the engine broke");
-                    engine.note_ending(&stores, &lease, (Ending::Failed, Spent::default())).await
+                    engine.note_ending(&stores, &lease, Ending::Failed, Spent::default()).await
                 }
             };
             drop((listed, place));

@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, ProcessId, Result, RunKey, SessionKey};
 
 use super::give_way::Waiters;
 use super::{Engine, Stores};
-use crate::watch::{SILENT_MAX, Watch};
+use crate::watch::{ProcessWatch, SILENT_MAX};
 
 /// How often a process with runs under way says so.
 const BEAT_EVERY: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ impl ProcessIdentity {
 /// What an engine has to remember of its runs beside running them.
 pub(super) struct Ownership {
     pub(super) process: ProcessIdentity,
-    watch: Mutex<Watched>,
+    watch: Mutex<WatchedProcesses>,
     /// When this process last said that it is at work.
     said: Mutex<Option<Instant>>,
     /// Runs that it has let go of without handing them over yet.
@@ -62,8 +62,8 @@ pub(super) struct Ownership {
 }
 
 #[derive(Default)]
-struct Watched {
-    watch: Watch,
+struct WatchedProcesses {
+    watch: ProcessWatch,
     looks: u32,
 }
 
@@ -77,7 +77,7 @@ impl Ownership {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watched(&self) -> MutexGuard<'_, Watched> {
+    fn watched(&self) -> MutexGuard<'_, WatchedProcesses> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -304,7 +304,8 @@ impl Engine {
     /// # Errors
     /// When the store cannot be used.
     pub async fn cancel_session(&self, key: &SessionKey) -> Result<bool> {
-        let of_session = |(run, live): (&RunKey, &super::Live)| (live.session == *key).then(|| run.clone());
+        let of_session =
+            |(run, live): (&RunKey, &super::LiveRun)| (live.session == *key).then(|| run.clone());
         let mut runs: Vec<RunKey> = self.running().runs.iter().filter_map(of_session).collect();
         if let Some(stores) = &self.0.stores {
             runs.extend(at_work(stores, key).await?.map(|run| run.key));
@@ -382,12 +383,12 @@ async fn at_work(stores: &Stores, key: &SessionKey) -> Result<Option<StoredRun>>
 
 /// A run that this process has taken, until it is known who looks after it. Unless somebody does it is handed
 /// over again.
-pub(super) struct Taken {
+pub(super) struct TakenRun {
     engine: Engine,
     lease: Option<RunLease>,
 }
 
-impl Taken {
+impl TakenRun {
     pub(super) fn new(engine: &Engine, lease: RunLease) -> Self {
         Self { engine: engine.clone(), lease: Some(lease) }
     }
@@ -398,7 +399,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenRun {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             self.engine.0.ownership.leave(lease);

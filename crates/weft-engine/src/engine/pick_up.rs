@@ -14,19 +14,19 @@ use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, SessionK
 use weft_dsl::Plan;
 
 use super::held::{Became, SessionLock};
-use super::owner::Taken;
-use super::sealed::How;
+use super::owner::TakenRun;
+use super::sealed::SecretHandling;
 use super::{Engine, RunHandle, Stores};
 use crate::drive::STOPPED;
 use crate::feed::Feed;
-use crate::journal::Journal;
+use crate::journal::RunJournal;
 use crate::machine::Machine;
-use crate::recover::Reading;
+use crate::recover::JournalReader;
 use crate::secrets::SecretValues;
 use crate::session::SessionState;
 
 /// What is to become of a run that was taken over, unless it was over but for its last word.
-enum Next {
+enum PickUpDecision {
     /// It goes on, with the plan, in its place and with its session.
     GoOn(Arc<Plan>, OwnedSemaphorePermit, SessionLock),
     /// It ends with this error.
@@ -53,8 +53,9 @@ impl Engine {
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
         let lock = SessionLock::take(self, &session)?;
         let lease = self.take_over(&stores, run).await?;
-        let taken = Taken::new(self, lease.clone());
-        let picked_up = self.go_on_with(&stores, (run, &lease), Next::GoOn(plan, place, lock)).await?;
+        let taken = TakenRun::new(self, lease.clone());
+        let picked_up =
+            self.go_on_with(&stores, run, &lease, PickUpDecision::GoOn(plan, place, lock)).await?;
         taken.kept();
         Ok(picked_up)
     }
@@ -67,8 +68,8 @@ impl Engine {
         let stores = self.stores()?;
         let _lock = SessionLock::take(self, &SessionKey::new(&run.key.tenant, run.session.clone()))?;
         let lease = self.take_over(&stores, run).await?;
-        let taken = Taken::new(self, lease.clone());
-        self.go_on_with(&stores, (run, &lease), Next::GiveUp(error)).await?;
+        let taken = TakenRun::new(self, lease.clone());
+        self.go_on_with(&stores, run, &lease, PickUpDecision::GiveUp(error)).await?;
         taken.kept();
         Ok(())
     }
@@ -76,19 +77,20 @@ impl Engine {
     async fn go_on_with(
         &self,
         stores: &Stores,
-        (run, lease): (&StoredRun, &RunLease),
-        next: Next,
+        run: &StoredRun,
+        lease: &RunLease,
+        next: PickUpDecision,
     ) -> Result<PickedUp> {
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
         let plan = match &next {
-            Next::GoOn(plan, ..) => Some(Arc::clone(plan)),
-            Next::GiveUp(_) => None,
+            PickUpDecision::GoOn(plan, ..) => Some(Arc::clone(plan)),
+            PickUpDecision::GiveUp(_) => None,
         };
         let secrets = match &plan {
             Some(plan) => self.secrets_of(plan, &run.key.tenant).await?,
             None => SecretValues::default(),
         };
-        let entries = self.whole_journal(stores, (&run.key, &secrets)).await?;
+        let entries = self.whole_journal(stores, &run.key, &secrets).await?;
         if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
             // Its process has ended before it could note this.
             stores.runs.finish(lease, self.finished(*ending, *spent)).await?;
@@ -114,8 +116,8 @@ impl Engine {
             return self.close(stores, (lease, &entries), told(&entries)).await;
         }
         let (plan, place, lock) = match next {
-            Next::GoOn(plan, place, lock) => (plan, place, lock),
-            Next::GiveUp(error) => {
+            PickUpDecision::GoOn(plan, place, lock) => (plan, place, lock),
+            PickUpDecision::GiveUp(error) => {
                 return self.give_up_turn(stores, (lease, &entries), (stored, error)).await;
             }
         };
@@ -185,7 +187,7 @@ impl Engine {
         let (plan, limits) = (Arc::clone(&prepared.machine.plan), prepared.machine.limits);
         let spare = Machine::new(plan, serde_json::Map::new(), prepared.context.seed, limits);
         let machine = std::mem::replace(&mut prepared.machine, spare);
-        let mut reading = Reading::new(machine, prepared.context.input.inputs.clone());
+        let mut reading = JournalReader::new(machine, prepared.context.input.inputs.clone());
         for entry in entries {
             reading.take(entry)?;
         }
@@ -209,15 +211,16 @@ impl Engine {
     ) -> Result<PickedUp> {
         let clock = Arc::clone(&self.0.seams.clock);
         // What is repeated at the end is for people.
-        let masked = match entries.is_empty() {
-            true => Vec::new(),
-            false => self.read_journal(stores, &lease.run, How::Masked).await?,
+        let masked = if entries.is_empty() {
+            Vec::new()
+        } else {
+            self.read_journal(stores, &lease.run, SecretHandling::Masked).await?
         };
         let entries = masked.as_slice();
         let (seq, event) =
             entries.iter().fold((0, 0), |(_, event), entry| (entry.seq, entry.event.unwrap_or(event)));
-        let journal = Journal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
-        let mut journal = journal.after((seq, event), 0);
+        let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
+        let mut journal = journal.after(seq, event, 0);
         if ending == Ending::Failed {
             ends(entries).into_iter().for_each(|end| journal.note(end));
         }
@@ -231,7 +234,7 @@ impl Engine {
             spent: spent_by(entries),
             elapsed: 0.0,
         };
-        if self.end(stores, &mut journal, (lease, last)).await? == Became::Left {
+        if self.end(stores, &mut journal, lease, last).await? == Became::Left {
             self.0.ownership.leave(lease.clone());
             self.begin_keeping();
         }

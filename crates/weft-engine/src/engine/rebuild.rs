@@ -12,7 +12,7 @@ use weft_core::{Entry, Error, ErrorKind, Record, Result};
 use weft_dsl::Plan;
 
 use super::{Beginning, Engine, Prepared, StartRun, Stores};
-use crate::answers::Answers;
+use crate::answers::AnswerStatus;
 use crate::machine::MachineLimits;
 use crate::secrets::SecretValues;
 use crate::session::{SessionState, turns_looked_back};
@@ -87,7 +87,7 @@ impl Engine {
             now_ms: *now_ms,
             around,
             limits,
-            answers: Answers::Taken,
+            answers: AnswerStatus::Taken,
             secrets,
         };
         self.assemble(request, state, history.collect(), beginning)

@@ -10,9 +10,9 @@ use weft_core::seam::{Seams, SpeechModel};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 
-use super::sealed::How;
+use super::sealed::SecretHandling;
 use super::{Engine, EngineLimits, Prepared};
-use crate::recover::Reading;
+use crate::recover::JournalReader;
 use crate::replay::{Difference, Replay, ReplayLimits};
 use crate::secrets::StandInSecrets;
 
@@ -36,7 +36,7 @@ impl Engine {
         let stores = self.stores()?;
         let offline = self.offline();
         let secrets = offline.secrets_of(&plan, &run.key.tenant).await?;
-        let entries = offline.whole_journal(&stores, (&run.key, &secrets)).await?;
+        let entries = offline.whole_journal(&stores, &run.key, &secrets).await?;
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let prepared =
             offline.as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None, secrets)).await?;
@@ -47,13 +47,14 @@ impl Engine {
                 context.citations.number(sources.iter().map(|cited| (*cited.chunk).clone()));
             }
         }
-        let reading = Reading::new(machine, context.input.inputs.clone());
+        let reading = JournalReader::new(machine, context.input.inputs.clone());
         let EngineLimits { node_time, output_bytes, values_bytes, .. } = self.0.limits;
         let limits = ReplayLimits { node: node_time, output_bytes, values_bytes };
         let differences = Box::pin(Replay::new(reading, plan, context, limits).run(&entries)).await?;
-        let entries = match masks.is_empty() {
-            true => entries,
-            false => self.read_journal(&stores, &run.key, How::Masked).await?,
+        let entries = if masks.is_empty() {
+            entries
+        } else {
+            self.read_journal(&stores, &run.key, SecretHandling::Masked).await?
         };
         let differences = differences.into_iter().map(|difference| difference.masked(&masks)).collect();
         Ok(Replayed { entries, differences })
@@ -76,7 +77,7 @@ impl Engine {
     /// `NotFound`; what the store says.
     pub async fn journal(&self, key: &RunKey) -> Result<Vec<Entry>> {
         let stores = &self.stores()?;
-        self.read_journal(stores, key, How::Masked).await
+        self.read_journal(stores, key, SecretHandling::Masked).await
     }
 }
 

@@ -14,7 +14,7 @@ const PAGE: u64 = 512;
 
 /// How the secrets in a journal are read.
 #[derive(Clone, Copy)]
-pub(super) enum How<'a> {
+pub(super) enum SecretHandling<'a> {
     /// With their values, for a run that goes on. Of the tenant's secrets those that its plan names: whatever else
     /// looks like the mark of one was written by somebody. They are looked up once, so that what is opened here is
     /// masked from here on, whatever is put in the meantime.
@@ -31,9 +31,10 @@ struct Values {
 
 impl Values {
     fn get(&self, name: &str) -> Option<String> {
-        match name.starts_with(PREFIX) {
-            true => self.secrets.global(name).map(str::to_owned),
-            false => values::secret(&self.globals, name),
+        if name.starts_with(PREFIX) {
+            self.secrets.global(name).map(str::to_owned)
+        } else {
+            values::secret(&self.globals, name)
         }
     }
 }
@@ -65,16 +66,17 @@ impl Engine {
     pub(super) async fn whole_journal(
         &self,
         stores: &Stores,
-        (key, secrets): (&RunKey, &SecretValues),
+        key: &RunKey,
+        secrets: &SecretValues,
     ) -> Result<Vec<Entry>> {
-        self.read_journal(stores, key, How::Opened(secrets)).await
+        self.read_journal(stores, key, SecretHandling::Opened(secrets)).await
     }
 
     pub(super) async fn read_journal(
         &self,
         stores: &Stores,
         key: &RunKey,
-        how: How<'_>,
+        how: SecretHandling<'_>,
     ) -> Result<Vec<Entry>> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut values = None;
@@ -85,7 +87,7 @@ impl Engine {
                 return Ok(entries);
             }
             for stored in page {
-                if let (How::Opened(secrets), None) = (how, &values)
+                if let (SecretHandling::Opened(secrets), None) = (how, &values)
                     && masking::is_sealed(&stored.record)
                 {
                     let of = (entries.first(), &*stored.record);

@@ -17,11 +17,11 @@ use weft_core::{Entry, Result, RunId, TenantId};
 use super::replay::StandIn;
 use super::turn::{last_record, messages, next_state};
 use super::{Engine, StartRun};
-use crate::calls::Calls;
-use crate::drive::Report;
+use crate::calls::CallHandling;
+use crate::drive::RunReport;
 use crate::feed::{EntryReader, Feed};
-use crate::journal::Journal;
-use crate::recording::{Answers, Recording, Script, note_questions};
+use crate::journal::RunJournal;
+use crate::recording::{RecordedAnswers, Recording, ReplayScript, note_questions};
 use crate::secrets::StandInSecrets;
 use crate::session::{SessionState, turns_looked_back};
 
@@ -37,18 +37,18 @@ pub struct Trial<'a> {
     /// The time that the turn takes as its own, in milliseconds since 1970; absent: now.
     pub now_ms: Option<i64>,
     /// Where answers come from.
-    pub source: Source<'a>,
+    pub source: AnswerSource<'a>,
 }
 
 /// Where the answers come from that a turn gets from outside.
 #[derive(Clone, Copy, Debug)]
-pub enum Source<'a> {
+pub enum AnswerSource<'a> {
     /// From there.
     Outside,
     /// From a recording, and from nowhere else.
     Recorded {
         /// What was recorded, in the order of the activations.
-        answers: &'a [Answers],
+        answers: &'a [RecordedAnswers],
         /// What the models were, by the ids that the canvas asks for; absent: as they are configured now,
         /// without asking one.
         models: Option<&'a BTreeMap<String, ModelInfo>>,
@@ -61,14 +61,14 @@ pub struct Tried {
     /// Its journal.
     pub entries: Vec<Entry>,
     /// How it went.
-    pub report: Report,
+    pub report: RunReport,
     /// What a next turn begins with.
     pub state: SessionState,
     /// The conversation, this turn included.
     pub history: Vec<HistoryMessage>,
     /// What it got from outside, so that it can be done again from that. Of a turn that was done from a
     /// recording: what it got from that, with the fingerprints of its questions.
-    pub answers: Vec<Answers>,
+    pub answers: Vec<RecordedAnswers>,
     /// How each call was answered, when it was done from a recording.
     pub calls: Vec<RecordedCall>,
     /// The models that it asked for, by the ids in the canvas.
@@ -85,24 +85,24 @@ impl Engine {
         let Trial { request, state, mut history, now_ms, source } = trial;
         let (engine, models) = self.with_source(source, now_ms);
         let script = match source {
-            Source::Outside => None,
-            Source::Recorded { answers, .. } => Some(Arc::new(Script::of(answers))),
+            AnswerSource::Outside => None,
+            AnswerSource::Recorded { answers, .. } => Some(Arc::new(ReplayScript::of(answers))),
         };
         let secrets = engine.secrets_of(&request.plan, &request.session.tenant).await?;
-        let mut beginning = engine.beginning((&request.session, RunId::generate()), 0, None);
+        let mut beginning = engine.beginning(&request.session, RunId::generate(), 0, None);
         beginning.secrets = secrets;
         beginning.now_ms = now_ms.unwrap_or(beginning.now_ms);
         let looked_back = 2 * turns_looked_back(&request.plan);
         let recent = history.split_off(history.len().saturating_sub(looked_back));
         let mut prepared = engine.assemble(request, state, recent.clone(), beginning)?;
         history.extend(recent);
-        prepared.calls = script.clone().map_or(Calls::Kept, Calls::Recorded);
+        prepared.calls = script.clone().map_or(CallHandling::Kept, CallHandling::Recorded);
         let (before, resumed) = (prepared.state.clone(), prepared.resumes.is_some());
         let (feed, clock) = (Feed::whole(), Arc::clone(&engine.0.seams.clock));
-        let mut journal = Journal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
+        let mut journal = RunJournal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
         let (report, context) = engine.drive(prepared, &mut journal, CancellationToken::new()).await;
         let state = next_state(&before, &report, &context);
-        let said = messages(&report, &context, (resumed, 0)).into_iter();
+        let said = messages(&report, &context, resumed, 0).into_iter();
         history.extend(said.map(HistoryMessage::from));
         journal.note(last_record(&report));
         journal.flush().await?;
@@ -110,20 +110,20 @@ impl Engine {
         let entries = whole(&feed).await?;
         let calls = script.as_ref().map(|script| script.calls()).unwrap_or_default();
         let mut answers = match source {
-            Source::Outside => Recording::of(&entries).answers(),
-            Source::Recorded { answers, .. } => answers.to_vec(),
+            AnswerSource::Outside => Recording::of(&entries).answers(),
+            AnswerSource::Recorded { answers, .. } => answers.to_vec(),
         };
         note_questions(&mut answers, &entries, &calls);
         Ok(Tried { entries, report, state, history, answers, calls, models: models.noted() })
     }
 
     /// The same engine, without stores and with the outside as the source has it.
-    fn with_source(&self, source: Source<'_>, now_ms: Option<i64>) -> (Self, Arc<Noting>) {
+    fn with_source(&self, source: AnswerSource<'_>, now_ms: Option<i64>) -> (Self, Arc<Noting>) {
         let seams = (*self.0.seams).clone();
         let (known, tools, secrets) = match source {
-            Source::Outside => (None, Arc::clone(&seams.tools), Arc::clone(&seams.secrets)),
+            AnswerSource::Outside => (None, Arc::clone(&seams.tools), Arc::clone(&seams.secrets)),
             // What servers offer is looked at outside of any call.
-            Source::Recorded { models, .. } => {
+            AnswerSource::Recorded { models, .. } => {
                 let secrets = Arc::new(StandInSecrets(Arc::new(NoSecrets))) as Arc<dyn Secrets>;
                 (Some(models.cloned()), Arc::new(NoTools) as Arc<dyn ToolSource>, secrets)
             }

@@ -22,9 +22,9 @@ use weft_dsl::Plan;
 
 use super::held::Became;
 use super::{Engine, EngineLimits, Prepared, Stores};
-use crate::drive::{DriveLimits, Driver, Report};
+use crate::drive::{DriveLimits, RunDriver, RunReport};
 use crate::feed::{BrokenOff, Feed};
-use crate::journal::{Broken, Journal, writer};
+use crate::journal::{JournalFailure, RunJournal, writer};
 use crate::pause::Paused;
 use crate::retrying_store::may_pass;
 use crate::secrets;
@@ -38,9 +38,9 @@ impl Engine {
     pub(super) async fn drive(
         &self,
         prepared: Prepared,
-        journal: &mut Journal,
+        journal: &mut RunJournal,
         cancel: CancellationToken,
-    ) -> (Report, Arc<RunContext>) {
+    ) -> (RunReport, Arc<RunContext>) {
         let Prepared {
             request,
             key,
@@ -90,7 +90,7 @@ impl Engine {
                 journal.note(Record::Warned { node, message: message.into() });
             }
         }
-        let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
+        let driver = RunDriver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
         let driver = match recovered {
             Some(recovered) => driver.after(recovered),
             None => driver,
@@ -131,11 +131,12 @@ impl Engine {
         let canvas = prepared.request.canvas.clone();
         let resumed = prepared.resumes.is_some();
         let clock = Arc::clone(&self.0.seams.clock);
-        let journal = Journal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
         let mut journal = match &prepared.recovered {
-            Some(recovered) => journal.after((recovered.seq, recovered.event), recovered.bytes),
+            Some(recovered) => journal.after(recovered.seq, recovered.event, recovered.bytes),
             None => journal,
         };
+        // Whatever breaks in here, the journal gets an ending, and nobody waits for one that never comes.
         let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
         let last = match driven {
             Ok((report, context)) => {
@@ -146,7 +147,7 @@ impl Engine {
             Err(_) => Ok(broken_record()),
         };
         let ended = match last {
-            Ok(last) => self.end(stores, &mut journal, (lease, last)).await,
+            Ok(last) => self.end(stores, &mut journal, lease, last).await,
             Err(error) => Err(error),
         };
         match ended {
@@ -170,19 +171,21 @@ impl Engine {
         &self,
         stores: &Stores,
         ((session, canvas, lease), (before, revision, resumed)): (OfRun<'_>, (&SessionState, i64, bool)),
-        (mut report, context): (Report, Arc<RunContext>),
-        journal: &mut Journal,
+        (mut report, context): (RunReport, Arc<RunContext>),
+        journal: &mut RunJournal,
     ) -> Result<Record> {
         let flushed = journal.flush().await;
-        if let (Some(Broken::Lost(_) | Broken::Unsure(_)), Err(error)) = (journal.broken(), &flushed) {
+        if let (Some(JournalFailure::Lost(_) | JournalFailure::Unsure(_)), Err(error)) =
+            (journal.broken(), &flushed)
+        {
             return Err(Error::new(error.kind, error.full()));
         }
         let state = next_state(before, &report, &context);
-        let messages = messages(&report, &context, (resumed, self.now_ms()));
-        let tasks = tasks(before, &report, (&context, canvas, self.now_ms()));
+        let messages = messages(&report, &context, resumed, self.now_ms());
+        let tasks = tasks(before, &report, &context, canvas, self.now_ms());
         let committed = match (flushed, state.to_json()) {
             (Ok(()), Ok(mut state)) => {
-                secrets::seal(&mut state, (&report.machine.plan, &context.masks));
+                secrets::seal(&mut state, &report.machine.plan, &context.masks);
                 let (messages, tasks) = (messages.as_slice(), tasks.as_ref());
                 let lease = Some(lease);
                 let commit = SessionCommit { revision, state: &state, messages, tasks, lease };
@@ -213,8 +216,9 @@ impl Engine {
     pub(super) async fn end(
         &self,
         stores: &Stores,
-        journal: &mut Journal,
-        (lease, record): (&RunLease, Record),
+        journal: &mut RunJournal,
+        lease: &RunLease,
+        record: Record,
     ) -> Result<Became> {
         let key = &lease.run;
         let Record::RunFinished { mut ending, spent, .. } = record else {
@@ -227,7 +231,7 @@ impl Engine {
         journal.note(record);
         match journal.end(self.finished(ending, spent)).await {
             Ok(noted) => return Ok(became(lease, noted)),
-            Err(cause) if !matches!(journal.broken(), Some(Broken::Refused(_))) => return Err(cause),
+            Err(cause) if !matches!(journal.broken(), Some(JournalFailure::Refused(_))) => return Err(cause),
             Err(cause) => {
                 tracing::error!(run.id = %key.id, error = cause.detail(), "the end of a run could not be stored");
                 if let Record::RunFinished { ending: told, error, .. } = &mut last {
@@ -238,7 +242,7 @@ impl Engine {
                 journal.show_unstored(last);
             }
         }
-        Ok(self.note_ending(stores, lease, (ending, spent)).await)
+        Ok(self.note_ending(stores, lease, ending, spent).await)
     }
 
     /// Notes how a run ended and what it has used in all. What the store does not take is noted by whoever goes on
@@ -247,7 +251,8 @@ impl Engine {
         &self,
         stores: &Stores,
         lease: &RunLease,
-        (ending, spent): (Ending, Spent),
+        ending: Ending,
+        spent: Spent,
     ) -> Became {
         became(lease, stores.runs.finish(lease, self.finished(ending, spent)).await)
     }
@@ -314,20 +319,22 @@ fn overtaken(session: &SessionKey, error: Error) -> Error {
     Error::new(ErrorKind::Conflict, message).because(error).help("ask again")
 }
 
-pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunContext) -> SessionState {
+pub(super) fn next_state(before: &SessionState, report: &RunReport, context: &RunContext) -> SessionState {
     let machine = &report.machine;
     let paused = (report.ending == Ending::Waiting).then(|| {
         let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
         Paused::take(machine, context, fields)
     });
-    before.after(&context.run, machine.globals.clone(), (paused, report.spent))
+    before.after(&context.run, machine.globals.clone(), paused, report.spent)
 }
 
 /// What becomes of the tasks of the session; nothing when there were none and there are none.
 fn tasks(
     before: &SessionState,
-    report: &Report,
-    (context, canvas, at_ms): (&RunContext, &CanvasId, i64),
+    report: &RunReport,
+    context: &RunContext,
+    canvas: &CanvasId,
+    at_ms: i64,
 ) -> Option<TaskChange> {
     let waits = report.ending == Ending::Waiting;
     let open = if waits { report.machine.tasks(context, canvas) } else { Vec::new() };
@@ -340,9 +347,10 @@ fn tasks(
 }
 
 pub(super) fn messages(
-    report: &Report,
+    report: &RunReport,
     context: &RunContext,
-    (resumed, now_ms): (bool, i64),
+    resumed: bool,
+    now_ms: i64,
 ) -> Vec<SessionMessage> {
     let message = |role: &str, content: &str, reference| SessionMessage {
         role: role.to_owned(),
@@ -379,7 +387,7 @@ pub(super) fn broken_record() -> Record {
     }
 }
 
-pub(super) fn last_record(report: &Report) -> Record {
+pub(super) fn last_record(report: &RunReport) -> Record {
     Record::RunFinished {
         ending: report.ending,
         outputs: Arc::clone(&report.outputs),

@@ -13,14 +13,14 @@ use super::{Engine, Prepared, Stores};
 const NOTED_EVERY: Duration = Duration::from_secs(5);
 
 /// What a run uses, while it goes on.
-pub(super) struct Used {
+pub(super) struct RunUsage {
     canvas: CanvasId,
     budget: Arc<Budget>,
     /// What the run whose beginning it shares has used for that.
     shared: Spent,
 }
 
-impl Used {
+impl RunUsage {
     pub(super) fn by(prepared: &Prepared) -> Self {
         let shared = prepared.recovered.as_ref().map(|recovered| recovered.shared).unwrap_or_default();
         let budget = Arc::clone(&prepared.context.budget);
@@ -36,7 +36,8 @@ impl Used {
 pub(super) async fn note_again_and_again(
     stores: &Stores,
     lease: &RunLease,
-    (engine, used): (&Engine, &Used),
+    engine: &Engine,
+    used: &RunUsage,
 ) -> std::convert::Infallible {
     loop {
         tokio::time::sleep(NOTED_EVERY).await;

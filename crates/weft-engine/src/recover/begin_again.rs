@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use weft_core::component::Role;
 
-use super::Place;
-use crate::machine::{Machine, Running};
+use super::ScopedNode;
+use crate::machine::{Machine, RunningNode};
 use crate::output_dedup::SaidSoFar;
 use crate::scope::{EdgeState, Filled, Status, SuspendedNode};
 
 impl Machine {
     /// Where an activation under way is.
-    pub(crate) fn place(&self, activation: u32) -> Option<Place> {
+    pub(crate) fn place(&self, activation: u32) -> Option<ScopedNode> {
         self.running.get(&activation).map(|running| (running.scope, running.node))
     }
 
     /// Whether a node that was cut off may still begin again: it is neither over nor put off until a person
     /// has answered.
-    pub(crate) fn may_come(&self, (scope, node): Place) -> bool {
+    pub(crate) fn may_come(&self, place: ScopedNode) -> bool {
+        let (scope, node) = place;
         let local = self.plan.nodes[node].local;
         self.scopes.get(&scope).is_some_and(|run| {
             !matches!(run.nodes[local].status, Status::Done | Status::Skipped | Status::Suspended)
@@ -28,10 +29,12 @@ impl Machine {
     pub(super) fn begin_again(
         &mut self,
         activation: u32,
-        (spoken, suspended, filled): (SaidSoFar, Option<SuspendedNode>, Option<Filled>),
+        spoken: SaidSoFar,
+        suspended: Option<SuspendedNode>,
+        filled: Option<Filled>,
     ) {
         self.stop_speaking(activation);
-        let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };
+        let Some(RunningNode { scope, node, works, took }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let plan = Arc::clone(&self.plan);
         if let Some(filled) = filled.filter(|_| plan.nodes[node].role == Role::Pause) {

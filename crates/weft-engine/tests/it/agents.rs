@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use weft_core::context::ToolFinished;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::chat_model::Author;
-use weft_core::seam::tool_source::{Offered, Refused};
+use weft_core::seam::tool_source::{Offered, RefusedTool};
 use weft_core::seam::{Knowledge, ToolSource};
 use weft_core::tool::{Origin, Tool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
@@ -347,7 +347,7 @@ impl ToolSource for FakeServer {
             Arc::new(Tool { origin: Origin::Mcp(server.to_owned()), ..tool })
         };
         let refused =
-            vec![Refused { name: "changed".to_owned(), reason: "its definition has changed".to_owned() }];
+            vec![RefusedTool { name: "changed".to_owned(), reason: "its definition has changed".to_owned() }];
         Ok(Offered { tools: ["one", "two", "three"].map(tool).to_vec(), refused, down: None })
     }
 }

@@ -1,7 +1,7 @@
 //! Assignments: operations on the values as they are when a node finishes, so that none is lost.
 
 use serde_json::{Value as Json, json};
-use weft_core::Operator;
+use weft_core::AssignOperator;
 use weft_core::journal::{Ending, NextEdges};
 use weft_core::{Error, Record};
 use weft_engine::SessionState;
@@ -15,7 +15,7 @@ async fn with(globals: Json, nodes: &[Node]) -> Ran {
     go_on(&plan, state, asking("q"), Default::default()).await
 }
 
-fn in_rounds(parallelism: usize, changes: Vec<(&'static str, Operator, &'static str)>) -> Vec<Node> {
+fn in_rounds(parallelism: usize, changes: Vec<(&'static str, AssignOperator, &'static str)>) -> Vec<Node> {
     vec![
         node("begin", Does::Echo, &["each"]),
         node("each", Does::Each(parallelism, "item@item"), &["end"]).text("{env.list}"),
@@ -27,7 +27,7 @@ fn in_rounds(parallelism: usize, changes: Vec<(&'static str, Operator, &'static 
 
 #[tokio::test]
 async fn rounds_side_by_side_lose_no_assignment() {
-    let check = async |old: Json, change: (&'static str, Operator, &'static str), expected: Json| {
+    let check = async |old: Json, change: (&'static str, AssignOperator, &'static str), expected: Json| {
         for parallelism in [1, 5, 64] {
             let list: Vec<u32> = (0..12).collect();
             let globals = json!({"env.list": list, "env.v": old});
@@ -37,20 +37,24 @@ async fn rounds_side_by_side_lose_no_assignment() {
         }
     };
     let all: Json = (0..12).collect();
-    check(json!([]), ("env.v", Operator::Append, "item@item"), all).await;
-    check(json!([]), ("env.v", Operator::Extend, "[1, 2]"), [1, 2].repeat(12).into()).await;
-    check(json!(0), ("env.v", Operator::Add, "item@item"), json!(66)).await;
-    check(json!(100), ("env.v", Operator::Subtract, "item@index"), json!(34)).await;
-    check(json!(1), ("env.v", Operator::Multiply, "2"), json!(4096)).await;
-    check(json!(4096), ("env.v", Operator::Divide, "2"), json!(1)).await;
-    check((0..13).collect(), ("env.v", Operator::RemoveFirst, "null"), json!([12])).await;
-    check((0..13).collect(), ("env.v", Operator::RemoveLast, "null"), json!([0])).await;
+    check(json!([]), ("env.v", AssignOperator::Append, "item@item"), all).await;
+    check(json!([]), ("env.v", AssignOperator::Extend, "[1, 2]"), [1, 2].repeat(12).into()).await;
+    check(json!(0), ("env.v", AssignOperator::Add, "item@item"), json!(66)).await;
+    check(json!(100), ("env.v", AssignOperator::Subtract, "item@index"), json!(34)).await;
+    check(json!(1), ("env.v", AssignOperator::Multiply, "2"), json!(4096)).await;
+    check(json!(4096), ("env.v", AssignOperator::Divide, "2"), json!(1)).await;
+    check((0..13).collect(), ("env.v", AssignOperator::RemoveFirst, "null"), json!([12])).await;
+    check((0..13).collect(), ("env.v", AssignOperator::RemoveLast, "null"), json!([0])).await;
     // What takes its own value takes it as it is then.
-    check(json!(""), ("env.v", Operator::Set, "{env.v}{item@item};"), "0;1;2;3;4;5;6;7;8;9;10;11;".into())
-        .await;
-    check(json!(1), ("env.v", Operator::Add, "env.v"), json!(4096)).await;
+    check(
+        json!(""),
+        ("env.v", AssignOperator::Set, "{env.v}{item@item};"),
+        "0;1;2;3;4;5;6;7;8;9;10;11;".into(),
+    )
+    .await;
+    check(json!(1), ("env.v", AssignOperator::Add, "env.v"), json!(4096)).await;
     let nested = json!({"by": {"n": 12}, "other": 1});
-    check(json!({"by": {"n": 0}, "other": 1}), ("env.v.by.n", Operator::Add, "1"), nested).await;
+    check(json!({"by": {"n": 0}, "other": 1}), ("env.v.by.n", AssignOperator::Add, "1"), nested).await;
 }
 
 #[tokio::test]
@@ -61,12 +65,18 @@ async fn branches_side_by_side_change_different_members_of_one_variable() {
             node("begin", Does::Echo, &["a", "b"]),
             node(
                 "a",
-                Does::Assign(vec![("env.o.a", Operator::Set, "1"), ("env.v", Operator::Add, "1")]),
+                Does::Assign(vec![
+                    ("env.o.a", AssignOperator::Set, "1"),
+                    ("env.v", AssignOperator::Add, "1"),
+                ]),
                 &["end"],
             ),
             node(
                 "b",
-                Does::Assign(vec![("env.o.b", Operator::Set, "2"), ("env.v", Operator::Add, "10")]),
+                Does::Assign(vec![
+                    ("env.o.b", AssignOperator::Set, "2"),
+                    ("env.v", AssignOperator::Add, "10"),
+                ]),
                 &["end"],
             ),
             node("end", Does::Say(false), &[]).text("{env.o} {env.v}"),
@@ -84,8 +94,8 @@ async fn variables_of_a_loop_and_outputs_of_others_change_as_globals_do() {
             node("begin", Does::Echo, &["loop"]),
             node("loop", Does::Repeat, &["end"]),
             node("item", Does::Until(3), &["a", "b"]).within("loop"),
-            node("a", Does::Assign(vec![("loop@n", Operator::Add, "1")]), &[]).within("loop"),
-            node("b", Does::Assign(vec![("loop@n", Operator::Add, "10")]), &[]).within("loop"),
+            node("a", Does::Assign(vec![("loop@n", AssignOperator::Add, "1")]), &[]).within("loop"),
+            node("b", Does::Assign(vec![("loop@n", AssignOperator::Add, "10")]), &[]).within("loop"),
             node("end", Does::Say(false), &[]).text("{loop@n}"),
         ],
     )
@@ -95,8 +105,8 @@ async fn variables_of_a_loop_and_outputs_of_others_change_as_globals_do() {
         json!({}),
         &[
             node("begin", Does::Echo, &["a", "b"]).text("start"),
-            node("a", Does::Assign(vec![("begin@out", Operator::Set, "{begin@out} a")]), &["end"]),
-            node("b", Does::Assign(vec![("begin@out", Operator::Set, "{begin@out} b")]), &["end"]),
+            node("a", Does::Assign(vec![("begin@out", AssignOperator::Set, "{begin@out} a")]), &["end"]),
+            node("b", Does::Assign(vec![("begin@out", AssignOperator::Set, "{begin@out} b")]), &["end"]),
             node("end", Does::Say(false), &[]).text("{begin@out}"),
         ],
     )
@@ -107,12 +117,12 @@ async fn variables_of_a_loop_and_outputs_of_others_change_as_globals_do() {
 #[tokio::test]
 async fn the_assignments_of_a_node_follow_one_another() {
     let changes = vec![
-        ("env.n", Operator::Add, "1"),
-        ("env.n", Operator::Multiply, "env.n"),
-        ("env.o.a.c", Operator::Set, "x{env.n}"),
-        ("env.t", Operator::Overwrite, "env.o.a"),
-        ("env.new", Operator::Append, "env.o.a.c"),
-        ("env.new.0", Operator::Set, "{env.new.0}!"),
+        ("env.n", AssignOperator::Add, "1"),
+        ("env.n", AssignOperator::Multiply, "env.n"),
+        ("env.o.a.c", AssignOperator::Set, "x{env.n}"),
+        ("env.t", AssignOperator::Overwrite, "env.o.a"),
+        ("env.new", AssignOperator::Append, "env.o.a.c"),
+        ("env.new.0", AssignOperator::Set, "{env.new.0}!"),
     ];
     let globals = json!({"env.n": 2, "env.o": {"a": {"b": 1}}, "env.t": ""});
     let ran =
@@ -126,8 +136,8 @@ async fn the_assignments_of_a_node_follow_one_another() {
 
 #[tokio::test]
 async fn what_cannot_be_applied_is_a_failure_of_the_node_and_changes_nothing() {
-    let check = async |old: Json, change: (&'static str, Operator, &'static str), expected: &str| {
-        let changes = vec![("env.other", Operator::Set, "1"), change];
+    let check = async |old: Json, change: (&'static str, AssignOperator, &'static str), expected: &str| {
+        let changes = vec![("env.other", AssignOperator::Set, "1"), change];
         let nodes = [node("begin", Does::Echo, &["a"]), node("a", Does::Assign(changes), &[])];
         let ran = with(json!({"env.v": old, "env.other": 0}), &nodes).await;
         assert_eq!(ran.report.ending, Ending::Failed);
@@ -135,18 +145,18 @@ async fn what_cannot_be_applied_is_a_failure_of_the_node_and_changes_nothing() {
         assert!(error.starts_with("a failed: cannot change `env.v") && error.contains(expected), "{error}");
         assert_eq!((&ran.state.globals["env.v"], &ran.state.globals["env.other"]), (&old, &json!(0)));
     };
-    check(json!("precious"), ("env.v.note", Operator::Set, "1"), "has no members").await;
-    check(json!(7), ("env.v.note", Operator::Set, "1"), "has no members").await;
-    check(json!([1, 2]), ("env.v.note", Operator::Set, "1"), "not the number of an element").await;
-    check(json!([1, 2]), ("env.v.2", Operator::Set, "1"), "a list of 2: there is no element 2").await;
-    check(json!("text"), ("env.v", Operator::Append, "1"), "not a list").await;
-    check(json!(["a"]), ("env.v", Operator::Append, "1"), "doesn't fit").await;
-    check(json!(1), ("env.v", Operator::Divide, "0"), "divide by zero").await;
+    check(json!("precious"), ("env.v.note", AssignOperator::Set, "1"), "has no members").await;
+    check(json!(7), ("env.v.note", AssignOperator::Set, "1"), "has no members").await;
+    check(json!([1, 2]), ("env.v.note", AssignOperator::Set, "1"), "not the number of an element").await;
+    check(json!([1, 2]), ("env.v.2", AssignOperator::Set, "1"), "a list of 2: there is no element 2").await;
+    check(json!("text"), ("env.v", AssignOperator::Append, "1"), "not a list").await;
+    check(json!(["a"]), ("env.v", AssignOperator::Append, "1"), "doesn't fit").await;
+    check(json!(1), ("env.v", AssignOperator::Divide, "0"), "divide by zero").await;
 }
 
 #[tokio::test]
 async fn an_index_sets_that_element() {
-    let changes = vec![("env.v.0", Operator::Set, "9"), ("env.v.-1.a", Operator::Set, "true")];
+    let changes = vec![("env.v.0", AssignOperator::Set, "9"), ("env.v.-1.a", AssignOperator::Set, "true")];
     let nodes = [node("begin", Does::Echo, &["a"]), node("a", Does::Assign(changes), &[])];
     let ran = with(json!({"env.v": [1, {"a": false}]}), &nodes).await;
     assert_eq!(ran.state.globals["env.v"], json!([9, {"a": true}]));
@@ -157,8 +167,8 @@ async fn exception_settings_catch_an_assignment_that_cannot_be_applied() {
     // Each goes well by itself; the second to finish no longer fits what the first has made of it.
     let nodes = [
         node("begin", Does::Echo, &["a", "b"]),
-        node("a", Does::Assign(vec![("env.v", Operator::Append, "1")]), &["end"]),
-        node("b", Does::Assign(vec![("env.v", Operator::Append, r#""x""#)]), &["end"])
+        node("a", Does::Assign(vec![("env.v", AssignOperator::Append, "1")]), &["end"]),
+        node("b", Does::Assign(vec![("env.v", AssignOperator::Append, r#""x""#)]), &["end"])
             .on_error(&["sorry"], None),
         node("sorry", Does::Say(false), &["end"]).text("sorry: {b@_ERROR}"),
         node("end", Does::Echo, &[]).text("{env.v}"),
@@ -171,7 +181,7 @@ async fn exception_settings_catch_an_assignment_that_cannot_be_applied() {
 
 #[tokio::test]
 async fn journals_hold_the_operation() {
-    let nodes = in_rounds(1, vec![("env.v", Operator::Append, "item@item")]);
+    let nodes = in_rounds(1, vec![("env.v", AssignOperator::Append, "item@item")]);
     let ran = with(json!({"env.list": ["x"], "env.v": []}), &nodes).await;
     let assigned = ran.records.iter().find_map(|record| match record {
         Record::NodeFinished { who, assigned, route, inputs, .. } if who.node.as_str() == "change" => {

@@ -10,7 +10,7 @@ use weft_core::journal::{Ending, Record};
 use weft_core::seam::RunStore;
 use weft_core::seam::SessionStore as _;
 use weft_core::seam::run_store::{
-    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+    FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
@@ -273,7 +273,7 @@ impl RunStore for Gate {
         &self,
         lease: &RunLease,
         entries: Vec<StoredEntry>,
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<Result<()>> {
         if matches!(self.held, Held::Lost) {
             self.store.end(lease, entries, finished).await??;
@@ -308,7 +308,7 @@ impl RunStore for Gate {
         self.store.unattended(gone, count_max).await
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         self.store.finish(lease, finished).await
     }
 

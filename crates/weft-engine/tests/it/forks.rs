@@ -32,7 +32,7 @@ fn gives(name: &str, value: serde_json::Value) -> Pin {
 async fn fork(world: &World, key: &RunKey, session: &str, point: &ForkPoint) -> Result<RunKey> {
     let run = RunStore::get(&*world.store, key).await?;
     let session = SessionKey::new(&key.tenant, session);
-    let (key, forked) = world.engine().fork(&run, Arc::clone(&world.plan), (session, point)).await?;
+    let (key, forked) = world.engine().fork(&run, Arc::clone(&world.plan), session, point).await?;
     if let PickedUp::Running(mut handle) = forked {
         while handle.entries.next().await?.is_some() {}
     }
@@ -239,7 +239,7 @@ async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
     let run = RunStore::get(&*store, &handle.key).await.unwrap();
     let point = at("quick", gives("out", json!("EDITED")));
     let session = SessionKey::new(&run.key.tenant, "forked");
-    let (key, forked) = engine.fork(&run, Arc::clone(&plan), (session, &point)).await.unwrap();
+    let (key, forked) = engine.fork(&run, Arc::clone(&plan), session, &point).await.unwrap();
     let PickedUp::Running(mut handle) = forked else { panic!("it goes on") };
     let mut said = String::new();
     while let Some(entry) = handle.entries.next().await.unwrap() {
@@ -257,7 +257,7 @@ async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
     // So is a fork of the fork.
     let session = SessionKey::new(&run.key.tenant, "forked again");
     let point = at("m", gives("out", json!("Nothing.")));
-    let (key, forked) = engine.fork(&run, Arc::clone(&plan), (session, &point)).await.unwrap();
+    let (key, forked) = engine.fork(&run, Arc::clone(&plan), session, &point).await.unwrap();
     if let PickedUp::Running(mut handle) = forked {
         while handle.entries.next().await.unwrap().is_some() {}
     }
@@ -279,7 +279,7 @@ async fn a_call_that_the_other_run_still_waits_for_is_made_by_the_fork_itself() 
     let run = RunStore::get(&*store, &handle.key).await.unwrap();
     let point = at("quick", gives("out", json!("EDITED")));
     let session = SessionKey::new(&run.key.tenant, "forked");
-    let (key, forked) = engine.fork(&run, Arc::clone(&plan), (session, &point)).await.unwrap();
+    let (key, forked) = engine.fork(&run, Arc::clone(&plan), session, &point).await.unwrap();
     let PickedUp::Running(mut other) = forked else { panic!("it goes on") };
     while other.entries.next().await.unwrap().is_some() {}
     while handle.entries.next().await.unwrap().is_some() {}

@@ -18,13 +18,13 @@ use weft_core::seam::clock::FixedClock;
 use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::{Knowledge, Seams};
 use weft_core::{
-    Assignment, CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json, NodeContext,
-    Operand, Operator, Outputs, Piece, Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,
+    AssignOperator, Assignment, CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json,
+    NodeContext, Operand, Outputs, Piece, Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,
 };
 use weft_dsl::Plan;
 use weft_dsl::link::{Finding, NodeDraft, link};
 use weft_dsl::plan::Exception;
-use weft_engine::drive::Report;
+use weft_engine::drive::RunReport;
 use weft_engine::{Engine, EngineLimits, SessionState, StartRun};
 
 type Decide = Arc<dyn Fn(usize, &NodeContext) -> Vec<&'static str> + Send + Sync>;
@@ -75,7 +75,7 @@ pub enum Does {
     /// Adds 1 to the number at this reference.
     Count(&'static str),
     /// Changes this target in this way: with a reference, a text with references, or JSON.
-    Assign(Vec<(&'static str, Operator, &'static str)>),
+    Assign(Vec<(&'static str, AssignOperator, &'static str)>),
     /// Echo that calls the outside first, once or as a model with these tokens.
     Outside(Delivery, Outside),
 }
@@ -135,7 +135,7 @@ impl Fake {
         Reference::parse(text, Names { components: &self.components, item: None }).unwrap()
     }
 
-    fn assignment(&self, (target, operator, operand): (&str, Operator, &str)) -> Assignment {
+    fn assignment(&self, (target, operator, operand): (&str, AssignOperator, &str)) -> Assignment {
         let names = Names { components: &self.components, item: None };
         let operand = match Template::parse_value(operand, names) {
             template if template.references().next().is_none() => {
@@ -146,7 +146,7 @@ impl Fake {
         Assignment { target: self.reference(target), operator, operand }
     }
 
-    fn assign(&self, changes: &[(&str, Operator, &str)]) -> Result<Finished> {
+    fn assign(&self, changes: &[(&str, AssignOperator, &str)]) -> Result<Finished> {
         let assigned = changes.iter().map(|change| self.assignment(*change)).collect();
         Ok(Finished { assigned, ..Finished::default() })
     }
@@ -378,7 +378,7 @@ impl Component for Fake {
                 Ok(echo())
             }
             Does::Assign(changes) => self.assign(changes),
-            Does::Count(target) => self.assign(&[(*target, Operator::Add, "1")]),
+            Does::Count(target) => self.assign(&[(*target, AssignOperator::Add, "1")]),
         }
     }
 
@@ -507,7 +507,7 @@ pub fn asking(query: &str) -> TurnInput {
 /// What a run did.
 pub struct Ran {
     pub records: Vec<Record>,
-    pub report: Report,
+    pub report: RunReport,
     pub state: SessionState,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::journal::{Ending, Record};
-use weft_core::{ErrorKind, Operator};
+use weft_core::{AssignOperator, ErrorKind};
 use weft_engine::{EngineLimits, SessionState};
 
 use crate::kit::{Does, asking, choose, go_on, node, plan, run, run_with};
@@ -178,7 +178,7 @@ async fn what_rounds_collect_and_what_variables_hold_counts() {
     let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap();
     assert!(error.contains("limits.values_bytes"), "{error}");
 
-    let doubles = vec![("env.t", Operator::Set, "{env.t}{env.t}")];
+    let doubles = vec![("env.t", AssignOperator::Set, "{env.t}{env.t}")];
     let nodes = [
         node("begin", Does::Echo, &["a"]),
         node("a", Does::Assign(doubles), &["s"]),
@@ -226,7 +226,7 @@ async fn a_run_has_a_budget_of_model_calls_when_nobody_has_set_one() {
 #[tokio::test]
 async fn assignments_that_double_a_list_are_stopped_before_they_take_memory() {
     let limits = EngineLimits { values_bytes: 100_000, ..EngineLimits::default() };
-    let doubles = vec![("env.l", Operator::Extend, "env.l"); 40];
+    let doubles = vec![("env.l", AssignOperator::Extend, "env.l"); 40];
     let nodes = [node("begin", Does::Echo, &["a"]), node("a", Does::Assign(doubles), &[])];
     let plan = plan(&nodes);
     let mut state = SessionState::new(&plan);

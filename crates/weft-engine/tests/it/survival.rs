@@ -11,7 +11,7 @@ use weft_core::journal::{Ending, NextEdges, Record};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::run_store::{
-    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+    FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
@@ -110,7 +110,7 @@ impl RunStore for Stalling {
         self.store.unattended(gone, count_max).await
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         self.store.finish(lease, finished).await
     }
 

@@ -116,7 +116,7 @@ async fn a_fork_of_a_run_has_tasks_of_its_own() {
     let run = weft_core::seam::RunStore::get(&*b.store, &second.key).await.unwrap();
     let point = ForkPoint { node: "c".into(), activation: None, edit: weft_core::context::Pin::default() };
     let session = weft_core::SessionKey::new(&"t".into(), "fork");
-    let (key, picked) = b.engine.fork(&run, plan.clone(), (session, &point)).await.unwrap();
+    let (key, picked) = b.engine.fork(&run, plan.clone(), session, &point).await.unwrap();
     if let weft_engine::engine::PickedUp::Running(mut handle) = picked {
         rest(&mut handle).await;
     }

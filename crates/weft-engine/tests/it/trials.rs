@@ -6,7 +6,7 @@ use serde_json::json;
 use weft_core::effect::Match;
 use weft_core::{ErrorKind, Json, Record, TurnInput};
 use weft_dsl::Plan;
-use weft_engine::engine::{Source, Trial, Tried};
+use weft_engine::engine::{AnswerSource, Trial, Tried};
 use weft_engine::{Engine, EngineLimits, SessionState};
 use weft_models::script::{Reply, Script};
 
@@ -21,7 +21,7 @@ use crate::survival::{World, runtime};
 async fn hold<'a>(
     (engine, plan): (&Engine, &Arc<Plan>),
     turns: &[TurnInput],
-    source: impl Fn(usize) -> Source<'a>,
+    source: impl Fn(usize) -> AnswerSource<'a>,
 ) -> Vec<Tried> {
     let (mut state, mut history) = (SessionState::new(plan), Vec::new());
     let mut all = Vec::new();
@@ -40,8 +40,8 @@ fn nowhere_engine() -> Engine {
     Engine::new(nowhere(), None, EngineLimits::default())
 }
 
-fn recorded<'a>(tried: &'a [Tried]) -> impl Fn(usize) -> Source<'a> + use<'a> {
-    |nth| Source::Recorded { answers: &tried[nth].answers, models: Some(&tried[nth].models) }
+fn recorded<'a>(tried: &'a [Tried]) -> impl Fn(usize) -> AnswerSource<'a> + use<'a> {
+    |nth| AnswerSource::Recorded { answers: &tried[nth].answers, models: Some(&tried[nth].models) }
 }
 
 /// What every activation gave, and how the run went, without what differs from one run to the next.
@@ -73,7 +73,7 @@ fn every_turn_of_every_sample_is_the_same_from_what_was_recorded() {
         runtime().block_on(async {
             let world = World::new(&folder).await;
             let engine = Engine::new(Arc::clone(&world.seams), None, EngineLimits::default());
-            let live = hold((&engine, &world.plan), &turns, |_| Source::Outside).await;
+            let live = hold((&engine, &world.plan), &turns, |_| AnswerSource::Outside).await;
             let again = hold((&nowhere_engine(), &world.plan), &turns, recorded(&live)).await;
             for (then, now) in live.iter().zip(&again) {
                 assert_eq!(facts(now), facts(then), "{}", folder.display());
@@ -99,7 +99,7 @@ fn changed(sample: &str, change: impl Fn(&str) -> String) -> (Tried, Tried) {
     runtime().block_on(async {
         let world = World::new(&folder).await;
         let engine = Engine::new(Arc::clone(&world.seams), None, EngineLimits::default());
-        let live = hold((&engine, &world.plan), turns, |_| Source::Outside).await;
+        let live = hold((&engine, &world.plan), turns, |_| AnswerSource::Outside).await;
         let mut first = hold((&nowhere_engine(), &world.plan), turns, recorded(&live)).await;
         let text = change(&read(&folder.join("canvas.json")).unwrap());
         let plan = compiled(&text).unwrap_or_else(|problems| panic!("{problems:#?}"));
@@ -145,7 +145,7 @@ async fn tools_of_servers_are_answered_from_the_recording() {
     let world = RealWorld::with_tools(script, FakeServer::up());
     let plan = canvas(with_server(json!([]), json!({"two": {}})));
     let turns = [asking("Q")];
-    let live = hold((&world.engine, &plan), &turns, |_| Source::Outside).await;
+    let live = hold((&world.engine, &plan), &turns, |_| AnswerSource::Outside).await;
     let again = hold((&nowhere_engine(), &plan), &turns, recorded(&live)).await;
     assert_eq!(facts(&again[0]), facts(&live[0]));
     assert!(facts(&again[0]).to_string().contains("two of X"), "{}", facts(&again[0]));

@@ -6,10 +6,10 @@ use weft_core::journal::Ending;
 use weft_core::value::to_text;
 
 use super::{
-    CallTest, CitationsTest, Expectation, Limits, Miss, NodesTest, OutputTest, TextTest, Texts, ToolsTest,
-    WarningsTest,
+    CallTest, CitationsTest, Expectation, Miss, NodesTest, OneOrManyTexts, OutputTest, TextTest, ToolsTest,
+    UsageLimits, WarningsTest,
 };
-use crate::file::Judged;
+use crate::file::JudgedCriterion;
 use crate::observed::{Observed, ToolSeen};
 use crate::text::{differing, short, similarity};
 
@@ -35,7 +35,7 @@ pub(super) fn schema(schema: &Json) -> Result<jsonschema::Validator, String> {
 impl Expectation {
     /// Everything that is not as expected; nothing when all of it is. `judged` is what a model said of the
     /// criterion of a [`Expectation::Judge`].
-    pub fn misses(&self, seen: &Observed, judged: Option<&Judged>) -> Vec<Miss> {
+    pub fn misses(&self, seen: &Observed, judged: Option<&JudgedCriterion>) -> Vec<Miss> {
         match self {
             Self::Answer(test) => test.misses("answer", &seen.answer),
             Self::Error(test) => test.misses("error", seen.error.as_deref().unwrap_or_default()),
@@ -82,13 +82,17 @@ impl TextTest {
             let (expected, got) = differing(equals.trim(), text.trim());
             misses.push(Miss::new(format!("{what} equals"), quoted(&expected), quoted(&got)));
         }
-        for part in self.contains.iter().flat_map(Texts::iter).filter(|part| !text.contains(part.as_str())) {
+        for part in
+            self.contains.iter().flat_map(OneOrManyTexts::iter).filter(|part| !text.contains(part.as_str()))
+        {
             misses.push(Miss::new(format!("{what} contains"), quoted(part), shown()));
         }
-        for part in self.lacks.iter().flat_map(Texts::iter).filter(|part| text.contains(part.as_str())) {
+        for part in
+            self.lacks.iter().flat_map(OneOrManyTexts::iter).filter(|part| text.contains(part.as_str()))
+        {
             misses.push(Miss::new(format!("{what} lacks"), quoted(part), shown()));
         }
-        for written in self.matches.iter().flat_map(Texts::iter) {
+        for written in self.matches.iter().flat_map(OneOrManyTexts::iter) {
             match pattern(written) {
                 Ok(pattern) if pattern.is_match(text) => {}
                 Ok(_) => misses.push(Miss::new(format!("{what} matches"), format!("/{written}/"), shown())),
@@ -219,7 +223,7 @@ impl ToolsTest {
         if let Some(other) = seen.tools.iter().find(|call| self.only && !named(call)) {
             misses.push(Miss::new("tools only", "no other tools", shown_call(other)));
         }
-        for tool in self.never.iter().flat_map(Texts::iter) {
+        for tool in self.never.iter().flat_map(OneOrManyTexts::iter) {
             if let Some(call) = seen.tools.iter().find(|call| call.is(tool)) {
                 misses.push(Miss::new("tools never", format!("no call of {tool}"), shown_call(call)));
             }
@@ -276,10 +280,10 @@ impl NodesTest {
             let ids: Vec<_> = seen.nodes.iter().map(|of| of.node.as_str()).collect();
             short(&ids.join(", "))
         };
-        for node in self.ran.iter().flat_map(Texts::iter).filter(|node| times(node) == 0) {
+        for node in self.ran.iter().flat_map(OneOrManyTexts::iter).filter(|node| times(node) == 0) {
             misses.push(Miss::new("nodes ran", node, ran()));
         }
-        for node in self.not_run.iter().flat_map(Texts::iter).filter(|node| times(node) > 0) {
+        for node in self.not_run.iter().flat_map(OneOrManyTexts::iter).filter(|node| times(node) > 0) {
             misses.push(Miss::new("nodes not_run", format!("not {node}"), ran()));
         }
         let mut rest = seen.nodes.iter();
@@ -315,7 +319,7 @@ impl CitationsTest {
         if let Some(least) = self.at_least.filter(|least| *least > count) {
             misses.push(Miss::new("citations at_least", least.to_string(), count.to_string()));
         }
-        for name in self.documents.iter().flat_map(Texts::iter) {
+        for name in self.documents.iter().flat_map(OneOrManyTexts::iter) {
             if !documents.contains(&name.as_str()) {
                 let got = if documents.is_empty() { "none".to_owned() } else { documents.join(", ") };
                 misses.push(Miss::new("citations documents", name, short(&got)));
@@ -340,7 +344,7 @@ impl WarningsTest {
         if let Some(count) = self.count.filter(|count| *count != seen.warnings.len()) {
             misses.push(Miss::new("warnings count", count.to_string(), all()));
         }
-        for part in self.contains.iter().flat_map(Texts::iter) {
+        for part in self.contains.iter().flat_map(OneOrManyTexts::iter) {
             if !seen.warnings.iter().any(|warning| warning.contains(part.as_str())) {
                 misses.push(Miss::new("warnings contains", quoted(part), all()));
             }
@@ -349,7 +353,7 @@ impl WarningsTest {
     }
 }
 
-impl Limits {
+impl UsageLimits {
     fn misses(&self, seen: &Observed) -> Vec<Miss> {
         let spent = &seen.spent;
         let counted = [
@@ -657,14 +661,14 @@ mod tests {
             let part: String = text.chars().skip(from).take(length).collect();
             let test = TextTest {
                 equals: Some(text.clone()),
-                contains: Some(Texts::One(part.clone())),
-                matches: Some(Texts::One(regex::escape(&part))),
+                contains: Some(OneOrManyTexts::One(part.clone())),
+                matches: Some(OneOrManyTexts::One(regex::escape(&part))),
                 similar_to: Some(text.clone()),
                 at_least: Some(1.0),
-                lacks: Some(Texts::One(format!("{text}!"))),
+                lacks: Some(OneOrManyTexts::One(format!("{text}!"))),
             };
             prop_assert_eq!(test.misses("answer", &text), []);
-            let other = TextTest { equals: Some(format!("{text}!")), lacks: Some(Texts::One(part)), ..TextTest::default() };
+            let other = TextTest { equals: Some(format!("{text}!")), lacks: Some(OneOrManyTexts::One(part)), ..TextTest::default() };
             prop_assert_eq!(other.misses("answer", &text).len(), 2);
         }
     }

@@ -56,9 +56,10 @@ pub async fn enhance(
         .cloned()
         .collect();
     // What was deleted since must not take the place of something that is there.
-    let there = match missing.is_empty() {
-        true => Vec::new(),
-        false => knowledge.passages(tenant, std::slice::from_ref(&dataset), &missing).await?,
+    let there = if missing.is_empty() {
+        Vec::new()
+    } else {
+        knowledge.passages(tenant, std::slice::from_ref(&dataset), &missing).await?
     };
     for (chunk, score) in chosen {
         if let Some(scored) = found.iter_mut().find(|scored| scored.chunk == chunk) {

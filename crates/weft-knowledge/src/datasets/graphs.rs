@@ -20,7 +20,7 @@ const KEPT_MAX: usize = 8;
 type Made = Vec<(DatasetKey, Vec<(DocumentId, i64)>)>;
 
 #[derive(Debug)]
-struct Kept {
+struct CachedGraph {
     scope: Scope,
     made: Made,
     graph: Arc<Graph>,
@@ -28,7 +28,7 @@ struct Kept {
 
 /// The graphs, those that were asked for last at the end.
 #[derive(Debug, Default)]
-pub struct Graphs(Mutex<Vec<Kept>>);
+pub struct Graphs(Mutex<Vec<CachedGraph>>);
 
 impl Graphs {
     /// The graph of the documents of these datasets that are in the scope and can be found.
@@ -58,7 +58,7 @@ impl Graphs {
             Arc::new(merge(parts))
         });
         let graph = graph.await?;
-        self.keep(Kept { scope: scope.clone(), made, graph: Arc::clone(&graph) });
+        self.keep(CachedGraph { scope: scope.clone(), made, graph: Arc::clone(&graph) });
         Ok(graph)
     }
 
@@ -71,10 +71,10 @@ impl Graphs {
         Some(graph)
     }
 
-    fn keep(&self, kept: Kept) {
+    fn keep(&self, kept: CachedGraph) {
         let mut graphs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // What was made of an earlier state of the same documents is of no more use.
-        let datasets = |one: &Kept| one.made.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        let datasets = |one: &CachedGraph| one.made.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
         let own = datasets(&kept);
         graphs.retain(|other| other.scope != kept.scope || datasets(other) != own);
         if graphs.len() >= KEPT_MAX {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::dataset_store::{Dataset, DatasetStore, StoredChunk};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
 use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest};
 use weft_core::seam::{Index, ModelDirectory};
@@ -20,7 +20,7 @@ const PARTS_OF_ONE: f64 = 1e6;
 
 /// What a search asks.
 #[derive(Clone, Copy)]
-pub struct Parts<'a> {
+pub struct SearchSources<'a> {
     /// Where chunks are kept.
     pub store: &'a dyn DatasetStore,
     /// Where they are found.
@@ -32,7 +32,11 @@ pub struct Parts<'a> {
 }
 
 /// Finds passages of these datasets.
-pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequest) -> Result<Found> {
+pub async fn search(
+    parts: SearchSources<'_>,
+    datasets: &[Dataset],
+    request: &SearchRequest,
+) -> Result<Found> {
     let mut found = Found::default();
     if datasets.is_empty() {
         return Ok(found);
@@ -44,18 +48,19 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
         let of_one = answers.len() / request.questions.len().max(1);
         found.fitting = Some(answers.iter().take(of_one).map(|answer| answer.fitting as u64).sum());
     }
-    let list = match request.reranker.is_empty() {
-        true => ranked(&answers, datasets, (request, request.similarity_min)),
-        false => match ranked_by_model(parts, datasets, request, &answers).await {
+    let list = if request.reranker.is_empty() {
+        ranked(&answers, datasets, request, request.similarity_min)
+    } else {
+        match ranked_by_model(parts, datasets, request, &answers).await {
             Ok(list) => list,
             // One that is not there is a mistake of who asks; one that fails is not.
             Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
             Err(error) => {
                 let name = &request.reranker;
                 found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
-                ranked(&answers, datasets, (request, request.similarity_min))
+                ranked(&answers, datasets, request, request.similarity_min)
             }
-        },
+        }
     };
     let list = there::shown(parts, list, request).await?;
     found.total = list.len();
@@ -66,12 +71,12 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
 
 /// What a model ranks is not left out before it has been asked, and is there: it costs.
 async fn ranked_by_model(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     answers: &[IndexAnswer],
 ) -> Result<Vec<Scored>> {
-    let candidates = ranked(answers, datasets, (request, 0.0));
+    let candidates = ranked(answers, datasets, request, 0.0);
     let candidates = there::best(parts, candidates, request.reranked_max.clamp(1, CANDIDATES_MAX)).await?;
     let mut list = reranked(parts, datasets, request, candidates).await?;
     in_order(&mut list);
@@ -81,7 +86,7 @@ async fn ranked_by_model(
 /// What the index says to each question. Datasets without vectors are asked apart, so that the words of
 /// their passages are the whole of their scores.
 async fn answers(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     vectors: Option<&[Vec<f32>]>,
@@ -93,7 +98,7 @@ async fn answers(
         let vector = vectors.and_then(|vectors| vectors.get(place));
         for (group, vector) in [(&with, vector), (&without, None)] {
             if !group.is_empty() {
-                let query = query(group, request, (question, vector));
+                let query = query(group, request, question, vector);
                 answers.push(parts.index.search(parts.tenant, &query).await?);
             }
         }
@@ -105,7 +110,8 @@ async fn answers(
 fn ranked(
     answers: &[IndexAnswer],
     datasets: &[Dataset],
-    (request, threshold): (&SearchRequest, f64),
+    request: &SearchRequest,
+    threshold: f64,
 ) -> Vec<Scored> {
     #[expect(clippy::cast_possible_truncation, reason = "shares between 0 and 1")]
     let (vector_weight, threshold) = (request.vector_weight as f32, threshold as f32);
@@ -132,7 +138,7 @@ fn ranked(
 /// The vectors of the questions, unless no dataset has an embedder, or words alone count. An embedder that
 /// fails ends the search where vectors alone count; elsewhere it is noted.
 async fn vectors(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     notes: &mut Vec<String>,
@@ -162,7 +168,7 @@ async fn vectors(
     }
     let made = async {
         let embedder = parts.models.embedder(parts.tenant, name)?;
-        embedder.embed(Purpose::Query, &request.questions).await
+        embedder.embed(EmbeddingPurpose::Query, &request.questions).await
     };
     match made.await {
         Ok(embedded) if embedded.vectors.len() == request.questions.len() => Ok(Some(embedded.vectors)),
@@ -180,7 +186,8 @@ async fn vectors(
 fn query(
     datasets: &[&Dataset],
     request: &SearchRequest,
-    (question, vector): (&str, Option<&Vec<f32>>),
+    question: &str,
+    vector: Option<&Vec<f32>>,
 ) -> IndexQuery {
     let keywords = request.keywords.iter().map(|word| (word.clone(), KEYWORD_WEIGHT)).collect();
     IndexQuery {
@@ -221,7 +228,7 @@ fn in_order(list: &mut [Scored]) {
 
 /// The best passages, ranked by a model: its score takes the place of the vectors' share.
 async fn reranked(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     mut list: Vec<Scored>,
@@ -260,9 +267,10 @@ fn preferred(similarity: f64, id: &DatasetId, datasets: &[Dataset]) -> f64 {
 
 /// What a model reads of a passage: its text as it was written, with the headings it stands under.
 fn text(chunk: &StoredChunk) -> String {
-    match chunk.headings.is_empty() {
-        true => chunk.content.clone(),
-        false => format!("{}\n{}", chunk.headings.join(" › "), chunk.content),
+    if chunk.headings.is_empty() {
+        chunk.content.clone()
+    } else {
+        format!("{}\n{}", chunk.headings.join(" › "), chunk.content)
     }
 }
 

@@ -12,12 +12,12 @@ use weft_core::id::ChunkId;
 use weft_core::seam::dataset_store::ChunkHead;
 use weft_core::seam::knowledge::{CANDIDATES_MAX, Expansion, Scored, SearchRequest};
 
-use super::search::Parts;
+use super::search::SearchSources;
 use crate::retrieve::parents;
 
 /// The list as its pages show it. What is on them up to the end of the page that is asked for is there.
 pub(super) async fn shown(
-    parts: Parts<'_>,
+    parts: SearchSources<'_>,
     mut list: Vec<Scored>,
     request: &SearchRequest,
 ) -> Result<Vec<Scored>> {
@@ -48,7 +48,7 @@ fn given(list: Vec<Scored>, given: Expansion) -> Vec<Scored> {
 }
 
 /// Whether all of these can be shown, and what is shown in their places.
-async fn are_all(parts: Parts<'_>, list: &[&Scored], wholes: HashSet<&ChunkId>) -> Result<bool> {
+async fn are_all(parts: SearchSources<'_>, list: &[&Scored], wholes: HashSet<&ChunkId>) -> Result<bool> {
     let needed = list.iter().map(|scored| &scored.chunk).chain(wholes.iter().copied()).cloned().collect();
     let heads = heads(parts, needed).await?;
     let as_known = |scored: &&Scored| {
@@ -62,7 +62,7 @@ fn can_be_shown(head: &ChunkHead, scored: &Scored) -> bool {
     head.available && head.document.dataset.id == scored.dataset
 }
 
-async fn heads(parts: Parts<'_>, ids: HashSet<ChunkId>) -> Result<HashMap<ChunkId, ChunkHead>> {
+async fn heads(parts: SearchSources<'_>, ids: HashSet<ChunkId>) -> Result<HashMap<ChunkId, ChunkHead>> {
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
@@ -72,7 +72,11 @@ async fn heads(parts: Parts<'_>, ids: HashSet<ChunkId>) -> Result<HashMap<ChunkI
 }
 
 /// The best of a list that can be shown, with what is shown in their place.
-pub(super) async fn best(parts: Parts<'_>, list: Vec<Scored>, count_max: usize) -> Result<Vec<Scored>> {
+pub(super) async fn best(
+    parts: SearchSources<'_>,
+    list: Vec<Scored>,
+    count_max: usize,
+) -> Result<Vec<Scored>> {
     let mut there = Vec::new();
     for some in list.chunks(CANDIDATES_MAX) {
         let mut heads = heads(parts, some.iter().map(|scored| scored.chunk.clone()).collect()).await?;
@@ -89,7 +93,7 @@ pub(super) async fn best(parts: Parts<'_>, list: Vec<Scored>, count_max: usize) 
 }
 
 /// A passage whose larger one is gone stands for itself.
-async fn with_wholes(parts: Parts<'_>, list: &mut [Scored]) -> Result<()> {
+async fn with_wholes(parts: SearchSources<'_>, list: &mut [Scored]) -> Result<()> {
     let there = heads(parts, list.iter().filter_map(|scored| scored.parent.clone()).collect()).await?;
     for scored in list {
         scored.parent = scored.parent.take().filter(|parent| there.contains_key(parent));

@@ -10,7 +10,7 @@ const GAIN_MIN: f64 = 1e-9;
 /// The community of each of `count` nodes, numbered from 0 on. Edges count both ways.
 pub fn communities(count: usize, edges: &[(usize, usize, f64)]) -> Vec<usize> {
     let mut of: Vec<usize> = (0..count).collect();
-    let mut graph = Network::new(count, edges.iter().copied());
+    let mut graph = EntityNetwork::new(count, edges.iter().copied());
     for _ in 0..LEVELS_MAX {
         let moved = graph.moved();
         let (moved, groups) = numbered(&moved);
@@ -36,7 +36,7 @@ fn numbered(groups: &[usize]) -> (Vec<usize>, usize) {
     (of, numbers.len())
 }
 
-struct Network {
+struct EntityNetwork {
     /// Of each node its neighbours with the weights between them.
     neighbours: Vec<Vec<(usize, f64)>>,
     /// What lies within a node that stands for several, twice.
@@ -45,7 +45,7 @@ struct Network {
     total: f64,
 }
 
-impl Network {
+impl EntityNetwork {
     fn new(count: usize, edges: impl Iterator<Item = (usize, usize, f64)>) -> Self {
         let mut graph = Self { neighbours: vec![Vec::new(); count], within: vec![0.0; count], total: 0.0 };
         for (one, other, weight) in edges {

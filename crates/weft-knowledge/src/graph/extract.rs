@@ -21,7 +21,7 @@ const WEIGHT_MAX: f64 = 10.0;
 
 /// How thoroughly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
+pub enum ExtractionMethod {
     /// Each text is looked at once.
     #[default]
     Light,
@@ -29,7 +29,7 @@ pub enum Method {
     General,
 }
 
-impl Method {
+impl ExtractionMethod {
     /// As `graphrag.method` says it.
     pub fn parse(text: &str) -> Self {
         if text.trim().eq_ignore_ascii_case("general") { Self::General } else { Self::Light }
@@ -44,7 +44,7 @@ impl Method {
 /// When the whole work has ended.
 pub async fn extract(
     model: &dyn Ask,
-    method: Method,
+    method: ExtractionMethod,
     kinds: &[String],
     passages: &[String],
 ) -> Result<Result<(Subgraph, Vec<String>)>> {
@@ -71,14 +71,19 @@ pub async fn extract(
     })
 }
 
-async fn pack(model: &dyn Ask, method: Method, kinds: &[String], text: &str) -> Result<Result<Subgraph>> {
+async fn pack(
+    model: &dyn Ask,
+    method: ExtractionMethod,
+    kinds: &[String],
+    text: &str,
+) -> Result<Result<Subgraph>> {
     let question = format!("Kinds: {}\n\nText:\n{text}", kinds.join(", "));
     let answer = ask_json(model, Step::Graph, INSTRUCTIONS, &question).await?;
     let mut graph = match answer.and_then(|json| read(&json)) {
         Ok(graph) => graph,
         Err(error) => return Ok(Err(error)),
     };
-    if method == Method::Light {
+    if method == ExtractionMethod::Light {
         return Ok(Ok(graph));
     }
     for _ in 0..GLEANINGS_MAX {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use weft_core::seam::knowledge::{GraphEntity, GraphFound, GraphRelation, GraphReport, GraphRequest};
 
 use super::merge::Graph;
-use super::{Report, folded};
+use super::{CommunityReport, folded};
 
 /// How near a name has to be.
 const NEARNESS_MIN: f64 = 0.3;
@@ -38,7 +38,7 @@ pub(super) fn alike(one: &str, other: &str) -> f64 {
 
 /// The report on the community that most of what was found belongs to.
 fn report(graph: &Graph, found: &[GraphEntity]) -> Option<GraphReport> {
-    let score = |report: &Report| {
+    let score = |report: &CommunityReport| {
         let has =
             |entity: &&GraphEntity| report.entities.iter().any(|name| folded(name) == folded(&entity.name));
         found.iter().filter(has).map(|entity| entity.score).sum::<f64>()
@@ -53,6 +53,7 @@ fn entities(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphEntity
     let all = graph.entities.iter().zip(nearness).zip(wanted);
     let near = all.filter(|((_, nearness), _)| **nearness >= NEARNESS_MIN);
     let mut near: Vec<_> = near.map(|((entity, nearness), wanted)| (entity, *nearness, *wanted)).collect();
+    // Only the nearest are scored: a graph may have more than anybody wants to read.
     near.sort_by(|(_, one, _), (_, other, _)| other.total_cmp(one));
     near.truncate(CANDIDATES_MAX);
     let mut found: Vec<GraphEntity> = near
@@ -64,6 +65,7 @@ fn entities(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphEntity
             score: nearness * if wanted { 2.0 } else { 1.0 } * rank,
         })
         .collect();
+    // By name among equals: the same question finds the same.
     found.sort_by(|one, other| other.score.total_cmp(&one.score).then_with(|| one.name.cmp(&other.name)));
     found.truncate(ENTITIES_MAX);
     found
@@ -149,7 +151,7 @@ fn near(name: &Grams, names: &[Grams], question: &Grams) -> f64 {
 mod tests {
     use super::*;
     use crate::graph::merge::merge;
-    use crate::graph::{Entity, Relation, Report, Subgraph};
+    use crate::graph::{CommunityReport, Entity, Relation, Subgraph};
 
     fn graph() -> Graph {
         let entity = |name: &str, kind: &str| Entity {
@@ -177,7 +179,7 @@ mod tests {
                 relation("Charles Babbage", "London", 1.0),
                 relation("Ada Lovelace", "London", 2.0),
             ],
-            reports: vec![Report {
+            reports: vec![CommunityReport {
                 title: "Engines".to_owned(),
                 text: "They built engines.".to_owned(),
                 entities: vec!["charles babbage".to_owned(), "Analytical Engine".to_owned()],

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use weft_core::seam::knowledge::EntityKind;
 
 use super::pagerank::pagerank;
-use super::{DESCRIPTION_MAX, Entity, Relation, Report, Subgraph, cut, folded};
+use super::{CommunityReport, DESCRIPTION_MAX, Entity, Relation, Subgraph, cut, folded};
 
 /// Entities of one graph, at most; those that are named later are left out.
 pub const ENTITIES_MAX: usize = 50_000;
@@ -25,7 +25,7 @@ pub struct Graph {
     /// Relations, each between two of the entities, by their places.
     pub relations: Vec<(usize, usize, Relation)>,
     /// Reports on communities, of all documents.
-    pub reports: Vec<Report>,
+    pub reports: Vec<CommunityReport>,
 }
 
 /// Reports of one graph, at most.
@@ -33,9 +33,9 @@ const REPORTS_MAX: usize = 10_000;
 
 /// Names that mean the same: each leads to another one, and in the end to the one that counts.
 #[derive(Default)]
-struct Names(HashMap<String, String>);
+struct EntityAliases(HashMap<String, String>);
 
-impl Names {
+impl EntityAliases {
     fn of(&self, name: &str) -> String {
         let mut name = folded(name);
         while let Some(next) = self.0.get(&name) {
@@ -62,7 +62,7 @@ type Kinds = HashMap<String, BTreeMap<String, usize>>;
 /// weights are added and descriptions joined, as far as there is room.
 pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
     let parts: Vec<Subgraph> = parts.into_iter().collect();
-    let mut names = Names::default();
+    let mut names = EntityAliases::default();
     for alias in parts.iter().flat_map(|part| &part.aliases) {
         alias.windows(2).for_each(|pair| names.join(&pair[0], &pair[1]));
     }
@@ -90,7 +90,12 @@ pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
     Graph { reports, ..placed(entities, relations) }
 }
 
-fn add_entity(names: &Names, entities: &mut IndexMap<String, Entity>, kinds: &mut Kinds, entity: Entity) {
+fn add_entity(
+    names: &EntityAliases,
+    entities: &mut IndexMap<String, Entity>,
+    kinds: &mut Kinds,
+    entity: Entity,
+) {
     let name = names.of(&entity.name);
     if name.is_empty() || (entities.len() >= ENTITIES_MAX && !entities.contains_key(&name)) {
         return;
@@ -115,7 +120,7 @@ fn add_entity(names: &Names, entities: &mut IndexMap<String, Entity>, kinds: &mu
 }
 
 fn add_relation(
-    names: &Names,
+    names: &EntityAliases,
     entities: &mut IndexMap<String, Entity>,
     relations: &mut IndexMap<(String, String), Relation>,
     relation: Relation,
@@ -179,6 +184,7 @@ impl Graph {
             }
         }
         let mut kinds: Vec<(&str, Vec<(&str, f64)>)> = kinds.into_iter().collect();
+        // The map has no order; equals get one, or each question to the model would be another one.
         kinds.sort_by(|(one, a), (other, b)| b.len().cmp(&a.len()).then_with(|| one.cmp(other)));
         kinds.truncate(KINDS_SHOWN_MAX);
         let kind = |(kind, mut names): (&str, Vec<(&str, f64)>)| {

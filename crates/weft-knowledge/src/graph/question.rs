@@ -69,8 +69,8 @@ fn passage(found: &GraphFound) -> Option<Passage> {
     let relation = |r: &weft_core::seam::knowledge::GraphRelation| {
         vec![r.source.clone(), r.target.clone(), r.description.clone()]
     };
-    table("Entities\nentity,kind,description", found.entities.iter().map(entity), (&mut content, &mut room));
-    table("Relations\nfrom,to,description", found.relations.iter().map(relation), (&mut content, &mut room));
+    table("Entities\nentity,kind,description", found.entities.iter().map(entity), &mut content, &mut room);
+    table("Relations\nfrom,to,description", found.relations.iter().map(relation), &mut content, &mut room);
     if let Some(report) = &found.report {
         let text = format!("---- Report: {}\n{}\n", report.title, report.text);
         if tokens::at_most(&text) <= room {
@@ -94,7 +94,7 @@ fn passage(found: &GraphFound) -> Option<Passage> {
     })
 }
 
-fn table(title: &str, rows: impl Iterator<Item = Vec<String>>, (text, room): (&mut String, &mut usize)) {
+fn table(title: &str, rows: impl Iterator<Item = Vec<String>>, text: &mut String, room: &mut usize) {
     let mut begun = false;
     for row in rows {
         let cells: Vec<String> = row.iter().map(|cell| quoted(cell)).collect();

@@ -7,7 +7,7 @@ use weft_core::{Error, Json, Result};
 use super::communities::communities;
 use super::find::alike;
 use super::merge::merge;
-use super::{DESCRIPTION_MAX, NAME_MAX, Report, Subgraph, cut, folded};
+use super::{CommunityReport, DESCRIPTION_MAX, NAME_MAX, Subgraph, cut, folded};
 use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const SAME: &str = include_str!("../prompts/graph_same.md");
@@ -71,6 +71,7 @@ fn pairs(graph: &Subgraph) -> Vec<(String, String)> {
             }
         }
     }
+    // Equals in the order of their names, so that the same graph asks the same, and a recording fits.
     pairs.sort_by(|one, other| {
         other.0.total_cmp(&one.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
     });
@@ -116,6 +117,7 @@ fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
     of.iter().enumerate().for_each(|(entity, community)| members.entry(*community).or_default().push(entity));
     let mut groups: Vec<Vec<usize>> =
         members.into_values().filter(|group| group.len() >= ENTITIES_MIN).collect();
+    // The map has no order; equals get one, or the same graph would be told in another way each time.
     groups.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
     groups.truncate(REPORTS_MAX);
     let tell = |group: Vec<usize>| {
@@ -137,7 +139,7 @@ fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
     groups.into_iter().map(tell).collect()
 }
 
-fn report(answer: &Json, entities: Vec<String>) -> Option<Report> {
+fn report(answer: &Json, entities: Vec<String>) -> Option<CommunityReport> {
     let text = |key: &str, most: usize| cut(answer.get(key).and_then(Json::as_str).unwrap_or_default(), most);
     let (title, mut body) = (text("title", NAME_MAX), text("summary", DESCRIPTION_MAX));
     for finding in answer.get("findings").and_then(Json::as_array).into_iter().flatten() {
@@ -148,7 +150,7 @@ fn report(answer: &Json, entities: Vec<String>) -> Option<Report> {
         }
     }
     let text = cut(&body, REPORT_MAX);
-    (!text.is_empty()).then_some(Report { title, text, entities })
+    (!text.is_empty()).then_some(CommunityReport { title, text, entities })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::FutureExt as _;
 use tracing::Instrument as _;
 use weft_core::id::{DatasetKey, DocumentKey};
-use weft_core::seam::index::{IndexChange, Kept};
+use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::{ErrorKind, Result};
 
@@ -137,7 +137,12 @@ impl Library {
     }
 
     /// The same, when the index has accepted everything. Under the lock of the document.
-    pub(super) async fn will_follow(&self, key: &DocumentKey, noted: Noted, kept: Vec<Kept>) -> Result<()> {
+    pub(super) async fn will_follow(
+        &self,
+        key: &DocumentKey,
+        noted: Noted,
+        kept: Vec<WriteConfirmation>,
+    ) -> Result<()> {
         let mut kept = futures::future::try_join_all(kept);
         if let Some(kept) = (&mut kept).now_or_never() {
             kept?;

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use weft_core::id::{ChunkId, DocumentKey};
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::IndexChange;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -15,7 +15,7 @@ use super::gather::{self, Arriving};
 use super::ids::Namer;
 use super::indexing::{adding, indexed_document, missing_chunk, stem};
 use super::library::Library;
-use super::plan::Plan;
+use super::plan::IngestPlan;
 
 /// A chunk that somebody writes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -271,9 +271,9 @@ impl Library {
             return Ok(None);
         }
         let embedder = self.parts.models.embedder(&dataset.key.tenant, &dataset.embedder)?;
-        let share = Plan::new(&document.settings).name_share;
+        let share = IngestPlan::new(&document.settings).name_share;
         let texts = [embed::text(chunk), stem(&document.name).to_owned()];
-        let mut vectors = embedder.embed(Purpose::Passage, &texts).await?.vectors.into_iter();
+        let mut vectors = embedder.embed(EmbeddingPurpose::Passage, &texts).await?.vectors.into_iter();
         let (text, name) = (vectors.next(), vectors.next());
         Ok(text.map(|text| embed::mixed(text, name.as_deref(), share)))
     }

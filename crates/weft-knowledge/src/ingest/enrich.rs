@@ -8,7 +8,7 @@ use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
 use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::value::Json;
 
-use super::plan::Plan;
+use super::plan::IngestPlan;
 use crate::ask::{answer, request};
 
 /// Characters of a text that a model is shown.
@@ -39,12 +39,12 @@ pub trait Addition: Send + Sync {
         models: &dyn ModelDirectory,
         document: &Document,
         chunks: &[StoredChunk],
-    ) -> Result<Made>;
+    ) -> Result<MadeAddition>;
 }
 
 /// What was made of a document.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Made {
+pub struct MadeAddition {
     /// The thing itself; null: there is nothing.
     pub value: Json,
     /// What is missing of it, for people.
@@ -53,14 +53,18 @@ pub struct Made {
 
 /// What a model adds to one chunk.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Added {
+pub(super) struct ChunkAdditions {
     pub(super) keywords: Option<Vec<String>>,
     pub(super) questions: Option<Vec<String>>,
 }
 
 /// Asks for what a chunk lacks of what is wanted. What is there stays.
-pub(super) async fn chunk(model: &dyn ChatModel, plan: &Plan, chunk: &StoredChunk) -> Result<Added> {
-    let mut added = Added::default();
+pub(super) async fn chunk(
+    model: &dyn ChatModel,
+    plan: &IngestPlan,
+    chunk: &StoredChunk,
+) -> Result<ChunkAdditions> {
+    let mut added = ChunkAdditions::default();
     if plan.keywords > 0 && chunk.keywords.is_empty() {
         let instructions = format!(
             "You read a passage and name the {} most important keywords or phrases in it. Write them in the language of the \
@@ -83,7 +87,7 @@ pub(super) async fn chunk(model: &dyn ChatModel, plan: &Plan, chunk: &StoredChun
 }
 
 /// Asks for the metadata of a document.
-pub(super) async fn metadata(model: &dyn ChatModel, plan: &Plan, text: &str) -> Result<Metadata> {
+pub(super) async fn metadata(model: &dyn ChatModel, plan: &IngestPlan, text: &str) -> Result<Metadata> {
     let mut instructions = "You read the beginning of a document and fill in a form about it. Answer with one JSON object with the keys below \
          and nothing else. A value is a text, a number or a list of them. Leave out what the document does not say.\n"
         .to_owned();

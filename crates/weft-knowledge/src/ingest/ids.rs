@@ -11,7 +11,7 @@ const ID_BYTES: usize = 8;
 
 /// Tells ids of parents from those of chunks with the same text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Role {
+enum ChunkRole {
     Chunk,
     Parent,
 }
@@ -20,7 +20,7 @@ enum Role {
 /// came before, so that what does not change keeps its id and no two share one.
 pub(super) struct Namer<'a> {
     document: &'a DocumentId,
-    seen: HashMap<(Role, blake3::Hash), u64>,
+    seen: HashMap<(ChunkRole, blake3::Hash), u64>,
 }
 
 impl<'a> Namer<'a> {
@@ -30,16 +30,16 @@ impl<'a> Namer<'a> {
 
     /// The id of the next chunk with this text.
     pub(super) fn chunk(&mut self, content: &str) -> ChunkId {
-        self.name(Role::Chunk, content)
+        self.name(ChunkRole::Chunk, content)
     }
 
-    fn name(&mut self, role: Role, content: &str) -> ChunkId {
+    fn name(&mut self, role: ChunkRole, content: &str) -> ChunkId {
         let before = self.seen.entry((role, blake3::hash(content.as_bytes()))).or_default();
         let mut hasher = blake3::Hasher::new();
         let document = self.document.as_str().as_bytes();
         // Its length keeps the end of the id apart from the beginning of the text.
         hasher.update(&(document.len() as u64).to_le_bytes()).update(document);
-        hasher.update(&[u8::from(role == Role::Parent)]).update(&before.to_le_bytes());
+        hasher.update(&[u8::from(role == ChunkRole::Parent)]).update(&before.to_le_bytes());
         hasher.update(content.as_bytes());
         *before += 1;
         let hash = hasher.finalize();
@@ -51,7 +51,7 @@ impl<'a> Namer<'a> {
 pub(crate) fn chunks(document: &DocumentKey, read: ReadDocument, now_ms: i64) -> Vec<StoredChunk> {
     let mut namer = Namer::new(&document.id);
     let parents: Vec<ChunkId> =
-        read.parents.iter().map(|parent| namer.name(Role::Parent, &parent.content)).collect();
+        read.parents.iter().map(|parent| namer.name(ChunkRole::Parent, &parent.content)).collect();
     let pieces: Vec<(ChunkId, bool, DocumentPiece)> =
         read.pieces.into_iter().map(|piece| (namer.chunk(&piece.content), true, piece)).collect();
     let hidden = read.parents.into_iter().zip(&parents).map(|(parent, id)| (id.clone(), false, parent));

@@ -1,7 +1,7 @@
 //! Decides what comes next in the work on a document. Nothing here waits.
 
 use weft_core::Error;
-use weft_core::seam::dataset_store::{Settings, Stage};
+use weft_core::seam::dataset_store::{IngestStage, Settings};
 use weft_core::seam::ingest_queue::{IngestOutcome, TakenDocument};
 use weft_core::value::Json;
 
@@ -23,7 +23,7 @@ const NAME_SHARE: f64 = 0.1;
 
 /// What the settings of a document ask for.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct IngestPlan {
     /// Keywords for each chunk.
     pub(super) keywords: u64,
     /// Questions for each chunk.
@@ -46,7 +46,7 @@ pub(super) struct Plan {
     pub(super) model: String,
 }
 
-impl Plan {
+impl IngestPlan {
     pub(super) fn new(settings: &Settings) -> Self {
         let count = |key: &str, most: u64| settings.get(key).and_then(Json::as_u64).unwrap_or(0).min(most);
         let share = settings.get("filename_embd_weight").and_then(Json::as_f64).unwrap_or(NAME_SHARE);
@@ -75,34 +75,40 @@ impl Plan {
             || !self.tag_sets.is_empty()
     }
 
-    fn wants(&self, stage: Stage) -> bool {
+    fn wants(&self, stage: IngestStage) -> bool {
         match stage {
-            Stage::Reading | Stage::Indexing => true,
-            Stage::Enriching => self.enriches(),
-            Stage::Embedding => self.vectors,
-            Stage::Summarizing => self.vectors && self.summaries,
+            IngestStage::Reading | IngestStage::Indexing => true,
+            IngestStage::Enriching => self.enriches(),
+            IngestStage::Embedding => self.vectors,
+            IngestStage::Summarizing => self.vectors && self.summaries,
         }
     }
 
     /// The stage to do now: this one, or the first after it that is asked for.
-    pub(super) fn stage_from(&self, stage: Stage) -> Stage {
+    pub(super) fn stage_from(&self, stage: IngestStage) -> IngestStage {
         if self.wants(stage) { stage } else { after(stage).map_or(stage, |next| self.stage_from(next)) }
     }
 
     /// What comes after a stage; nothing after the last.
-    pub(super) fn next(&self, stage: Stage) -> Option<Stage> {
+    pub(super) fn next(&self, stage: IngestStage) -> Option<IngestStage> {
         after(stage).map(|next| self.stage_from(next))
     }
 
     /// The share of the whole work that is done when so much of a stage is.
-    pub(super) fn share(&self, stage: Stage, part: f64) -> f64 {
-        let weight = |stage: Stage| match stage {
+    pub(super) fn share(&self, stage: IngestStage, part: f64) -> f64 {
+        let weight = |stage: IngestStage| match stage {
             _ if !self.wants(stage) => 0.0,
-            Stage::Reading => 3.0,
-            Stage::Enriching | Stage::Embedding | Stage::Summarizing => 6.0,
-            Stage::Indexing => 1.0,
+            IngestStage::Reading => 3.0,
+            IngestStage::Enriching | IngestStage::Embedding | IngestStage::Summarizing => 6.0,
+            IngestStage::Indexing => 1.0,
         };
-        let all = [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Summarizing, Stage::Indexing];
+        let all = [
+            IngestStage::Reading,
+            IngestStage::Enriching,
+            IngestStage::Embedding,
+            IngestStage::Summarizing,
+            IngestStage::Indexing,
+        ];
         let before: f64 = all.into_iter().filter(|one| *one < stage).map(weight).sum();
         let whole: f64 = all.into_iter().map(weight).sum();
         // Whole it is only when it is settled.
@@ -110,13 +116,13 @@ impl Plan {
     }
 }
 
-fn after(stage: Stage) -> Option<Stage> {
+fn after(stage: IngestStage) -> Option<IngestStage> {
     match stage {
-        Stage::Reading => Some(Stage::Enriching),
-        Stage::Enriching => Some(Stage::Embedding),
-        Stage::Embedding => Some(Stage::Summarizing),
-        Stage::Summarizing => Some(Stage::Indexing),
-        Stage::Indexing => None,
+        IngestStage::Reading => Some(IngestStage::Enriching),
+        IngestStage::Enriching => Some(IngestStage::Embedding),
+        IngestStage::Embedding => Some(IngestStage::Summarizing),
+        IngestStage::Summarizing => Some(IngestStage::Indexing),
+        IngestStage::Indexing => None,
     }
 }
 
@@ -158,13 +164,13 @@ fn wanted_keys(settings: &Settings) -> Vec<(String, String)> {
 }
 
 /// The words for a stage.
-pub(super) fn doing(stage: Stage) -> &'static str {
+pub(super) fn doing(stage: IngestStage) -> &'static str {
     match stage {
-        Stage::Reading => "Reading the file",
-        Stage::Enriching => "Asking the model",
-        Stage::Embedding => "Making vectors",
-        Stage::Summarizing => "Summing up",
-        Stage::Indexing => "Putting it into the index",
+        IngestStage::Reading => "Reading the file",
+        IngestStage::Enriching => "Asking the model",
+        IngestStage::Embedding => "Making vectors",
+        IngestStage::Summarizing => "Summing up",
+        IngestStage::Indexing => "Putting it into the index",
     }
 }
 
@@ -172,7 +178,7 @@ pub(super) fn doing(stage: Stage) -> &'static str {
 pub const WORDS_ALONE: &str = "The dataset has no embedder: it is searched by words alone";
 
 /// What is said of a document that has come to its end.
-pub(super) fn done(plan: &Plan, warnings: &[String]) -> IngestOutcome {
+pub(super) fn done(plan: &IngestPlan, warnings: &[String]) -> IngestOutcome {
     let mut message = "Task done".to_owned();
     if !plan.vectors {
         message.push_str(". ");
@@ -232,7 +238,7 @@ mod tests {
 
     #[test]
     fn settings_are_read_within_their_limits() {
-        let plan = Plan::new(&settings(&json!({
+        let plan = IngestPlan::new(&settings(&json!({
             "auto_keywords": 99, "auto_questions": 3, "enable_metadata": true, "filename_embd_weight": 7,
             "metadata": [{"key": "author", "description": "Who", "enum": ["a"]}, "year", {"x": 1}], "llm_id": "m@P"
         })));
@@ -243,10 +249,11 @@ mod tests {
         let schema = settings(
             &json!({"enable_metadata": true, "metadata": {"type": "object", "properties": {"k": {}}}}),
         );
-        assert_eq!(Plan::new(&schema).metadata, [("k".to_owned(), String::new())]);
-        let odd =
-            Plan::new(&settings(&json!({"auto_keywords": "x", "enable_metadata": false, "metadata": ["k"]})));
-        assert_eq!(odd, Plan { name_share: NAME_SHARE, tags_max: TAGS, ..Plan::default() });
+        assert_eq!(IngestPlan::new(&schema).metadata, [("k".to_owned(), String::new())]);
+        let odd = IngestPlan::new(&settings(
+            &json!({"auto_keywords": "x", "enable_metadata": false, "metadata": ["k"]}),
+        ));
+        assert_eq!(odd, IngestPlan { name_share: NAME_SHARE, tags_max: TAGS, ..IngestPlan::default() });
     }
 
     #[test]
@@ -272,15 +279,18 @@ mod tests {
 
     #[test]
     fn stages_that_nobody_asked_for_are_passed_over() {
-        let all = Plan { keywords: 1, vectors: true, ..Plan::default() };
-        let none = Plan::default();
-        let way = |plan: &Plan| {
-            std::iter::successors(Some(Stage::Reading), |stage| plan.next(*stage)).collect::<Vec<_>>()
+        let all = IngestPlan { keywords: 1, vectors: true, ..IngestPlan::default() };
+        let none = IngestPlan::default();
+        let way = |plan: &IngestPlan| {
+            std::iter::successors(Some(IngestStage::Reading), |stage| plan.next(*stage)).collect::<Vec<_>>()
         };
-        assert_eq!(way(&all), [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Indexing]);
-        assert_eq!(way(&none), [Stage::Reading, Stage::Indexing]);
+        assert_eq!(
+            way(&all),
+            [IngestStage::Reading, IngestStage::Enriching, IngestStage::Embedding, IngestStage::Indexing]
+        );
+        assert_eq!(way(&none), [IngestStage::Reading, IngestStage::Indexing]);
         // Settings that have changed in a pause.
-        assert_eq!(none.stage_from(Stage::Embedding), Stage::Indexing);
+        assert_eq!(none.stage_from(IngestStage::Embedding), IngestStage::Indexing);
         for plan in [all, none] {
             let shares: Vec<f64> = way(&plan)
                 .into_iter()

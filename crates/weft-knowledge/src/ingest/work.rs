@@ -11,19 +11,19 @@ use std::sync::{Mutex, PoisonError};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use weft_core::filter::Metadata;
-use weft_core::seam::dataset_store::{Dataset, DocumentChange, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{Dataset, DocumentChange, IngestStage, StoredChunk};
 use weft_core::seam::document_reader::ReadRequest;
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::ingest_queue::{Amended, IngestProgress, TakenDocument, Wanted};
 use weft_core::seam::{ChatModel, Embedder};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
-use super::enrich::{self, Added};
+use super::enrich::{self, ChunkAdditions};
 use super::indexing::{CHUNKS_AT_ONCE, stem};
 use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
-use super::plan::{self, Plan};
+use super::plan::{self, IngestPlan};
 use super::{embed, ids};
 use crate::raptor::Raptor;
 
@@ -44,7 +44,7 @@ const WARNINGS_MAX: usize = 5;
 
 /// How the work on a document has come to its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum IngestEnd {
     /// It is settled.
     Settled,
     /// It was stopped as somebody wanted.
@@ -54,20 +54,20 @@ pub(super) enum Ended {
 }
 
 /// The work on one document.
-pub(super) struct Work<'a> {
+pub(super) struct DocumentWork<'a> {
     library: &'a Library,
     pipelines: &'a dyn PipelineRunner,
     taken: &'a TakenDocument,
     dataset: Dataset,
-    plan: Plan,
+    plan: IngestPlan,
     lease_ms: i64,
     /// Its pipeline wants no vectors.
     words_alone: AtomicBool,
-    said: Mutex<Said>,
+    said: Mutex<IngestReport>,
 }
 
 /// What is told of the work.
-struct Said {
+struct IngestReport {
     progress: IngestProgress,
     warnings: Vec<String>,
     /// From here on nobody else's word counts.
@@ -76,7 +76,7 @@ struct Said {
     kept: bool,
 }
 
-impl<'a> Work<'a> {
+impl<'a> DocumentWork<'a> {
     pub(super) async fn new(
         library: &'a Library,
         pipelines: &'a dyn PipelineRunner,
@@ -85,19 +85,19 @@ impl<'a> Work<'a> {
     ) -> Result<Self> {
         let document = &taken.document;
         let dataset = library.parts.store.dataset_uncounted(&document.key.dataset).await?;
-        let mut plan = Plan::new(&document.settings);
+        let mut plan = IngestPlan::new(&document.settings);
         plan.vectors = !dataset.embedder.is_empty();
         plan.summaries = Raptor::of(document).is_some();
         plan.additions = library.parts.additions.iter().any(|one| one.wanted(&document.settings));
         let stage = plan.stage_from(taken.stage);
         let message = plan::doing(stage).to_owned();
         let progress = IngestProgress { stage, share: plan.share(stage, 0.0), message };
-        let said = Mutex::new(Said { progress, warnings: Vec::new(), settled: false, kept: false });
+        let said = Mutex::new(IngestReport { progress, warnings: Vec::new(), settled: false, kept: false });
         let words_alone = AtomicBool::new(false);
         Ok(Self { library, pipelines, taken, dataset, plan, lease_ms, words_alone, said })
     }
 
-    fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
+    fn said<T>(&self, change: impl FnOnce(&mut IngestReport) -> T) -> T {
         change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -118,7 +118,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn say(&self, stage: Stage, part: f64, detail: &str) {
+    fn say(&self, stage: IngestStage, part: f64, detail: &str) {
         let message = format!("{}{detail}", plan::doing(stage));
         let share = self.plan.share(stage, part);
         self.said(|said| said.progress = IngestProgress { stage, share, message });
@@ -138,7 +138,7 @@ impl<'a> Work<'a> {
     }
 
     /// Tells so every now and then. Returns when the work is to end.
-    pub(super) async fn keep(&self, every: std::time::Duration) -> Ended {
+    pub(super) async fn keep(&self, every: std::time::Duration) -> IngestEnd {
         loop {
             tokio::time::sleep(every).await;
             if self.said(|said| said.settled) {
@@ -147,8 +147,8 @@ impl<'a> Work<'a> {
             match self.tell().await {
                 Ok(()) => {}
                 Err(error) if self.said(|said| said.settled) => drop(error),
-                Err(error) if error.kind == ErrorKind::Cancelled => return Ended::Stopped,
-                Err(error) if error.kind == ErrorKind::Conflict => return Ended::Lost,
+                Err(error) if error.kind == ErrorKind::Cancelled => return IngestEnd::Stopped,
+                Err(error) if error.kind == ErrorKind::Conflict => return IngestEnd::Lost,
                 Err(error) => {
                     tracing::warn!(error = error.detail(), "cannot say that a document is being read");
                 }
@@ -169,12 +169,12 @@ impl<'a> Work<'a> {
             self.say(stage, 0.0, "");
             self.tell().await?;
             match stage {
-                Stage::Reading => self.read().await?,
-                Stage::Enriching => self.enrich_and_tag().await?,
-                Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
-                Stage::Embedding => self.embed().await?,
-                Stage::Summarizing => self.summarize().await?,
-                Stage::Indexing => self.index().await?,
+                IngestStage::Reading => self.read().await?,
+                IngestStage::Enriching => self.enrich_and_tag().await?,
+                IngestStage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
+                IngestStage::Embedding => self.embed().await?,
+                IngestStage::Summarizing => self.summarize().await?,
+                IngestStage::Indexing => self.index().await?,
             }
             match self.plan.next(stage) {
                 Some(next) => stage = next,
@@ -277,12 +277,13 @@ impl<'a> Work<'a> {
             done += page.len() as u64;
             let ask = |chunk| async move { enrich::chunk(model, &self.plan, chunk).await }.boxed();
             let available: Vec<&StoredChunk> = page.iter().filter(|chunk| chunk.available).collect();
-            let asked: Vec<BoxFuture<'_, Result<Added>>> = available.iter().copied().map(ask).collect();
+            let asked: Vec<BoxFuture<'_, Result<ChunkAdditions>>> =
+                available.iter().copied().map(ask).collect();
             let added: Vec<_> = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE).collect().await;
             let (mut amended, mut broken) = (Vec::new(), None);
             for (chunk, added) in available.into_iter().zip(added) {
                 match self.bearable(added) {
-                    Ok(Some(Added { keywords, questions })) => {
+                    Ok(Some(ChunkAdditions { keywords, questions })) => {
                         amended.push(Amended { id: chunk.id.clone(), keywords, questions, vector: None });
                     }
                     Ok(None) => {}
@@ -295,7 +296,7 @@ impl<'a> Work<'a> {
             if let Some(error) = broken {
                 return Err(error);
             }
-            self.say(Stage::Enriching, part(done, count), &format!(": {done} of {count} chunks"));
+            self.say(IngestStage::Enriching, part(done, count), &format!(": {done} of {count} chunks"));
         }
     }
 
@@ -393,7 +394,7 @@ impl<'a> Work<'a> {
                 }
                 self.embed_some(&*embedder, &lacking, name.as_deref()).await?;
             }
-            self.say(Stage::Embedding, part(done, count), &format!(": {done} of {count} chunks"));
+            self.say(IngestStage::Embedding, part(done, count), &format!(": {done} of {count} chunks"));
         }
     }
 
@@ -422,7 +423,7 @@ fn part(done: u64, count: u64) -> f64 {
 
 /// One vector for each text.
 async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
-    let made = embedder.embed(Purpose::Passage, texts).await?.vectors;
+    let made = embedder.embed(EmbeddingPurpose::Passage, texts).await?.vectors;
     if made.len() != texts.len() {
         let message = format!("the embedder returned {} vectors for {} texts", made.len(), texts.len());
         return Err(Error::new(ErrorKind::Garbled, message));

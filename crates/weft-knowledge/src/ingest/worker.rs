@@ -13,7 +13,7 @@ use weft_core::{ErrorKind, Result};
 use super::library::Library;
 use super::pipeline::{NoPipelines, PipelineRunner};
 use super::plan;
-use super::work::{Ended, Work};
+use super::work::{DocumentWork, IngestEnd};
 
 /// How a worker works.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,7 @@ impl IngestWorker {
                 self.mend(&mut mending, async move { library.mend().await.map(drop) });
             }
             tokio::select! {
+                // A stop first: there may be no end of documents that wait.
                 biased;
                 () = stop.cancelled() => {}
                 Some(_) = busy.join_next() => while busy.try_join_next().is_some() {},
@@ -108,6 +109,7 @@ impl IngestWorker {
         let leaving = self.leaving.clone();
         mending.spawn(async move {
             tokio::select! {
+                // What is cut off is noted still, so a process that has to go does not wait for it.
                 biased;
                 () = leaving.cancelled() => {}
                 mended = mend => if let Err(error) = mended {
@@ -169,7 +171,8 @@ impl IngestWorker {
             return Some(given_up);
         }
         let failed = |error, attempts| plan::failed(&error, attempts, self.library.now_ms());
-        let work = match Work::new(&self.library, &*self.pipelines, taken, ms(self.pace.lease)).await {
+        let work = match DocumentWork::new(&self.library, &*self.pipelines, taken, ms(self.pace.lease)).await
+        {
             Ok(work) => work,
             Err(error) => return Some(failed(error, taken.attempts)),
         };
@@ -181,23 +184,24 @@ impl IngestWorker {
             }
         };
         let ended = tokio::select! {
+            // The lease is kept beside the work, which may take many times as long as a lease lasts.
             biased;
             () = has_to_go => return Some(IngestOutcome::Released),
             ended = work.keep(self.pace.tell_every) => ended,
             outcome = work.run() => match outcome {
-                Ok(()) => Ended::Settled,
-                Err(error) if error.kind == ErrorKind::Cancelled => Ended::Stopped,
-                Err(error) if error.kind == ErrorKind::Conflict => Ended::Lost,
+                Ok(()) => IngestEnd::Settled,
+                Err(error) if error.kind == ErrorKind::Cancelled => IngestEnd::Stopped,
+                Err(error) if error.kind == ErrorKind::Conflict => IngestEnd::Lost,
                 Err(error) => return Some(failed(error, work.attempts())),
             },
         };
         match ended {
-            Ended::Settled => None,
-            Ended::Stopped => {
+            IngestEnd::Settled => None,
+            IngestEnd::Stopped => {
                 self.pipelines.stop(&taken.document.key).await;
                 Some(IngestOutcome::Stopped)
             }
-            Ended::Lost => {
+            IngestEnd::Lost => {
                 tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
                 if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {
                     tracing::warn!(error = error.detail(), "a document that is gone is left in the index");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use weft_agent::arguments;
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::memory_store::{
     ExtractionOutcome, MESSAGE_BYTES_MAX, Memory, MessageType, NewMessage, TakenMessage,
 };
@@ -52,7 +52,7 @@ impl ConversationMemories {
         let mut vectors = vec![Vec::new(); texts.len()];
         let embedder = memory.settings.embedder.as_str();
         if !embedder.is_empty() {
-            let made = self.vectors(&memory.key.tenant, embedder, Purpose::Passage, &texts);
+            let made = self.vectors(&memory.key.tenant, embedder, EmbeddingPurpose::Passage, &texts);
             match in_time(VECTORS_TIME, made).await {
                 Ok(made) => vectors = made,
                 Err(error) => {

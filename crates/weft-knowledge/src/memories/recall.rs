@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, MemoryKey, TenantId};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{
     IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
 };
@@ -45,7 +45,7 @@ impl ConversationMemories {
             memories.iter().partition(|memory| vector.is_some() && !memory.settings.embedder.is_empty());
         for (group, vector) in [(with, vector.as_deref()), (without, None)] {
             if !group.is_empty() {
-                found.messages.extend(self.find_in(&group, query, (vector, limit)).await?);
+                found.messages.extend(self.find_in(&group, query, vector, limit).await?);
             }
         }
         found.messages.sort_by(in_order);
@@ -71,7 +71,8 @@ impl ConversationMemories {
         if query.vector_weight <= 0.0 {
             return Ok(None);
         }
-        match self.vectors(tenant, name, Purpose::Query, std::slice::from_ref(&query.question)).await {
+        match self.vectors(tenant, name, EmbeddingPurpose::Query, std::slice::from_ref(&query.question)).await
+        {
             Ok(mut vectors) => Ok(vectors.pop()),
             Err(error) if query.vector_weight >= 1.0 => Err(error),
             Err(error) => {
@@ -86,7 +87,7 @@ impl ConversationMemories {
         &self,
         tenant: &TenantId,
         embedder: &str,
-        purpose: Purpose,
+        purpose: EmbeddingPurpose,
         texts: &[String],
     ) -> Result<Vec<Vec<f32>>> {
         let vectors = self.models.embedder(tenant, embedder)?.embed(purpose, texts).await?.vectors;
@@ -104,7 +105,8 @@ impl ConversationMemories {
         &self,
         memories: &[&Memory],
         query: &MemoryQuery,
-        (vector, limit): (Option<&[f32]>, usize),
+        vector: Option<&[f32]>,
+        limit: usize,
     ) -> Result<Vec<Recalled>> {
         let Some(tenant) = memories.first().map(|memory| &memory.key.tenant) else { return Ok(Vec::new()) };
         let index = (self.index)();
@@ -127,7 +129,7 @@ impl ConversationMemories {
                 filter.offset += page.len() as u64;
                 // Each page is a part of its own: an index takes changes as a whole.
                 let part = DatasetId::new(parts.len().to_string());
-                let chunks = page.iter().map(|message| indexed((place, message), vector.map(<[f32]>::len)));
+                let chunks = page.iter().map(|message| indexed(place, message, vector.map(<[f32]>::len)));
                 index
                     .write(&DatasetKey::new(tenant, part.as_str()), as_document(&part, chunks.collect()))
                     .await?;
@@ -184,7 +186,7 @@ fn as_document(part: &DatasetId, chunks: Vec<(ChunkId, IndexedChunk)>) -> Vec<In
 }
 
 /// A vector of another length is of no use to the question.
-fn indexed((place, message): (usize, &MemoryMessage), dimension: Option<usize>) -> (ChunkId, IndexedChunk) {
+fn indexed(place: usize, message: &MemoryMessage, dimension: Option<usize>) -> (ChunkId, IndexedChunk) {
     let vector = &message.message.vector;
     let vector = (!vector.is_empty() && Some(vector.len()) == dimension).then(|| vector.clone());
     (

@@ -1,7 +1,7 @@
 //! Which documents a search looks at: as people say, or as a model makes out of the question.
 
 use jiff::Timestamp;
-use weft_core::filter::{Condition, Filter, Logic, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator, Logic};
 use weft_core::id::DatasetId;
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::MetadataKey;
@@ -31,7 +31,7 @@ pub enum FilterChoice {
     /// Those that a model thinks of. When none fits, all.
     ByModel {
         /// The keys that it may use, some with the operator that it has to use; none means any key.
-        keys: Vec<(String, Option<Operator>)>,
+        keys: Vec<(String, Option<FilterOperator>)>,
     },
 }
 
@@ -102,7 +102,7 @@ pub async fn decide(
                 notes.push("the documents have no metadata to filter by".to_owned());
                 return Ok(Filtered::No);
             }
-            match asked(model, &known, (keys, question), notes).await? {
+            match asked(model, &known, keys, question, notes).await? {
                 Ok(filter) => filter,
                 Err(error) => {
                     notes.push(format!("searched without a filter: {}", error.full()));
@@ -117,7 +117,7 @@ pub async fn decide(
     Ok(Filtered::By(filter))
 }
 
-fn offered(known: Vec<MetadataKey>, keys: &[(String, Option<Operator>)]) -> Vec<MetadataKey> {
+fn offered(known: Vec<MetadataKey>, keys: &[(String, Option<FilterOperator>)]) -> Vec<MetadataKey> {
     let wanted = |known: &MetadataKey| keys.is_empty() || keys.iter().any(|(key, _)| *key == known.key);
     known.into_iter().filter(wanted).take(KEYS_MAX).collect()
 }
@@ -125,7 +125,8 @@ fn offered(known: Vec<MetadataKey>, keys: &[(String, Option<Operator>)]) -> Vec<
 async fn asked(
     model: &dyn Ask,
     known: &[MetadataKey],
-    (keys, question): (&[(String, Option<Operator>)], &str),
+    keys: &[(String, Option<FilterOperator>)],
+    question: &str,
     notes: &mut Vec<String>,
 ) -> Result<Result<Filter>> {
     let today = today(model.now_ms().await?);
@@ -141,7 +142,7 @@ fn today(now_ms: i64) -> String {
 }
 
 /// The keys with some of their values, a line each.
-fn described(known: &[MetadataKey], keys: &[(String, Option<Operator>)]) -> String {
+fn described(known: &[MetadataKey], keys: &[(String, Option<FilterOperator>)]) -> String {
     let line = |key: &MetadataKey| {
         let shown = |(value, _): &(String, usize)| value.chars().take(VALUE_SHOWN_MAX).collect::<String>();
         let values: Vec<String> = key.values.iter().take(VALUES_MAX).map(shown).collect();
@@ -156,7 +157,7 @@ fn described(known: &[MetadataKey], keys: &[(String, Option<Operator>)]) -> Stri
     known.iter().map(line).collect()
 }
 
-fn spelled(operator: Operator) -> String {
+fn spelled(operator: FilterOperator) -> String {
     serde_json::to_value(operator).map(|json| to_text(&json)).unwrap_or_default()
 }
 
@@ -164,7 +165,7 @@ fn spelled(operator: Operator) -> String {
 fn read(
     answer: &Json,
     known: &[MetadataKey],
-    keys: &[(String, Option<Operator>)],
+    keys: &[(String, Option<FilterOperator>)],
     notes: &mut Vec<String>,
 ) -> Result<Filter> {
     let wrong = || unexpected("conditions on metadata");
@@ -187,14 +188,18 @@ fn read(
     Ok(Filter { logic, conditions })
 }
 
-fn condition(item: &Json, known: &[MetadataKey], keys: &[(String, Option<Operator>)]) -> Option<Condition> {
+fn condition(
+    item: &Json,
+    known: &[MetadataKey],
+    keys: &[(String, Option<FilterOperator>)],
+) -> Option<Condition> {
     let key = item.get("key").or_else(|| item.get("name"))?.as_str()?.trim();
     let key = &known.iter().find(|known| known.key.eq_ignore_ascii_case(key))?.key;
     let fixed = keys.iter().find(|(name, _)| name == key).and_then(|(_, operator)| *operator);
     let said = ["op", "operator", "comparison_operator"].iter().find_map(|name| item.get(*name)?.as_str());
-    let operator = fixed.or_else(|| Operator::parse(said?))?;
+    let operator = fixed.or_else(|| FilterOperator::parse(said?))?;
     let value = item.get("value").cloned().unwrap_or_default();
-    let needs_value = !matches!(operator, Operator::Empty | Operator::NotEmpty);
+    let needs_value = !matches!(operator, FilterOperator::Empty | FilterOperator::NotEmpty);
     (!needs_value || !value.is_null()).then(|| Condition { key: key.clone(), operator, value })
 }
 
@@ -217,9 +222,10 @@ pub fn choice(setting: &Json, value: impl Fn(&Json) -> Json) -> Result<FilterCho
                 semi_auto(item).ok_or_else(|| (format!("/semi_auto/{place}"), "names no key".to_owned()))
             };
             let keys = items.enumerate().map(key).collect::<Result<Vec<_>, Misfit>>()?;
-            match keys.is_empty() {
-                true => Err(("/semi_auto".to_owned(), "names no key".to_owned())),
-                false => Ok(FilterChoice::ByModel { keys }),
+            if keys.is_empty() {
+                Err(("/semi_auto".to_owned(), "names no key".to_owned()))
+            } else {
+                Ok(FilterChoice::ByModel { keys })
             }
         }
         "manual" => conditions(setting, "manual", value).map(FilterChoice::Given),
@@ -244,9 +250,9 @@ pub fn conditions(setting: &Json, list: &str, value: impl Fn(&Json) -> Json) -> 
     Ok(Filter { logic: if or { Logic::Or } else { Logic::And }, conditions })
 }
 
-fn semi_auto(item: &Json) -> Option<(String, Option<Operator>)> {
+fn semi_auto(item: &Json) -> Option<(String, Option<FilterOperator>)> {
     let key = item.as_str().or_else(|| item.get("key")?.as_str())?.trim();
-    let operator = item.get("op").and_then(Json::as_str).and_then(Operator::parse);
+    let operator = item.get("op").and_then(Json::as_str).and_then(FilterOperator::parse);
     (!key.is_empty()).then(|| (key.to_owned(), operator))
 }
 
@@ -254,7 +260,7 @@ fn by_hand(item: &Json, value: &impl Fn(&Json) -> Json) -> Result<Condition, Str
     let text = |names: &[&str]| names.iter().find_map(|name| item.get(*name)?.as_str()).map(str::trim);
     let key = text(&["key", "name"]).filter(|key| !key.is_empty()).ok_or("has no key")?;
     let said = text(&["op", "comparison_operator", "operator"]).unwrap_or("=");
-    let operator = Operator::parse(said).ok_or_else(|| format!("`{said}` is not an operator"))?;
+    let operator = FilterOperator::parse(said).ok_or_else(|| format!("`{said}` is not an operator"))?;
     let value = item.get("value").map(value).unwrap_or_default();
     Ok(Condition { key: key.to_owned(), operator, value })
 }
@@ -272,13 +278,15 @@ mod tests {
     #[test]
     fn what_a_model_answers_is_checked() {
         let known = [key("year", 2, &["1999", "2020"]), key("author", 1, &["Ada"])];
-        let check =
-            |answer: Json, keys: &[(String, Option<Operator>)], expected: Option<Json>, noted: usize| {
-                let mut notes = Vec::new();
-                let filter = read(&answer, &known, keys, &mut notes).ok();
-                assert_eq!(filter.map(|filter| json!(filter)), expected, "{answer}");
-                assert_eq!(notes.len(), noted, "{answer}: {notes:?}");
-            };
+        let check = |answer: Json,
+                     keys: &[(String, Option<FilterOperator>)],
+                     expected: Option<Json>,
+                     noted: usize| {
+            let mut notes = Vec::new();
+            let filter = read(&answer, &known, keys, &mut notes).ok();
+            assert_eq!(filter.map(|filter| json!(filter)), expected, "{answer}");
+            assert_eq!(notes.len(), noted, "{answer}: {notes:?}");
+        };
         let one = |operator: &str| {
             Some(
                 json!({"logic": "and", "conditions": [{"key": "year", "operator": operator, "value": "2020"}]}),
@@ -288,7 +296,7 @@ mod tests {
         check(answer("="), &[], one("="), 0);
         check(answer("=")["conditions"].clone(), &[], one("="), 0);
         // A fixed operator wins over the model's.
-        check(answer("="), &[("year".to_owned(), Some(Operator::AtLeast))], one("≥"), 0);
+        check(answer("="), &[("year".to_owned(), Some(FilterOperator::AtLeast))], one("≥"), 0);
         check(
             json!({"logic": "OR", "conditions": [{"key": "colour", "op": "=", "value": 1}, {"key": "year", "op": "like", "value": 1}, 7]}),
             &[],
@@ -303,7 +311,7 @@ mod tests {
     fn a_model_sees_no_more_than_some_values() {
         let many: Vec<String> = (0..500).map(|n| format!("value {n} {}", "x".repeat(500))).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        let text = described(&[key("k", 500, &many)], &[("k".to_owned(), Some(Operator::In))]);
+        let text = described(&[key("k", 500, &many)], &[("k".to_owned(), Some(FilterOperator::In))]);
         assert!(text.starts_with("- k (operator: in): value 0 "), "{text}");
         assert!(text.ends_with("… and 480 more\n") && text.len() < 2_000, "{}", text.len());
     }
@@ -316,7 +324,7 @@ mod tests {
         assert_eq!(check(json!({"method": "auto"})).unwrap(), FilterChoice::ByModel { keys: Vec::new() });
         let semi =
             check(json!({"method": "semi_auto", "semi_auto": ["a", {"key": "b", "op": "≥"}]})).unwrap();
-        let keys = vec![("a".to_owned(), None), ("b".to_owned(), Some(Operator::AtLeast))];
+        let keys = vec![("a".to_owned(), None), ("b".to_owned(), Some(FilterOperator::AtLeast))];
         assert_eq!(semi, FilterChoice::ByModel { keys });
         let manual = json!({"method": "manual", "logic": "or", "manual": [{"key": "author", "op": "is", "value": "{v}"}]});
         let FilterChoice::Given(filter) = check(manual).unwrap() else { panic!() };

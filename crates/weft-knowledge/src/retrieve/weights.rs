@@ -23,7 +23,7 @@ pub enum Interface {
 
 /// What a weight counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
+enum WeightMeaning {
     Words,
     Vectors,
 }
@@ -42,10 +42,10 @@ impl Interface {
         }
     }
 
-    fn counts(self) -> Counts {
+    fn counts(self) -> WeightMeaning {
         match self {
-            Self::Component | Self::Chat => Counts::Words,
-            Self::Http | Self::Dataset | Self::Dify | Self::Memory => Counts::Vectors,
+            Self::Component | Self::Chat => WeightMeaning::Words,
+            Self::Http | Self::Dataset | Self::Dify | Self::Memory => WeightMeaning::Vectors,
         }
     }
 
@@ -72,16 +72,16 @@ impl Interface {
     pub fn vector_weight(self, given: Option<f64>) -> f64 {
         match (given.filter(|given| given.is_finite()), self.counts()) {
             (None, _) => self.default_vector_weight(),
-            (Some(given), Counts::Words) => 1.0 - given.clamp(0.0, 1.0),
-            (Some(given), Counts::Vectors) => given.clamp(0.0, 1.0),
+            (Some(given), WeightMeaning::Words) => 1.0 - given.clamp(0.0, 1.0),
+            (Some(given), WeightMeaning::Vectors) => given.clamp(0.0, 1.0),
         }
     }
 
     /// The parameter for a vector weight: what was written is what is read.
     pub fn parameter_for(self, vector_weight: f64) -> f64 {
         match self.counts() {
-            Counts::Words => 1.0 - vector_weight,
-            Counts::Vectors => vector_weight,
+            WeightMeaning::Words => 1.0 - vector_weight,
+            WeightMeaning::Vectors => vector_weight,
         }
     }
 }

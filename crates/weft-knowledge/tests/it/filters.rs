@@ -1,7 +1,7 @@
 //! Which documents are searched.
 
 use serde_json::{Value as Json, json};
-use weft_core::filter::{Filter, Operator};
+use weft_core::filter::{Filter, FilterOperator};
 use weft_knowledge::ask::Step;
 use weft_knowledge::retrieve::{FilterChoice, Filtered, Retrieval, filter_choice, filter_conditions};
 
@@ -91,7 +91,7 @@ async fn conditions_of_a_model_that_nothing_fits_are_dropped_and_flagged() {
 #[tokio::test]
 async fn a_model_uses_the_chosen_keys_with_their_operators() {
     let library = years();
-    let keys = vec![("year".to_owned(), Some(Operator::Less))];
+    let keys = vec![("year".to_owned(), Some(FilterOperator::Less))];
     let answer =
         json!([{"key": "year", "op": ">", "value": 2000}, {"key": "author", "op": "=", "value": "Alan"}]);
     library.answers(Step::Filter, &answer.to_string());

@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
-use weft_core::filter::{Condition, Filter, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator};
 use weft_core::seam::dataset_store::Extra;
 use weft_knowledge::ask::Step;
-use weft_knowledge::graph::extract::{Method, extract};
+use weft_knowledge::graph::extract::{ExtractionMethod, extract};
 use weft_knowledge::graph::question::TITLE;
 use weft_knowledge::retrieve::{FilterChoice, Retrieval};
 
@@ -102,13 +102,13 @@ async fn a_graph_is_that_of_the_documents_that_are_searched() {
     };
     assert_eq!(said(asked()).await, (true, true));
     assert_eq!(said(Retrieval { documents: Some(vec!["charles".into()]), ..asked() }).await, (false, true));
-    let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(1843) };
+    let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Equal, value: json!(1843) };
     let filter = Filter { conditions: vec![condition], ..Filter::default() };
     assert_eq!(said(Retrieval { filter: FilterChoice::Given(filter), ..asked() }).await, (true, false));
     library.change_document("ada", |document| document.enabled = false);
     assert_eq!(said(asked()).await, (false, true));
     // A filter that leaves nothing leaves no graph.
-    let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(1) };
+    let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Equal, value: json!(1) };
     let filter = FilterChoice::Given(Filter { conditions: vec![condition], ..Filter::default() });
     let found = library.ask(&Retrieval { filter, ..asked() }).await;
     assert!(found.passages.is_empty() && found.filter.word() == Some("empty"), "{found:?}");
@@ -129,12 +129,12 @@ async fn a_graph_is_read_out_of_answers_that_are_not_quite_right() {
     let texts = ["Ada worked with Charles.".to_owned()];
     let answer = "Sure:\n```json\n{'entities': [{'name': 'Ada', 'type': 'person', 'description': 'x'},], 'relations': [{'source': 'Ada', 'target': 'Charles', 'weight': 2}]}\n```";
     library.answers(Step::Graph, answer);
-    let (graph, notes) = extract(&library, Method::Light, &kinds, &texts).await.unwrap().unwrap();
+    let (graph, notes) = extract(&library, ExtractionMethod::Light, &kinds, &texts).await.unwrap().unwrap();
     let names: Vec<&str> = graph.entities.iter().map(|entity| entity.name.as_str()).collect();
     assert_eq!((names, graph.relations.len(), notes.len()), (vec!["Ada", "Charles"], 1, 0));
     library.answers(Step::Graph, "nothing to see");
     assert_eq!(
-        extract(&library, Method::Light, &kinds, &texts).await.unwrap().unwrap_err().kind,
+        extract(&library, ExtractionMethod::Light, &kinds, &texts).await.unwrap().unwrap_err().kind,
         ErrorKind::Garbled
     );
     // A part that could not be asked for now is not one that has nothing to say.
@@ -142,16 +142,16 @@ async fn a_graph_is_read_out_of_answers_that_are_not_quite_right() {
     let entities = "{\"entities\": [{\"name\": \"Ada\"}], \"relations\": []}";
     library.answers(Step::Graph, entities).fails(Step::Graph, ErrorKind::RateLimited);
     assert_eq!(
-        extract(&library, Method::Light, &kinds, &long).await.unwrap().unwrap_err().kind,
+        extract(&library, ExtractionMethod::Light, &kinds, &long).await.unwrap().unwrap_err().kind,
         ErrorKind::RateLimited
     );
     library.answers(Step::Graph, entities).fails(Step::Graph, ErrorKind::Timeout);
     assert_eq!(
-        extract(&library, Method::General, &kinds, &texts).await.unwrap().unwrap_err().kind,
+        extract(&library, ExtractionMethod::General, &kinds, &texts).await.unwrap().unwrap_err().kind,
         ErrorKind::Timeout
     );
     library.answers(Step::Graph, entities).answers(Step::Graph, "nothing to see");
-    let (graph, notes) = extract(&library, Method::Light, &kinds, &long).await.unwrap().unwrap();
+    let (graph, notes) = extract(&library, ExtractionMethod::Light, &kinds, &long).await.unwrap().unwrap();
     assert_eq!((graph.entities.len(), notes.len()), (1, 1));
 }
 
@@ -166,12 +166,12 @@ async fn the_careful_method_asks_what_was_missed() {
         .answers(Step::Graph, "{\"entities\": [], \"relations\": []}");
     let texts = ["Ada and Charles.".to_owned()];
     let kinds = ["person".to_owned()];
-    let (graph, _) = extract(&library, Method::General, &kinds, &texts).await.unwrap().unwrap();
+    let (graph, _) = extract(&library, ExtractionMethod::General, &kinds, &texts).await.unwrap().unwrap();
     assert_eq!(graph.entities.len(), 2);
     assert!(library.0.asked.lock().unwrap()[1].1.contains("Found so far: Ada"));
     // A part that cannot be read costs no other part.
     let long = vec!["x".repeat(8_000), "y".repeat(8_000)];
     library.answers(Step::Graph, "?").answers(Step::Graph, &entity("Ada"));
-    let (graph, notes) = extract(&library, Method::Light, &kinds, &long).await.unwrap().unwrap();
+    let (graph, notes) = extract(&library, ExtractionMethod::Light, &kinds, &long).await.unwrap().unwrap();
     assert_eq!((graph.entities.len(), notes.len()), (1, 1));
 }

@@ -12,7 +12,7 @@ use weft_core::seam::dataset_store::{
     DocumentChange, DocumentFilter, DocumentHead, DocumentState, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
-use weft_core::seam::embedder::{Embedded, Purpose};
+use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
 use weft_core::seam::index::{Hit, IndexAnswer, IndexChange, IndexQuery, IndexSize};
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Reranker};
@@ -183,9 +183,10 @@ impl Library {
     /// Keeps something with a document; null: nothing.
     pub fn extra(&self, document: &str, extra: Extra, value: Json) {
         let extras = &mut self.0.shelves.lock().unwrap().extras;
-        match value.is_null() {
-            true => extras.remove(&(document.into(), extra)),
-            false => extras.insert((document.into(), extra), value),
+        if value.is_null() {
+            extras.remove(&(document.into(), extra))
+        } else {
+            extras.insert((document.into(), extra), value)
         };
     }
 
@@ -225,9 +226,10 @@ pub fn ids(retrieved: &Retrieved) -> Vec<String> {
 /// A question to datasets, with everything as usual and no threshold.
 pub fn question(text: &str, datasets: &[&str]) -> Retrieval {
     Retrieval {
-        datasets: match datasets.is_empty() {
-            true => Chosen::All,
-            false => Chosen::Named(datasets.iter().map(|name| (*name).to_owned()).collect()),
+        datasets: if datasets.is_empty() {
+            Chosen::All
+        } else {
+            Chosen::Named(datasets.iter().map(|name| (*name).to_owned()).collect())
         },
         question: text.to_owned(),
         similarity_min: 0.0,
@@ -387,8 +389,8 @@ impl Embedder for Meanings {
         512
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
-        assert_eq!(purpose, Purpose::Query);
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+        assert_eq!(purpose, EmbeddingPurpose::Query);
         self.1.embedded.lock().unwrap().extend(texts.iter().cloned());
         Ok(Embedded { vectors: texts.iter().map(|text| vector(text)).collect(), tokens: 1 })
     }

@@ -47,9 +47,10 @@ impl Client {
     /// # Errors
     /// Naming the extension.
     pub(crate) fn check_tasks(&self) -> Result<(), RpcError> {
-        match self.extends(TASKS) {
-            true => Ok(()),
-            false => Err(RpcError::capability(&json!({"extensions": {TASKS: {}}}))),
+        if self.extends(TASKS) {
+            Ok(())
+        } else {
+            Err(RpcError::capability(&json!({"extensions": {TASKS: {}}})))
         }
     }
 }

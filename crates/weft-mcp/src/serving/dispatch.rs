@@ -10,29 +10,29 @@ use weft_core::Json;
 use super::capabilities::Client;
 use super::envelope::{cacheable, complete, discovered, listed};
 use super::legacy_tasks;
-use super::message::{Request, RpcError, code};
-use super::outlet::{Level, Outlet};
-use super::revision::Revision;
+use super::message::{RpcError, RpcRequest, code};
+use super::outlet::{LogLevel, Outlet};
+use super::revision::ProtocolRevision;
 use super::service::{About, Call, Feature, Leaving, Listing, Outcome, Questions, Service, TaskWish};
-use super::session::Session;
+use super::session::ServedSession;
 
 /// How often one call may ask its client something.
 const ROUNDS_MAX: usize = 32;
 
 /// Around one request.
 pub(super) struct Context {
-    pub(super) revision: Revision,
+    pub(super) revision: ProtocolRevision,
     pub(super) client: Client,
-    pub(super) level: Option<Level>,
+    pub(super) level: Option<LogLevel>,
     /// The conversation, where there is one.
-    pub(super) session: Option<Arc<Session>>,
+    pub(super) session: Option<Arc<ServedSession>>,
     pub(super) cancelled: CancellationToken,
     pub(super) leaving: Leaving,
     pub(super) sender: mpsc::Sender<Json>,
 }
 
 impl Context {
-    pub(super) fn outlet(&self, request: &Request) -> Outlet {
+    pub(super) fn outlet(&self, request: &RpcRequest) -> Outlet {
         let token = request.meta().and_then(|meta| meta.get("progressToken")).cloned();
         Outlet::new(self.sender.clone(), token, self.level)
     }
@@ -59,7 +59,7 @@ impl Context {
 /// Does what a request asks for.
 pub(super) async fn perform(
     service: &dyn Service,
-    request: &Request,
+    request: &RpcRequest,
     context: &Context,
 ) -> Result<Map<String, Json>, RpcError> {
     let about = service.about();
@@ -74,7 +74,7 @@ pub(super) async fn perform(
 async fn method(
     service: &dyn Service,
     about: &About,
-    request: &Request,
+    request: &RpcRequest,
     context: &Context,
 ) -> Result<Option<Map<String, Json>>, RpcError> {
     let has = |feature| about.features.contains(&feature);
@@ -108,7 +108,7 @@ async fn method(
 async fn alone(
     service: &dyn Service,
     about: &About,
-    request: &Request,
+    request: &RpcRequest,
     context: &Context,
 ) -> Result<Option<Map<String, Json>>, RpcError> {
     let tasks = about.features.contains(&Feature::Tasks);
@@ -135,7 +135,7 @@ async fn alone(
 async fn conversing(
     service: &dyn Service,
     about: &About,
-    request: &Request,
+    request: &RpcRequest,
     context: &Context,
 ) -> Result<Option<Map<String, Json>>, RpcError> {
     let has = |feature| about.features.contains(&feature);
@@ -144,7 +144,7 @@ async fn conversing(
         "logging/setLevel" if has(Feature::Logging) => {
             let level = required(&request.params, "level")?;
             let level =
-                Level::parse(level).ok_or_else(|| RpcError::params("`level` is none that there is"))?;
+                LogLevel::parse(level).ok_or_else(|| RpcError::params("`level` is none that there is"))?;
             if let Some(session) = &context.session {
                 session.set_level(level);
             }
@@ -152,7 +152,7 @@ async fn conversing(
         "resources/subscribe" | "resources/unsubscribe" if has(Feature::Subscriptions) => {
             required(&request.params, "uri")?;
         }
-        _ if has(Feature::Tasks) && context.revision == Revision::V2025_11_25 => {
+        _ if has(Feature::Tasks) && context.revision == ProtocolRevision::V2025_11_25 => {
             return legacy_tasks::method(service, request, context).await;
         }
         _ => return Ok(None),
@@ -177,7 +177,12 @@ impl Verb {
         }
     }
 
-    async fn run(self, service: &dyn Service, call: Call, revision: Revision) -> Result<Outcome, RpcError> {
+    async fn run(
+        self,
+        service: &dyn Service,
+        call: Call,
+        revision: ProtocolRevision,
+    ) -> Result<Outcome, RpcError> {
         match self {
             Self::Tool => service.call(call).await,
             Self::Prompt => service.prompt(call).await,
@@ -196,7 +201,7 @@ impl Verb {
 async fn call(
     service: &dyn Service,
     verb: Verb,
-    request: &Request,
+    request: &RpcRequest,
     context: &Context,
 ) -> Result<Map<String, Json>, RpcError> {
     let params = &request.params;
@@ -267,7 +272,7 @@ fn wish(params: &Map<String, Json>, context: &Context) -> Result<TaskWish, RpcEr
         // A `task` in the parameters is of the revision before, and means nothing.
         return Ok(if context.client.check_tasks().is_ok() { TaskWish::May } else { TaskWish::No });
     }
-    if context.revision != Revision::V2025_11_25 || !params.contains_key("task") {
+    if context.revision != ProtocolRevision::V2025_11_25 || !params.contains_key("task") {
         return Ok(TaskWish::No);
     }
     Ok(TaskWish::Must(object(params, "task")?.get("ttl").and_then(Json::as_u64)))

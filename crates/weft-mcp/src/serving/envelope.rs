@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 use weft_core::Json;
 
 use super::capabilities::TASKS;
-use super::revision::Revision;
+use super::revision::ProtocolRevision;
 use super::service::{About, Feature, Listing};
 
 /// How long a list may be taken for the current one, in milliseconds. Agents are published rarely, and whoever has
@@ -16,7 +16,7 @@ fn implementation(about: &About) -> Json {
 }
 
 /// What a service can do, in the words of a revision.
-pub(super) fn capabilities(about: &About, revision: Revision) -> Json {
+pub(super) fn capabilities(about: &About, revision: ProtocolRevision) -> Json {
     let mut all = json!({"tools": {}});
     for feature in about.features {
         match feature {
@@ -28,7 +28,7 @@ pub(super) fn capabilities(about: &About, revision: Revision) -> Json {
             Feature::Completions => all["completions"] = json!({}),
             Feature::Logging => all["logging"] = json!({}),
             Feature::Tasks if revision.is_stateless() => all["extensions"] = json!({TASKS: {}}),
-            Feature::Tasks if revision == Revision::V2025_11_25 => {
+            Feature::Tasks if revision == ProtocolRevision::V2025_11_25 => {
                 all["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
             }
             Feature::Tasks => {}
@@ -38,7 +38,7 @@ pub(super) fn capabilities(about: &About, revision: Revision) -> Json {
 }
 
 /// What `initialize` is answered with.
-pub(super) fn initialized(about: &About, revision: Revision) -> Map<String, Json> {
+pub(super) fn initialized(about: &About, revision: ProtocolRevision) -> Map<String, Json> {
     let mut result = Map::from_iter([
         ("protocolVersion".to_owned(), revision.as_str().into()),
         ("capabilities".to_owned(), capabilities(about, revision)),
@@ -51,7 +51,7 @@ pub(super) fn initialized(about: &About, revision: Revision) -> Map<String, Json
 }
 
 /// What `server/discover` is answered with.
-pub(super) fn discovered(about: &About, revision: Revision) -> Map<String, Json> {
+pub(super) fn discovered(about: &About, revision: ProtocolRevision) -> Map<String, Json> {
     let mut result = Map::from_iter([
         ("supportedVersions".to_owned(), supported()),
         ("capabilities".to_owned(), capabilities(about, revision)),
@@ -65,7 +65,7 @@ pub(super) fn discovered(about: &About, revision: Revision) -> Map<String, Json>
 
 /// The names of the revisions that are spoken.
 pub(super) fn supported() -> Json {
-    Revision::ALL.into_iter().map(Revision::as_str).collect()
+    ProtocolRevision::ALL.into_iter().map(ProtocolRevision::as_str).collect()
 }
 
 /// How long a result may be kept, and by whom: it depends on who asks.
@@ -74,9 +74,9 @@ pub(super) fn cacheable() -> [(String, Json); 2] {
 }
 
 /// A part of a list.
-pub(super) fn listed(key: &str, listing: Listing, revision: Revision) -> Map<String, Json> {
+pub(super) fn listed(key: &str, listing: Listing, revision: ProtocolRevision) -> Map<String, Json> {
     let mut items = listing.items;
-    if revision != Revision::V2025_11_25 {
+    if revision != ProtocolRevision::V2025_11_25 {
         // What other revisions do not know.
         for item in items.iter_mut().filter_map(Json::as_object_mut) {
             item.remove("execution");
@@ -96,7 +96,7 @@ pub(super) fn listed(key: &str, listing: Listing, revision: Revision) -> Map<Str
 pub(super) fn complete(
     mut result: Map<String, Json>,
     about: &About,
-    revision: Revision,
+    revision: ProtocolRevision,
 ) -> Map<String, Json> {
     if !revision.is_stateless() {
         return result;
@@ -122,25 +122,31 @@ mod tests {
 
     #[test]
     fn tasks_and_subscriptions_are_said_as_each_revision_says_them() {
-        let check = |revision: Revision, expected: Json| {
+        let check = |revision: ProtocolRevision, expected: Json| {
             assert_eq!(capabilities(&ABOUT, revision), expected, "{revision:?}");
         };
-        check(Revision::V2025_06_18, json!({"tools": {}, "resources": {"subscribe": true}}));
+        check(ProtocolRevision::V2025_06_18, json!({"tools": {}, "resources": {"subscribe": true}}));
         let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
-        check(Revision::V2025_11_25, json!({"tools": {}, "resources": {"subscribe": true}, "tasks": tasks}));
-        check(Revision::V2026_07_28, json!({"tools": {}, "resources": {}, "extensions": {TASKS: {}}}));
+        check(
+            ProtocolRevision::V2025_11_25,
+            json!({"tools": {}, "resources": {"subscribe": true}, "tasks": tasks}),
+        );
+        check(
+            ProtocolRevision::V2026_07_28,
+            json!({"tools": {}, "resources": {}, "extensions": {TASKS: {}}}),
+        );
     }
 
     #[test]
     fn lists_and_results_have_what_their_revision_wants() {
         let listing = || Listing::from(vec![json!({"name": "t", "execution": {"taskSupport": "optional"}})]);
         let tool = |revision| listed("tools", listing(), revision);
-        assert!(tool(Revision::V2025_11_25)["tools"][0]["execution"].is_object());
-        let newest = complete(tool(Revision::V2026_07_28), &ABOUT, Revision::V2026_07_28);
+        assert!(tool(ProtocolRevision::V2025_11_25)["tools"][0]["execution"].is_object());
+        let newest = complete(tool(ProtocolRevision::V2026_07_28), &ABOUT, ProtocolRevision::V2026_07_28);
         assert_eq!(newest["tools"], json!([{"name": "t"}]));
         assert_eq!((&newest["resultType"], &newest["cacheScope"]), (&json!("complete"), &json!("private")));
         assert_eq!(newest["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "n");
-        let older = complete(tool(Revision::V2025_06_18), &ABOUT, Revision::V2025_06_18);
+        let older = complete(tool(ProtocolRevision::V2025_06_18), &ABOUT, ProtocolRevision::V2025_06_18);
         assert_eq!(older.keys().collect::<Vec<_>>(), ["tools"]);
     }
 }

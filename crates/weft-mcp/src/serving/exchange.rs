@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use weft_core::Json;
 
 use super::dispatch::{Context, perform};
-use super::message::{Request, answer};
+use super::message::{RpcRequest, answer};
 use super::outlet::WAITING_MAX;
 use super::service::Service;
 
@@ -24,7 +24,7 @@ pub(super) struct Exchange {
 
 /// What comes next of an exchange.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum ExchangeEvent {
     /// Something on the way.
     Told(Json),
     /// The answer; nothing follows.
@@ -41,13 +41,14 @@ pub(super) fn way() -> (mpsc::Sender<Json>, mpsc::Receiver<Json>) {
 /// Works on a request until it is answered or taken back. `kept` is held for so long.
 pub(super) fn work<T: Send + 'static>(
     service: Arc<dyn Service>,
-    request: Request,
+    request: RpcRequest,
     context: Context,
     kept: T,
 ) -> Work {
     async move {
         let _kept = kept;
         let outcome = tokio::select! {
+            // What was cancelled has no answer, not even one that is ready.
             biased;
             () = context.cancelled.cancelled() => return None,
             outcome = perform(&*service, &request, &context) => outcome,
@@ -63,22 +64,23 @@ impl Exchange {
     }
 
     /// May be dropped at any time without loss.
-    pub(super) async fn next(&mut self) -> Next {
+    pub(super) async fn next(&mut self) -> ExchangeEvent {
         loop {
             let Some(work) = &mut self.work else {
                 // What was told before comes before.
                 return match (self.told.try_recv(), self.answer.take()) {
                     (Ok(told), answer) => {
                         self.answer = answer;
-                        Next::Told(told)
+                        ExchangeEvent::Told(told)
                     }
-                    (Err(_), Some(answer)) => Next::Answer(answer),
-                    (Err(_), None) => Next::Nothing,
+                    (Err(_), Some(answer)) => ExchangeEvent::Answer(answer),
+                    (Err(_), None) => ExchangeEvent::Nothing,
                 };
             };
             tokio::select! {
+                // The answer ends the exchange, so it comes after all that was told.
                 biased;
-                Some(told) = self.told.recv() => return Next::Told(told),
+                Some(told) = self.told.recv() => return ExchangeEvent::Told(told),
                 answer = work => {
                     self.answer = answer;
                     self.work = None;
@@ -105,10 +107,10 @@ mod tests {
         };
         let mut exchange = Exchange::new(work.boxed(), told);
         for n in 0..3 {
-            assert!(matches!(exchange.next().await, Next::Told(told) if told == n));
+            assert!(matches!(exchange.next().await, ExchangeEvent::Told(told) if told == n));
         }
-        assert!(matches!(exchange.next().await, Next::Answer(answer) if answer == "done"));
-        assert!(matches!(exchange.next().await, Next::Nothing));
+        assert!(matches!(exchange.next().await, ExchangeEvent::Answer(answer) if answer == "done"));
+        assert!(matches!(exchange.next().await, ExchangeEvent::Nothing));
     }
 
     #[tokio::test]
@@ -116,6 +118,6 @@ mod tests {
         let (sender, told) = way();
         drop(sender);
         let mut exchange = Exchange::new(async { Some(json!(1)) }.boxed(), told);
-        assert!(matches!(exchange.next().await, Next::Answer(_)));
+        assert!(matches!(exchange.next().await, ExchangeEvent::Answer(_)));
     }
 }

@@ -9,9 +9,9 @@ use weft_core::Json;
 
 use super::capabilities::Client;
 use super::envelope::supported;
-use super::message::{Request, RpcError, code};
-use super::outlet::Level;
-use super::revision::Revision;
+use super::message::{RpcError, RpcRequest, code};
+use super::outlet::LogLevel;
+use super::revision::ProtocolRevision;
 
 /// The revision.
 pub(super) const VERSION: &str = "mcp-protocol-version";
@@ -25,9 +25,9 @@ const META_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// What a request that stands alone says of itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Alone {
-    pub(super) revision: Revision,
+    pub(super) revision: ProtocolRevision,
     pub(super) client: Client,
-    pub(super) level: Option<Level>,
+    pub(super) level: Option<LogLevel>,
 }
 
 /// A header that is a text.
@@ -36,7 +36,7 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Whether a request means to stand alone, by what it says in its body.
-pub(super) fn stands_alone(request: &Request) -> bool {
+pub(super) fn stands_alone(request: &RpcRequest) -> bool {
     request.meta().is_some_and(|meta| meta.contains_key(META_VERSION))
 }
 
@@ -44,7 +44,7 @@ pub(super) fn stands_alone(request: &Request) -> bool {
 ///
 /// # Errors
 /// `HEADER_MISMATCH`, naming the header.
-pub(super) fn check(headers: &HeaderMap, request: &Request) -> Result<(), RpcError> {
+pub(super) fn check(headers: &HeaderMap, request: &RpcRequest) -> Result<(), RpcError> {
     let said = request.meta().and_then(|meta| meta.get(META_VERSION)).and_then(Json::as_str);
     let version = text(headers, VERSION);
     if said.is_some() && said != version {
@@ -54,9 +54,10 @@ pub(super) fn check(headers: &HeaderMap, request: &Request) -> Result<(), RpcErr
         return Err(mismatch("Mcp-Method", "`method`"));
     }
     let Some((key, name)) = name(request) else { return Ok(()) };
-    match text(headers, "mcp-name").and_then(decoded).as_deref() == Some(name) {
-        true => Ok(()),
-        false => Err(mismatch("Mcp-Name", &format!("`params.{key}`"))),
+    if text(headers, "mcp-name").and_then(decoded).as_deref() == Some(name) {
+        Ok(())
+    } else {
+        Err(mismatch("Mcp-Name", &format!("`params.{key}`")))
     }
 }
 
@@ -65,7 +66,7 @@ fn mismatch(header: &str, what: &str) -> RpcError {
 }
 
 /// What the body says is meant, and where it says so.
-fn name(request: &Request) -> Option<(&'static str, &str)> {
+fn name(request: &RpcRequest) -> Option<(&'static str, &str)> {
     let key = match request.method.as_str() {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
@@ -88,19 +89,19 @@ fn decoded(value: &str) -> Option<String> {
 ///
 /// # Errors
 /// `INVALID_PARAMS` for what is missing, `UNSUPPORTED_REVISION` with those that are spoken.
-pub(super) fn alone(request: &Request) -> Result<Alone, RpcError> {
+pub(super) fn alone(request: &RpcRequest) -> Result<Alone, RpcError> {
     let missing = |key: &str| RpcError::params(format!("`params._meta` must have `{key}`"));
     let meta = request.meta().ok_or_else(|| RpcError::params("`params._meta` must be an object"))?;
     let version = meta.get(META_VERSION).and_then(Json::as_str).ok_or_else(|| missing(META_VERSION))?;
     let declared = meta.get(META_CLIENT).filter(|all| all.is_object()).ok_or_else(|| missing(META_CLIENT))?;
-    let revision = Revision::parse(version).filter(|revision| revision.is_stateless());
+    let revision = ProtocolRevision::parse(version).filter(|revision| revision.is_stateless());
     let revision = revision.ok_or_else(|| {
         let shown: String = version.chars().take(100).collect();
         let error =
             RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not spoken here");
         error.with_data(json!({"supported": supported(), "requested": shown}))
     })?;
-    let level = meta.get(META_LEVEL).and_then(Json::as_str).and_then(Level::parse);
+    let level = meta.get(META_LEVEL).and_then(Json::as_str).and_then(LogLevel::parse);
     Ok(Alone { revision, client: Client::new(Some(declared)), level })
 }
 
@@ -110,9 +111,9 @@ mod tests {
 
     use super::*;
 
-    fn request(method: &str, params: Json) -> Request {
+    fn request(method: &str, params: Json) -> RpcRequest {
         let Json::Object(params) = params else { panic!("{params}") };
-        Request { id: json!(1), method: method.to_owned(), params }
+        RpcRequest { id: json!(1), method: method.to_owned(), params }
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -149,7 +150,7 @@ mod tests {
         let whole =
             read(json!({META_VERSION: "2026-07-28", META_CLIENT: {"sampling": {}}, META_LEVEL: "error"}));
         let whole = whole.unwrap();
-        assert!(whole.client.can("sampling") && whole.level == Some(Level::Error));
+        assert!(whole.client.can("sampling") && whole.level == Some(LogLevel::Error));
         assert_eq!(read(json!({META_VERSION: "2026-07-28"})), Err(code::INVALID_PARAMS));
         assert_eq!(read(json!({META_CLIENT: {}})), Err(code::INVALID_PARAMS));
         assert_eq!(read(json!(1)), Err(code::INVALID_PARAMS));

@@ -14,12 +14,12 @@ use weft_core::Json;
 
 use super::dispatch::Context;
 use super::envelope;
-use super::exchange::{Exchange, Next, way, work};
+use super::exchange::{Exchange, ExchangeEvent, way, work};
 use super::headers::{self, SESSION, VERSION, alone, stands_alone};
-use super::message::{Message, Request, RpcError, answer, code};
-use super::revision::Revision;
+use super::message::{ClientMessage, RpcError, RpcRequest, answer, code};
+use super::revision::ProtocolRevision;
 use super::service::{Leaving, Service};
-use super::session::{Session, Sessions};
+use super::session::{ServedSession, Sessions};
 
 /// An answer that comes sooner is JSON, if nothing comes before it; else the client gets signs of life.
 const SOON: Duration = Duration::from_secs(5);
@@ -82,24 +82,24 @@ impl Host {
     /// Takes a message.
     pub async fn post(&self, service: Arc<dyn Service>, posted: Posted<'_>) -> Reply {
         let Posted { owner, headers, message } = posted;
-        let message = match Message::read(message) {
+        let message = match ClientMessage::read(message) {
             Ok(message) => message,
             Err(refused) => return Reply::refused(StatusCode::BAD_REQUEST, &refused.id, refused.error),
         };
         let said = headers::text(headers, VERSION);
-        let newest = said.and_then(Revision::parse).is_some_and(Revision::is_stateless);
+        let newest = said.and_then(ProtocolRevision::parse).is_some_and(ProtocolRevision::is_stateless);
         match message {
-            Message::Request(request) if newest || stands_alone(&request) => {
+            ClientMessage::Request(request) if newest || stands_alone(&request) => {
                 by_itself(service, request, headers).await
             }
             // It tells of nothing that is kept here.
-            Message::Notification { .. } if newest => Reply::empty(StatusCode::ACCEPTED),
-            _ if said.is_some_and(|name| Revision::parse(name).is_none()) => {
+            ClientMessage::Notification { .. } if newest => Reply::empty(StatusCode::ACCEPTED),
+            _ if said.is_some_and(|name| ProtocolRevision::parse(name).is_none()) => {
                 let error =
                     RpcError::new(code::INVALID_REQUEST, "this revision of the protocol is not spoken here");
                 Reply::refused(StatusCode::BAD_REQUEST, &id_of(&message), error)
             }
-            Message::Request(request) if request.method == "initialize" => {
+            ClientMessage::Request(request) if request.method == "initialize" => {
                 self.begin(&*service, owner, &request)
             }
             message => self.go_on(service, owner, headers, message).await,
@@ -118,8 +118,8 @@ impl Host {
         }
     }
 
-    fn begin(&self, service: &dyn Service, owner: &str, request: &Request) -> Reply {
-        let session = Session::new(&request.params);
+    fn begin(&self, service: &dyn Service, owner: &str, request: &RpcRequest) -> Reply {
+        let session = ServedSession::new(&request.params);
         let result = envelope::initialized(&service.about(), session.revision);
         let id = self.sessions.open(owner, session);
         Reply { session: Some(id), ..Reply::json(StatusCode::OK, answer(&request.id, &Ok(result))) }
@@ -132,7 +132,7 @@ impl Host {
         service: Arc<dyn Service>,
         owner: &str,
         headers: &HeaderMap,
-        message: Message,
+        message: ClientMessage,
     ) -> Reply {
         let session = match headers::text(headers, SESSION) {
             Some(id) => match self.sessions.find(owner, id) {
@@ -144,37 +144,37 @@ impl Host {
                 }
             },
             None => {
-                let revision = headers::text(headers, VERSION).and_then(Revision::parse);
-                Arc::new(Session::unsaid(revision.unwrap_or(Revision::UNSAID)))
+                let revision = headers::text(headers, VERSION).and_then(ProtocolRevision::parse);
+                Arc::new(ServedSession::unsaid(revision.unwrap_or(ProtocolRevision::UNSAID)))
             }
         };
         match message {
-            Message::Notification { method, params } => {
+            ClientMessage::Notification { method, params } => {
                 if method == "notifications/cancelled" {
                     session.under_way.cancel(&params);
                 }
                 Reply::empty(StatusCode::ACCEPTED)
             }
-            Message::Answer { id, outcome } => {
+            ClientMessage::Answer { id, outcome } => {
                 session.answered(&id, outcome);
                 Reply::empty(StatusCode::ACCEPTED)
             }
-            Message::Request(request) => in_conversation(service, session, request, headers).await,
+            ClientMessage::Request(request) => in_conversation(service, session, request, headers).await,
         }
     }
 }
 
-fn id_of(message: &Message) -> Json {
+fn id_of(message: &ClientMessage) -> Json {
     match message {
-        Message::Request(request) => request.id.clone(),
-        Message::Notification { .. } | Message::Answer { .. } => Json::Null,
+        ClientMessage::Request(request) => request.id.clone(),
+        ClientMessage::Notification { .. } | ClientMessage::Answer { .. } => Json::Null,
     }
 }
 
 async fn in_conversation(
     service: Arc<dyn Service>,
-    session: Arc<Session>,
-    request: Request,
+    session: Arc<ServedSession>,
+    request: RpcRequest,
     headers: &HeaderMap,
 ) -> Reply {
     let working = match session.under_way.begin(&request.id) {
@@ -195,7 +195,7 @@ async fn in_conversation(
     respond(Exchange::new(work(service, request, context, working), told), headers).await
 }
 
-async fn by_itself(service: Arc<dyn Service>, request: Request, headers: &HeaderMap) -> Reply {
+async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &HeaderMap) -> Reply {
     let read = headers::check(headers, &request).and_then(|()| alone(&request));
     let alone = match read {
         Ok(alone) => alone,
@@ -235,16 +235,16 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
     if !events {
         loop {
             match exchange.next().await {
-                Next::Told(_) => {}
-                Next::Answer(answer) => return Reply::json(StatusCode::OK, answer),
-                Next::Nothing => return Reply::empty(StatusCode::ACCEPTED),
+                ExchangeEvent::Told(_) => {}
+                ExchangeEvent::Answer(answer) => return Reply::json(StatusCode::OK, answer),
+                ExchangeEvent::Nothing => return Reply::empty(StatusCode::ACCEPTED),
             }
         }
     }
     let first = match tokio::time::timeout(SOON, exchange.next()).await {
-        Ok(Next::Answer(answer)) => return Reply::json(StatusCode::OK, answer),
-        Ok(Next::Nothing) => return Reply::empty(StatusCode::ACCEPTED),
-        Ok(Next::Told(told)) => event(&told),
+        Ok(ExchangeEvent::Answer(answer)) => return Reply::json(StatusCode::OK, answer),
+        Ok(ExchangeEvent::Nothing) => return Reply::empty(StatusCode::ACCEPTED),
+        Ok(ExchangeEvent::Told(told)) => event(&told),
         Err(_) => ping(),
     };
     let events = stream! {
@@ -252,12 +252,12 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
         loop {
             match tokio::time::timeout(HEARTBEAT, exchange.next()).await {
                 Err(_) => yield ping(),
-                Ok(Next::Told(told)) => yield event(&told),
-                Ok(Next::Answer(answer)) => {
+                Ok(ExchangeEvent::Told(told)) => yield event(&told),
+                Ok(ExchangeEvent::Answer(answer)) => {
                     yield event(&answer);
                     return;
                 }
-                Ok(Next::Nothing) => return,
+                Ok(ExchangeEvent::Nothing) => return,
             }
         }
     };

@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 use weft_core::Json;
 
 use super::dispatch::{Context, required};
-use super::message::{Request, RpcError, code};
+use super::message::{RpcError, RpcRequest, code};
 use super::service::Service;
 use super::task::TaskState;
 
@@ -18,7 +18,7 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 /// Does what a request asks for. `None`: it is none of these.
 pub(super) async fn method(
     service: &dyn Service,
-    request: &Request,
+    request: &RpcRequest,
     context: &Context,
 ) -> Result<Option<Map<String, Json>>, RpcError> {
     let id = || required(&request.params, "taskId");

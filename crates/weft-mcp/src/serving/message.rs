@@ -103,9 +103,9 @@ impl From<weft_core::Error> for RpcError {
 
 /// A message of a client.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Message {
+pub(crate) enum ClientMessage {
     /// It wants an answer.
-    Request(Request),
+    Request(RpcRequest),
     /// It wants none.
     Notification { method: String, params: Map<String, Json> },
     /// It answers a question of ours.
@@ -114,7 +114,7 @@ pub(crate) enum Message {
 
 /// What is no message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refused {
+pub(crate) struct InvalidMessage {
     /// What it would have been named; null when that cannot be told.
     pub(crate) id: Json,
     pub(crate) error: RpcError,
@@ -122,26 +122,26 @@ pub(crate) struct Refused {
 
 /// What a client wants an answer to.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Request {
+pub(crate) struct RpcRequest {
     pub(crate) id: Json,
     pub(crate) method: String,
     pub(crate) params: Map<String, Json>,
 }
 
-impl Request {
+impl RpcRequest {
     /// What is said about the request itself.
     pub(crate) fn meta(&self) -> Option<&Map<String, Json>> {
         self.params.get("_meta").and_then(Json::as_object)
     }
 }
 
-impl Message {
+impl ClientMessage {
     /// Reads a message. What is wrong with it is told with its id, as far as it has one.
-    pub(crate) fn read(mut json: Map<String, Json>) -> Result<Self, Box<Refused>> {
+    pub(crate) fn read(mut json: Map<String, Json>) -> Result<Self, Box<InvalidMessage>> {
         let id = json.remove("id");
         let refused = |why: &str| {
             let id = id.clone().filter(is_id).unwrap_or(Json::Null);
-            Err(Box::new(Refused { id, error: RpcError::new(code::INVALID_REQUEST, why) }))
+            Err(Box::new(InvalidMessage { id, error: RpcError::new(code::INVALID_REQUEST, why) }))
         };
         if json.get("jsonrpc").and_then(Json::as_str) != Some("2.0") {
             return refused("`jsonrpc` must be \"2.0\"");
@@ -167,7 +167,7 @@ impl Message {
             Some(_) => return refused("`params` must be an object"),
         };
         Ok(match id {
-            Some(id) => Self::Request(Request { id, method, params }),
+            Some(id) => Self::Request(RpcRequest { id, method, params }),
             None => Self::Notification { method, params },
         })
     }
@@ -198,19 +198,19 @@ pub(crate) fn notification(method: &str, params: &Json) -> Json {
 mod tests {
     use super::*;
 
-    fn read(json: Json) -> Result<Message, (Json, i64)> {
+    fn read(json: Json) -> Result<ClientMessage, (Json, i64)> {
         let Json::Object(map) = json else { panic!("{json}") };
-        Message::read(map).map_err(|refused| (refused.id, refused.error.code))
+        ClientMessage::read(map).map_err(|refused| (refused.id, refused.error.code))
     }
 
     #[test]
     fn messages_are_told_apart() {
         let request = read(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).unwrap();
-        assert!(matches!(request, Message::Request(Request { method, .. }) if method == "ping"));
+        assert!(matches!(request, ClientMessage::Request(RpcRequest { method, .. }) if method == "ping"));
         let told = read(json!({"jsonrpc": "2.0", "method": "n", "params": {"a": 1}})).unwrap();
-        assert!(matches!(told, Message::Notification { params, .. } if params["a"] == 1));
+        assert!(matches!(told, ClientMessage::Notification { params, .. } if params["a"] == 1));
         let answer = read(json!({"jsonrpc": "2.0", "id": "q", "error": {"code": 1}})).unwrap();
-        assert!(matches!(answer, Message::Answer { outcome: Err(_), .. }));
+        assert!(matches!(answer, ClientMessage::Answer { outcome: Err(_), .. }));
     }
 
     #[test]

@@ -26,9 +26,10 @@ pub fn check_origin(headers: &HeaderMap, names: Names) -> Result<(), &'static st
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     let page = origin.to_str().ok().and_then(|origin| Some(origin.split_once("://")?.1)).unwrap_or("?");
     let own = host.is_some_and(|host| host.eq_ignore_ascii_case(page));
-    match own || (names == Names::Any && is_loopback(page)) {
-        true => Ok(()),
-        false => Err("pages of other servers may not ask this"),
+    if own || (names == Names::Any && is_loopback(page)) {
+        Ok(())
+    } else {
+        Err("pages of other servers may not ask this")
     }
 }
 

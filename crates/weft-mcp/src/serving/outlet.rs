@@ -14,7 +14,7 @@ pub(super) const WAITING_MAX: usize = 64;
 
 /// How much something in a log matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     /// Of use when one looks for a mistake.
     Debug,
     /// What happens in any case.
@@ -33,7 +33,7 @@ pub enum Level {
     Emergency,
 }
 
-impl Level {
+impl LogLevel {
     const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -72,13 +72,13 @@ pub struct Outlet {
     /// What the client calls the progress of this request, if it wants to hear of it.
     token: Option<Json>,
     /// What the client wants to hear of at least, if anything.
-    level: Option<Level>,
+    level: Option<LogLevel>,
     /// Counted on when a call comes again after questions.
     steps: Arc<AtomicU64>,
 }
 
 impl Outlet {
-    pub(super) fn new(sender: mpsc::Sender<Json>, token: Option<Json>, level: Option<Level>) -> Self {
+    pub(super) fn new(sender: mpsc::Sender<Json>, token: Option<Json>, level: Option<LogLevel>) -> Self {
         Self { sender, token, level, steps: Arc::default() }
     }
 
@@ -112,7 +112,7 @@ impl Outlet {
     }
 
     /// Tells what is in the log.
-    pub async fn log(&self, level: Level, data: Json) {
+    pub async fn log(&self, level: LogLevel, data: Json) {
         if self.level.is_some_and(|least| level >= least) {
             let params = json!({"level": level.as_str(), "data": data});
             self.send(notification("notifications/message", &params)).await;
@@ -135,12 +135,12 @@ mod tests {
         let silent = Outlet::new(sender.clone(), None, None);
         silent.step("a").await;
         silent.progress(1.0, None).await;
-        silent.log(Level::Emergency, json!("x")).await;
-        let listening = Outlet::new(sender, Some(json!(7)), Some(Level::Warning));
-        listening.log(Level::Info, json!("x")).await;
+        silent.log(LogLevel::Emergency, json!("x")).await;
+        let listening = Outlet::new(sender, Some(json!(7)), Some(LogLevel::Warning));
+        listening.log(LogLevel::Info, json!("x")).await;
         listening.step("b").await;
         listening.step("c").await;
-        listening.log(Level::Error, json!("y")).await;
+        listening.log(LogLevel::Error, json!("y")).await;
         drop((silent, listening));
         let mut all = Vec::new();
         while let Some(message) = told.recv().await {
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn levels_are_ordered_and_have_words() {
-        assert!(Level::ALL.windows(2).all(|pair| pair[0] < pair[1]));
-        assert_eq!(Level::parse("alert"), Some(Level::Alert));
-        assert_eq!(Level::parse("loud"), None);
+        assert!(LogLevel::ALL.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(LogLevel::parse("alert"), Some(LogLevel::Alert));
+        assert_eq!(LogLevel::parse("loud"), None);
     }
 }

@@ -1,9 +1,9 @@
 //! The revisions of the protocol that are spoken.
 
-/// A revision. Up to [`Revision::V2025_11_25`] a conversation begins with `initialize`; from
-/// [`Revision::V2026_07_28`] on every request stands alone.
+/// A revision. Up to [`ProtocolRevision::V2025_11_25`] a conversation begins with `initialize`; from
+/// [`ProtocolRevision::V2026_07_28`] on every request stands alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Revision {
+pub enum ProtocolRevision {
     /// 2024-11-05.
     V2024_11_05,
     /// 2025-03-26.
@@ -16,7 +16,7 @@ pub enum Revision {
     V2026_07_28,
 }
 
-impl Revision {
+impl ProtocolRevision {
     /// Every revision, the newest first.
     pub const ALL: [Self; 5] =
         [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_conversation_speaks_what_was_asked_for_or_the_newest() {
         let check = |asked: Option<&str>, expected: &str| {
-            assert_eq!(Revision::negotiated(asked).as_str(), expected, "{asked:?}");
+            assert_eq!(ProtocolRevision::negotiated(asked).as_str(), expected, "{asked:?}");
         };
         check(Some("2025-06-18"), "2025-06-18");
         check(Some("2024-11-05"), "2024-11-05");
@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn the_newest_comes_first() {
-        assert!(Revision::ALL.windows(2).all(|pair| pair[0] > pair[1]));
-        for revision in Revision::ALL {
-            assert_eq!(Revision::parse(revision.as_str()), Some(revision));
+        assert!(ProtocolRevision::ALL.windows(2).all(|pair| pair[0] > pair[1]));
+        for revision in ProtocolRevision::ALL {
+            assert_eq!(ProtocolRevision::parse(revision.as_str()), Some(revision));
         }
     }
 }

@@ -12,8 +12,8 @@ use weft_core::Json;
 
 use super::capabilities::Client;
 use super::message::{RpcError, code};
-use super::outlet::Level;
-use super::revision::Revision;
+use super::outlet::LogLevel;
+use super::revision::ProtocolRevision;
 
 /// Conversations of one caller. The one that was silent for longest makes room.
 const PER_OWNER_MAX: usize = 1_000;
@@ -73,17 +73,17 @@ impl Drop for Working {
 
 /// A conversation.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) revision: Revision,
+pub(super) struct ServedSession {
+    pub(super) revision: ProtocolRevision,
     pub(super) client: Client,
     pub(super) under_way: Arc<UnderWay>,
-    level: Mutex<Level>,
-    asked: Mutex<Asked>,
+    level: Mutex<LogLevel>,
+    asked: Mutex<ClientQuestions>,
 }
 
 /// Questions that were put to the client.
 #[derive(Debug, Default)]
-struct Asked {
+struct ClientQuestions {
     count: u64,
     open: HashMap<String, oneshot::Sender<Result<Json, Json>>>,
     /// Nobody will answer any more.
@@ -91,40 +91,40 @@ struct Asked {
 }
 
 /// A question that waits for its answer, until this is dropped.
-pub(super) struct Question<'a> {
-    session: &'a Session,
+pub(super) struct ClientQuestion<'a> {
+    session: &'a ServedSession,
     pub(super) id: String,
     answer: oneshot::Receiver<Result<Json, Json>>,
 }
 
-impl Session {
+impl ServedSession {
     /// As the parameters of `initialize` want it.
     pub(super) fn new(params: &Map<String, Json>) -> Self {
         Self {
-            revision: Revision::negotiated(params.get("protocolVersion").and_then(Json::as_str)),
+            revision: ProtocolRevision::negotiated(params.get("protocolVersion").and_then(Json::as_str)),
             client: Client::new(params.get("capabilities")),
             under_way: Arc::default(),
-            level: Mutex::new(Level::Info),
+            level: Mutex::new(LogLevel::Info),
             asked: Mutex::default(),
         }
     }
 
     /// For a request without a conversation, whose client can do nothing in particular.
-    pub(super) fn unsaid(revision: Revision) -> Self {
-        let closed = Asked { closed: true, ..Asked::default() };
+    pub(super) fn unsaid(revision: ProtocolRevision) -> Self {
+        let closed = ClientQuestions { closed: true, ..ClientQuestions::default() };
         Self { revision, asked: Mutex::new(closed), ..Self::new(&Map::new()) }
     }
 
-    pub(super) fn level(&self) -> Level {
+    pub(super) fn level(&self) -> LogLevel {
         *held(&self.level)
     }
 
-    pub(super) fn set_level(&self, level: Level) {
+    pub(super) fn set_level(&self, level: LogLevel) {
         *held(&self.level) = level;
     }
 
     /// Makes room for an answer.
-    pub(super) fn question(&self) -> Question<'_> {
+    pub(super) fn question(&self) -> ClientQuestion<'_> {
         let mut asked = held(&self.asked);
         asked.count += 1;
         let id = format!("weft-{}", asked.count);
@@ -133,7 +133,7 @@ impl Session {
             asked.open.insert(id.clone(), sender);
         }
         drop(asked);
-        Question { session: self, id, answer }
+        ClientQuestion { session: self, id, answer }
     }
 
     /// Takes in an answer. One to what was not asked is passed over.
@@ -153,7 +153,7 @@ impl Session {
     }
 }
 
-impl Question<'_> {
+impl ClientQuestion<'_> {
     /// What the client says.
     pub(super) async fn answer(mut self) -> Result<Json, RpcError> {
         let gone = || RpcError::new(code::BUSY, "the client went away without an answer");
@@ -167,7 +167,7 @@ impl Question<'_> {
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for ClientQuestion<'_> {
     fn drop(&mut self) {
         held(&self.session.asked).open.remove(&self.id);
     }
@@ -175,23 +175,23 @@ impl Drop for Question<'_> {
 
 /// The conversations that are open over HTTP.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<String, Open>>);
+pub(super) struct Sessions(Mutex<HashMap<String, OpenSession>>);
 
 #[derive(Debug)]
-struct Open {
+struct OpenSession {
     owner: String,
-    session: Arc<Session>,
+    session: Arc<ServedSession>,
     used: Instant,
 }
 
 impl Sessions {
     /// Opens one, and names it.
-    pub(super) fn open(&self, owner: &str, session: Session) -> String {
+    pub(super) fn open(&self, owner: &str, session: ServedSession) -> String {
         let id = weft_core::id::generate();
         let mut all = held(&self.0);
         let own = all.values().filter(|open| open.owner == owner).count();
         if own >= PER_OWNER_MAX || all.len() >= ALL_MAX {
-            let may_go = |open: &Open| own < PER_OWNER_MAX || open.owner == owner;
+            let may_go = |open: &OpenSession| own < PER_OWNER_MAX || open.owner == owner;
             let oldest = all.iter().filter(|(_, open)| may_go(open)).min_by_key(|(_, open)| open.used);
             if let Some(oldest) = oldest.map(|(id, _)| id.clone())
                 && let Some(gone) = all.remove(&oldest)
@@ -199,13 +199,13 @@ impl Sessions {
                 gone.session.close();
             }
         }
-        let open = Open { owner: owner.to_owned(), session: Arc::new(session), used: Instant::now() };
+        let open = OpenSession { owner: owner.to_owned(), session: Arc::new(session), used: Instant::now() };
         all.insert(id.clone(), open);
         id
     }
 
     /// The one of this name, if it is this caller's.
-    pub(super) fn find(&self, owner: &str, id: &str) -> Option<Arc<Session>> {
+    pub(super) fn find(&self, owner: &str, id: &str) -> Option<Arc<ServedSession>> {
         let mut all = held(&self.0);
         let open = all.get_mut(id).filter(|open| open.owner == owner)?;
         open.used = Instant::now();
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_conversation_is_its_callers() {
         let sessions = Sessions::default();
-        let id = sessions.open("a", Session::new(&Map::new()));
+        let id = sessions.open("a", ServedSession::new(&Map::new()));
         assert!(sessions.find("a", &id).is_some() && sessions.find("b", &id).is_none());
         assert!(!sessions.close("b", &id) && sessions.close("a", &id) && !sessions.close("a", &id));
     }
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn who_opens_too_many_loses_their_own() {
         let sessions = Sessions::default();
-        let other = sessions.open("b", Session::new(&Map::new()));
-        let first = sessions.open("a", Session::new(&Map::new()));
+        let other = sessions.open("b", ServedSession::new(&Map::new()));
+        let first = sessions.open("a", ServedSession::new(&Map::new()));
         for _ in 0..PER_OWNER_MAX {
-            sessions.open("a", Session::new(&Map::new()));
+            sessions.open("a", ServedSession::new(&Map::new()));
         }
         assert!(sessions.find("a", &first).is_none() && sessions.find("b", &other).is_some());
         assert_eq!(held(&sessions.0).len(), PER_OWNER_MAX + 1);
@@ -248,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_reach_whoever_asked() {
-        let session = Session::new(&Map::new());
+        let session = ServedSession::new(&Map::new());
         let question = session.question();
         session.answered(&json!("weft-9"), Ok(json!(0)));
         session.answered(&json!(question.id), Ok(json!({"action": "accept"})));

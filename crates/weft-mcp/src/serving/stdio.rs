@@ -15,10 +15,10 @@ use super::dispatch::Context;
 use super::envelope;
 use super::exchange::{way, work};
 use super::headers::{alone, stands_alone};
-use super::message::{Message, Request, RpcError, answer, code};
-use super::revision::Revision;
+use super::message::{ClientMessage, RpcError, RpcRequest, answer, code};
+use super::revision::ProtocolRevision;
 use super::service::{Leaving, Service};
-use super::session::{Session, UnderWay};
+use super::session::{ServedSession, UnderWay};
 
 /// Bytes of a line.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -36,10 +36,11 @@ pub async fn converse(
 ) -> Result<()> {
     let (sender, mut told) = way();
     let mut talk = Talk { service, session: None, under_way: Arc::default(), sender };
-    let (mut lines, mut sink) = (Lines { source: BufReader::new(source), line: Vec::new() }, sink);
+    let (mut lines, mut sink) = (InputLines { source: BufReader::new(source), line: Vec::new() }, sink);
     let (mut works, mut open) = (Works::new(), true);
     while open || !works.is_empty() {
         tokio::select! {
+            // What is told goes before new requests, so that a client that sends without end still hears.
             biased;
             Some(message) = told.recv() => write(&mut sink, &message).await?,
             Some(answer) = works.next(), if !works.is_empty() => {
@@ -80,13 +81,13 @@ fn failed(what: &str, cause: io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, what.to_owned()).because(cause)
 }
 
-struct Lines<R> {
+struct InputLines<R> {
     source: BufReader<R>,
     /// What has been read of the next line, so that reading can be left and taken up again.
     line: Vec<u8>,
 }
 
-impl<R: AsyncRead + Send + Unpin> Lines<R> {
+impl<R: AsyncRead + Send + Unpin> InputLines<R> {
     /// `None` after the last. May be dropped at any time without loss.
     async fn next(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
@@ -114,7 +115,7 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
 /// The one conversation of a pair of streams.
 struct Talk {
     service: Arc<dyn Service>,
-    session: Option<Arc<Session>>,
+    session: Option<Arc<ServedSession>>,
     under_way: Arc<UnderWay>,
     sender: mpsc::Sender<Json>,
 }
@@ -135,24 +136,24 @@ impl Talk {
                 return refused(&Json::Null, RpcError::new(code::PARSE, format!("no JSON: {error}")));
             }
         };
-        let request = match Message::read(map) {
+        let request = match ClientMessage::read(map) {
             Err(no_message) => return refused(&no_message.id, no_message.error),
-            Ok(Message::Notification { method, params }) => {
+            Ok(ClientMessage::Notification { method, params }) => {
                 if method == "notifications/cancelled" {
                     self.under_way.cancel(&params);
                 }
                 return None;
             }
-            Ok(Message::Answer { id, outcome }) => {
+            Ok(ClientMessage::Answer { id, outcome }) => {
                 if let Some(session) = &self.session {
                     session.answered(&id, outcome);
                 }
                 return None;
             }
-            Ok(Message::Request(request)) => request,
+            Ok(ClientMessage::Request(request)) => request,
         };
         if request.method == "initialize" && !stands_alone(&request) {
-            let session = Session::new(&request.params);
+            let session = ServedSession::new(&request.params);
             let result = envelope::initialized(&self.service.about(), session.revision);
             self.session = Some(Arc::new(session));
             return Some(answer(&request.id, &Ok(result)));
@@ -161,7 +162,7 @@ impl Talk {
         self.begin(request, works).err().and_then(|error| refused(&id, error))
     }
 
-    fn begin(&self, request: Request, works: &Works) -> std::result::Result<(), RpcError> {
+    fn begin(&self, request: RpcRequest, works: &Works) -> std::result::Result<(), RpcError> {
         let by_itself = if stands_alone(&request) { Some(alone(&request)?) } else { None };
         let working = self.under_way.begin(&request.id)?;
         let (cancelled, sender) = (working.cancelled.clone(), self.sender.clone());
@@ -176,7 +177,7 @@ impl Talk {
                 sender,
             },
             None => {
-                let unsaid = || Arc::new(Session::unsaid(Revision::UNSAID));
+                let unsaid = || Arc::new(ServedSession::unsaid(ProtocolRevision::UNSAID));
                 let session = self.session.clone().unwrap_or_else(unsaid);
                 Context {
                     revision: session.revision,

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weft_core::ErrorKind;
-use weft_mcp::{Dial, Wire};
+use weft_mcp::{Dial, ServerWire};
 
 use crate::fake::Fake;
 use crate::kit::{Bench, call, names, servers, settings, tool_of};
@@ -136,7 +136,7 @@ struct Asking(Mutex<JoinSet<()>>);
 
 #[async_trait::async_trait]
 impl Dial for Asking {
-    async fn dial(&self) -> weft_core::Result<Wire> {
+    async fn dial(&self) -> weft_core::Result<ServerWire> {
         let (ours, theirs) = tokio::io::duplex(1_000);
         self.0.lock().unwrap().spawn(async move {
             let (source, mut sink) = tokio::io::split(theirs);
@@ -157,7 +157,7 @@ impl Dial for Asking {
             }
         });
         let (source, sink) = tokio::io::split(ours);
-        Ok(Wire::lines(Box::new(source), Box::new(sink), 100_000))
+        Ok(ServerWire::lines(Box::new(source), Box::new(sink), 100_000))
     }
 }
 

@@ -178,13 +178,12 @@ async fn posted(State(site): State<Site>, headers: HeaderMap, Json(message): Jso
     let known =
         header(&headers, "mcp-session-id").is_some_and(|id| site.sessions.lock().unwrap().contains_key(id));
     if !begins && !known && !site.fake.modern.load(Ordering::SeqCst) {
-        return match site.bad_request.load(Ordering::SeqCst) {
-            true => {
-                let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
-                let body = json!({"jsonrpc": "2.0", "error": error, "id": null});
-                (StatusCode::BAD_REQUEST, Json(body)).into_response()
-            }
-            false => StatusCode::NOT_FOUND.into_response(),
+        return if site.bad_request.load(Ordering::SeqCst) {
+            let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+            let body = json!({"jsonrpc": "2.0", "error": error, "id": null});
+            (StatusCode::BAD_REQUEST, Json(body)).into_response()
+        } else {
+            StatusCode::NOT_FOUND.into_response()
         };
     }
     let (out, messages) = mpsc::channel(MESSAGES_MAX);

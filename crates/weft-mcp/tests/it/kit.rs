@@ -12,7 +12,7 @@ use weft_core::seam::clock::FixedClock;
 use weft_core::seam::tool_source::Offered;
 use weft_core::tool::{Invocation, ToolStep, ToolStream};
 use weft_core::{Error, Result, TenantId, Tool, ToolOutput};
-use weft_mcp::{Dial, McpConfig, ServerConfig, Servers, Wire};
+use weft_mcp::{Dial, McpConfig, ServerConfig, ServerWire, Servers};
 use weft_net::{OperatorHttp, StreamingHttp};
 use weft_testkit::around::{node_context, run_context};
 use weft_testkit::memory_store::MemoryStore;
@@ -85,7 +85,7 @@ impl InProcess {
 
 #[async_trait]
 impl Dial for InProcess {
-    async fn dial(&self) -> Result<Wire> {
+    async fn dial(&self) -> Result<ServerWire> {
         *self.attempts.lock().unwrap() += 1;
         let mut unreachable = self.unreachable.lock().unwrap();
         if *unreachable > 0 {
@@ -98,7 +98,7 @@ impl Dial for InProcess {
         let (tasks, latest) = &mut *speaking;
         *latest = Some(tasks.spawn(Arc::clone(&self.fake).speak(source, sink)));
         let (source, sink) = tokio::io::split(ours);
-        Ok(Wire::lines(Box::new(source), Box::new(sink), self.bytes_max))
+        Ok(ServerWire::lines(Box::new(source), Box::new(sink), self.bytes_max))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind};
 use weft_core::{Error, Result};
 
-use super::Known;
+use super::KnownModel;
 use super::task::Model;
 use crate::answer_form::AnswerForm;
 use crate::config::{ModelEntry, WINDOW};
@@ -36,7 +36,7 @@ fn info(entry: &ModelEntry) -> ModelInfo {
 ///
 /// # Errors
 /// `Invalid` for an entry that makes no sense.
-pub(super) fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Known> {
+pub(super) fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<KnownModel> {
     let model = match entry.kind {
         ModelKind::Chat | ModelKind::Vision => Model::Answers(model(entry, client)?),
         ModelKind::Embedding => Model::Embeds(retrieval::embedder(entry, client)?),
@@ -52,7 +52,7 @@ pub(super) fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Know
             ModelInfo { tools: false, ..info(entry) }
         }
     };
-    Ok(Known { entry: entry.clone(), info, model })
+    Ok(KnownModel { entry: entry.clone(), info, model })
 }
 
 /// The chat model of an entry.
@@ -70,7 +70,7 @@ pub(super) fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<
             dependable(wire, entry)
         }
         Provider::Anthropic | Provider::Gemini | Provider::Ollama => {
-            let wire = crate::native::Native::new(info, provider, entry, client.clone())?;
+            let wire = crate::native::NativeModel::new(info, provider, entry, client.clone())?;
             dependable(wire, entry)
         }
         Provider::Local

@@ -16,21 +16,21 @@ pub(super) enum Model {
 }
 
 impl Model {
-    pub fn task(&self) -> Task {
+    pub fn task(&self) -> ModelTask {
         match self {
-            Self::Answers(_) => Task::Answer,
-            Self::Embeds(_) => Task::Embed,
-            Self::Reranks(_) => Task::Rerank,
-            Self::ReadsAloud(_) => Task::ReadAloud,
-            Self::Transcribes(_) => Task::Transcribe,
-            Self::ReadsPictures(_) => Task::ReadPictures,
+            Self::Answers(_) => ModelTask::Answer,
+            Self::Embeds(_) => ModelTask::Embed,
+            Self::Reranks(_) => ModelTask::Rerank,
+            Self::ReadsAloud(_) => ModelTask::ReadAloud,
+            Self::Transcribes(_) => ModelTask::Transcribe,
+            Self::ReadsPictures(_) => ModelTask::ReadPictures,
         }
     }
 }
 
 /// What a model is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum ModelTask {
     Answer,
     Embed,
     Rerank,
@@ -39,7 +39,7 @@ pub(super) enum Task {
     ReadPictures,
 }
 
-impl Task {
+impl ModelTask {
     pub fn words(self) -> &'static str {
         match self {
             Self::Answer => "answering messages",

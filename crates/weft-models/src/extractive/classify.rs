@@ -6,7 +6,7 @@ use weft_core::seam::chat_model::{Author, ChatRequest};
 
 use super::last_words;
 use super::material::last_paragraph;
-use super::terms::Terms;
+use super::terms::DistinctTerms;
 
 /// What a shared term of the name counts, next to one of the description.
 const NAME_WEIGHT: usize = 3;
@@ -18,7 +18,7 @@ pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
         schema.pointer("/properties/category/enum")?.as_array()?.iter().filter_map(Json::as_str).collect();
     let words = last_words(request);
     // A conversation may stand before the message to sort; it decides when the message says nothing.
-    let (message, all) = (Terms::of(last_paragraph(words)), Terms::of(words));
+    let (message, all) = (DistinctTerms::of(last_paragraph(words)), DistinctTerms::of(words));
     let system: String = request
         .messages
         .iter()
@@ -26,8 +26,9 @@ pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
         .map(|m| format!("{}\n", m.text))
         .collect();
     let score = |name: &str| {
-        let (name_terms, described) = (Terms::of(name), Terms::of(&section(&system, name, &names)));
-        let of = |said: &Terms| said.shared(&name_terms) * NAME_WEIGHT + said.shared(&described);
+        let (name_terms, described) =
+            (DistinctTerms::of(name), DistinctTerms::of(&section(&system, name, &names)));
+        let of = |said: &DistinctTerms| said.shared(&name_terms) * NAME_WEIGHT + said.shared(&described);
         (of(&message), of(&all))
     };
     let mut best = (*names.last()?, (0, 0));

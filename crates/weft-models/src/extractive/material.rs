@@ -11,7 +11,7 @@ const SENTENCES_MAX: usize = 2000;
 
 /// A block of material.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Source {
+pub(super) struct MaterialBlock {
     /// The number in its citation mark.
     pub id: String,
     /// What it is called.
@@ -31,7 +31,7 @@ pub(super) struct Sentence {
 /// Takes the blocks out of a text: the blocks, and what is left. A block ends at a line of dashes or at
 /// the next one. Nothing says where the last one ends: its paragraphs after the first also stay in what
 /// is left, and those that explain citation marks are not of it, nor is the end of what a user says.
-pub(super) fn read(text: &str, author: Author) -> (Vec<Source>, String) {
+pub(super) fn read(text: &str, author: Author) -> (Vec<MaterialBlock>, String) {
     let lines: Vec<&str> = text.lines().collect();
     let starts: Vec<usize> = (0..lines.len()).filter(|at| id(lines[*at]).is_some()).collect();
     let mut sources = Vec::new();
@@ -87,8 +87,8 @@ fn is_rule(line: &str) -> bool {
     line.len() >= 3 && line.bytes().all(|b| b == b'-')
 }
 
-fn source(id: &str, lines: &[&str]) -> Source {
-    let mut source = Source { id: id.to_owned(), ..Source::default() };
+fn source(id: &str, lines: &[&str]) -> MaterialBlock {
+    let mut source = MaterialBlock { id: id.to_owned(), ..MaterialBlock::default() };
     let mut head = true;
     for line in lines {
         match line.split_once(": ") {
@@ -105,7 +105,7 @@ fn source(id: &str, lines: &[&str]) -> Source {
 }
 
 /// The sentences of a block: up to a full stop of either script, or the end of the line. Headings are none.
-pub(super) fn sentences(source: &Source) -> Vec<Sentence> {
+pub(super) fn sentences(source: &MaterialBlock) -> Vec<Sentence> {
     let mut found = Vec::new();
     let lines: Vec<&str> = source.text.lines().collect();
     let spoken = lines.iter().enumerate().filter(|(at, line)| !is_heading(line, &lines[at + 1..]));
@@ -145,7 +145,7 @@ fn is_heading(line: &str, below: &[&str]) -> bool {
         && !below.iter().all(is_blank)
 }
 
-fn keep(source: &Source, sentence: &mut String, found: &mut Vec<Sentence>) {
+fn keep(source: &MaterialBlock, sentence: &mut String, found: &mut Vec<Sentence>) {
     let text = std::mem::take(sentence).trim().to_owned();
     if text.chars().any(char::is_alphanumeric) && !text.ends_with([':', '：']) {
         found.push(Sentence { id: source.id.clone(), title: source.title.clone(), text });
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn sentences_end_at_the_stops_of_both_scripts() {
         let check = |text: &str, expected: &[&str]| {
-            let source = Source { text: text.into(), ..Source::default() };
+            let source = MaterialBlock { text: text.into(), ..MaterialBlock::default() };
             let found: Vec<String> = sentences(&source).into_iter().map(|s| s.text).collect();
             assert_eq!(found, expected);
         };

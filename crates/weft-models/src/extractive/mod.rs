@@ -27,7 +27,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::estimate;
 use material::{Sentence, last_paragraph, read, sentences};
-use terms::{Terms, has_ideographs, weigh};
+use terms::{DistinctTerms, has_ideographs, weigh};
 
 /// Sentences quoted at most.
 const QUOTES_MAX: usize = 4;
@@ -118,18 +118,20 @@ fn answer(request: &ChatRequest) -> Vec<String> {
 
 /// The sentences to quote, in the order of the material.
 fn best<'a>(question: &str, candidates: &'a [Sentence]) -> Vec<&'a Sentence> {
-    let asked = Terms::of(question);
-    let read: Vec<Terms> = candidates.iter().map(|sentence| Terms::of(&sentence.text)).collect();
+    let asked = DistinctTerms::of(question);
+    let read: Vec<DistinctTerms> =
+        candidates.iter().map(|sentence| DistinctTerms::of(&sentence.text)).collect();
     let weights = weigh(&asked, &read);
     let mut scored: Vec<(f64, usize)> = candidates
         .iter()
         .enumerate()
         .map(|(at, sentence)| {
-            let title = 0.3 * weights.overlap(&Terms::of(&sentence.title));
+            let title = 0.3 * weights.overlap(&DistinctTerms::of(&sentence.title));
             (weights.overlap(&read[at]) + if read[at].is_empty() { 0.0 } else { title }, at)
         })
         .filter(|(score, _)| *score > 0.0)
         .collect();
+    // Of equals the one that stands first, so that the same question is answered the same.
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let least = scored.first().map_or(0.0, |(score, _)| score * SCORE_SHARE_MIN);
     let mut chosen: Vec<usize> = Vec::new();
@@ -139,6 +141,7 @@ fn best<'a>(question: &str, candidates: &'a [Sentence]) -> Vec<&'a Sentence> {
             chosen.push(at);
         }
     }
+    // Quoted in the order of the material: sentences refer to those before them.
     chosen.sort_unstable();
     chosen.into_iter().map(|at| &candidates[at]).collect()
 }

@@ -17,9 +17,9 @@ const STOP_IDEOGRAPHS: &str = "的了吗呢么是在和与或有我你他她它�
 
 /// The distinct terms of a text.
 #[derive(Debug, Default)]
-pub(super) struct Terms(HashSet<String>);
+pub(super) struct DistinctTerms(HashSet<String>);
 
-impl Terms {
+impl DistinctTerms {
     pub fn of(text: &str) -> Self {
         let mut terms = HashSet::new();
         let mut word = String::new();
@@ -80,22 +80,22 @@ fn stem(word: &str) -> Option<String> {
 }
 
 /// What each term of a question is worth.
-pub(super) struct Weights(HashMap<String, f64>);
+pub(super) struct TermWeights(HashMap<String, f64>);
 
 /// A term is worth more the fewer of the texts have it.
-pub(super) fn weigh(question: &Terms, texts: &[Terms]) -> Weights {
+pub(super) fn weigh(question: &DistinctTerms, texts: &[DistinctTerms]) -> TermWeights {
     let weight = |term: &String| {
         let having = texts.iter().filter(|text| text.0.contains(term)).count();
         #[expect(clippy::cast_precision_loss, reason = "counts of sentences are far below 2^52")]
         let rarity = (texts.len() as f64 + 1.0) / (having as f64 + 0.5);
         (term.clone(), rarity.ln().max(0.05))
     };
-    Weights(question.0.iter().map(weight).collect())
+    TermWeights(question.0.iter().map(weight).collect())
 }
 
-impl Weights {
+impl TermWeights {
     /// The worth of what a text shares with the question; long texts do not win by length alone.
-    pub fn overlap(&self, text: &Terms) -> f64 {
+    pub fn overlap(&self, text: &DistinctTerms) -> f64 {
         let shared: f64 =
             self.0.iter().filter(|(term, _)| text.0.contains(*term)).map(|(_, weight)| weight).sum();
         #[expect(clippy::cast_precision_loss, reason = "counts of terms are far below 2^52")]
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn words_are_stemmed_and_ideographs_paired() {
         let check = |text: &str, expected: &[&str]| {
-            let mut found: Vec<String> = Terms::of(text).0.into_iter().collect();
+            let mut found: Vec<String> = DistinctTerms::of(text).0.into_iter().collect();
             found.sort();
             assert_eq!(found, expected, "{text}");
         };

@@ -16,7 +16,7 @@ type Computed<T> = candle_core::Result<T>;
 
 /// What `config.json` says, as far as it matters here.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Shape {
+pub(super) struct BertShape {
     pub model_type: String,
     pub hidden_act: String,
     pub hidden_size: usize,
@@ -39,13 +39,13 @@ pub(super) enum Pooling {
 
 /// The tokens of a text, or of two.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tokens {
+pub(super) struct TokenIds {
     pub ids: Vec<u32>,
     /// For each token whether it is of the second text (1); empty when there is none.
     pub kinds: Vec<u32>,
 }
 
-impl Shape {
+impl BertShape {
     /// # Errors
     /// Why it is no model that is understood here.
     pub fn check(&self) -> Result<(), String> {
@@ -62,9 +62,10 @@ impl Shape {
                 self.hidden_size, self.num_attention_heads
             ));
         }
-        match self.tokens_max() < super::TOKENS_MIN {
-            true => Err(format!("{} tokens are no text", self.tokens_max())),
-            false => Ok(()),
+        if self.tokens_max() < super::TOKENS_MIN {
+            Err(format!("{} tokens are no text", self.tokens_max()))
+        } else {
+            Ok(())
         }
     }
 
@@ -88,10 +89,10 @@ pub(super) struct Bert {
     second: Option<Tensor>,
     first_place: u32,
     norm: LayerNorm,
-    layers: Vec<Layer>,
+    layers: Vec<BertLayer>,
 }
 
-struct Layer {
+struct BertLayer {
     /// Query, key and value beside each other: one large product is faster than three.
     attention: Dense,
     heads: usize,
@@ -110,18 +111,18 @@ struct Dense {
 
 /// Where the tokens of one text are.
 #[derive(Clone, Copy)]
-struct Span {
+struct TokenSpan {
     start: usize,
     length: usize,
 }
 
 /// Weights by name, all of which must be there.
-struct Weights<'a> {
+struct NamedWeights<'a> {
     by_name: &'a HashMap<String, Tensor>,
     prefix: &'static str,
 }
 
-impl<'a> Weights<'a> {
+impl<'a> NamedWeights<'a> {
     /// The weights of the model itself; those of a head stand beside it.
     fn of(by_name: &'a HashMap<String, Tensor>) -> Self {
         let wrapped =
@@ -130,7 +131,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-impl Weights<'_> {
+impl NamedWeights<'_> {
     fn get(&self, name: &str) -> Computed<Tensor> {
         let found = self.by_name.get(&format!("{}{name}", self.prefix));
         let found = found.ok_or_else(|| candle_core::Error::Msg(format!("there is no tensor `{name}`")))?;
@@ -165,8 +166,8 @@ impl Dense {
 
 impl Bert {
     /// Takes the weights of a model of `shape` from all tensors of its file.
-    pub fn new(shape: &Shape, tensors: &HashMap<String, Tensor>) -> Computed<Self> {
-        let weights = Weights::of(tensors);
+    pub fn new(shape: &BertShape, tensors: &HashMap<String, Tensor>) -> Computed<Self> {
+        let weights = NamedWeights::of(tensors);
         let kinds = weights.get("embeddings.token_type_embeddings.weight")?;
         let kind = kinds.get(0)?;
         let places = weights.get("embeddings.position_embeddings.weight")?.broadcast_add(&kind)?;
@@ -175,7 +176,7 @@ impl Bert {
             _ => Some((kinds.get(1)? - &kind)?.unsqueeze(0)?),
         };
         let first_place = u32::try_from(shape.first_place()).unwrap_or(u32::MAX);
-        let layers = (0..shape.num_hidden_layers).map(|at| Layer::new(shape, &weights, at));
+        let layers = (0..shape.num_hidden_layers).map(|at| BertLayer::new(shape, &weights, at));
         Ok(Self {
             words: weights.get("embeddings.word_embeddings.weight")?,
             places,
@@ -187,7 +188,7 @@ impl Bert {
     }
 
     /// A vector for each text, brought to length 1. No text is empty.
-    pub fn vectors(&self, texts: &[&Tokens], pooling: Pooling) -> Computed<Vec<Vec<f32>>> {
+    pub fn vectors(&self, texts: &[&TokenIds], pooling: Pooling) -> Computed<Vec<Vec<f32>>> {
         let (rows, spans) = self.rows(texts)?;
         let pooled = spans.iter().map(|span| match pooling {
             Pooling::Mean => rows.narrow(0, span.start, span.length)?.mean(0)?.to_vec1(),
@@ -197,7 +198,7 @@ impl Bert {
     }
 
     /// The first token of each text as the last layer has it, one below the other. No text is empty.
-    pub fn firsts(&self, texts: &[&Tokens]) -> Computed<Tensor> {
+    pub fn firsts(&self, texts: &[&TokenIds]) -> Computed<Tensor> {
         let (rows, spans) = self.rows(texts)?;
         let firsts: Vec<Tensor> =
             spans.iter().map(|span| rows.narrow(0, span.start, 1)).collect::<Computed<_>>()?;
@@ -205,11 +206,11 @@ impl Bert {
     }
 
     /// The last layer of all texts.
-    fn rows(&self, texts: &[&Tokens]) -> Computed<(Tensor, Vec<Span>)> {
+    fn rows(&self, texts: &[&TokenIds]) -> Computed<(Tensor, Vec<TokenSpan>)> {
         let mut spans = Vec::with_capacity(texts.len());
         let (mut ids, mut places, mut kinds) = (Vec::new(), Vec::new(), Vec::new());
-        for Tokens { ids: own, kinds: of } in texts {
-            spans.push(Span { start: ids.len(), length: own.len() });
+        for TokenIds { ids: own, kinds: of } in texts {
+            spans.push(TokenSpan { start: ids.len(), length: own.len() });
             ids.extend_from_slice(own);
             places.extend((self.first_place..).take(own.len()));
             #[expect(clippy::cast_precision_loss, reason = "0 or 1")]
@@ -242,19 +243,20 @@ impl Bert {
 }
 
 /// What makes one score of the first token of a pair.
-pub(super) struct Head {
+pub(super) struct ScoreHead {
     dense: Dense,
     score: Dense,
 }
 
-impl Head {
+impl ScoreHead {
     /// Takes the weights of the head from all tensors of a model's file.
     pub fn new(tensors: &HashMap<String, Tensor>) -> Computed<Self> {
-        let (inner, outer) = (Weights::of(tensors), Weights { by_name: tensors, prefix: "" });
+        let (inner, outer) = (NamedWeights::of(tensors), NamedWeights { by_name: tensors, prefix: "" });
         let of_roberta = tensors.contains_key("classifier.out_proj.weight");
-        let (dense, score) = match of_roberta {
-            true => (outer.dense("classifier.dense")?, outer.dense("classifier.out_proj")?),
-            false => (inner.dense("pooler.dense")?, outer.dense("classifier")?),
+        let (dense, score) = if of_roberta {
+            (outer.dense("classifier.dense")?, outer.dense("classifier.out_proj")?)
+        } else {
+            (inner.dense("pooler.dense")?, outer.dense("classifier")?)
         };
         match score.matrix.dim(1)? {
             1 => Ok(Self { dense, score }),
@@ -270,8 +272,8 @@ impl Head {
     }
 }
 
-impl Layer {
-    fn new(shape: &Shape, weights: &Weights<'_>, at: usize) -> Computed<Self> {
+impl BertLayer {
+    fn new(shape: &BertShape, weights: &NamedWeights<'_>, at: usize) -> Computed<Self> {
         let (name, eps) = (format!("encoder.layer.{at}"), shape.layer_norm_eps);
         let width_of_head = (shape.hidden_size / shape.num_attention_heads) as f64;
         Ok(Self {
@@ -285,7 +287,7 @@ impl Layer {
         })
     }
 
-    fn forward(&self, rows: &Tensor, spans: &[Span]) -> Computed<Tensor> {
+    fn forward(&self, rows: &Tensor, spans: &[TokenSpan]) -> Computed<Tensor> {
         let projected = self.attention.forward(rows)?;
         let seen: Vec<Tensor> =
             spans.iter().map(|span| self.attend(&projected, *span)).collect::<Computed<_>>()?;
@@ -297,7 +299,7 @@ impl Layer {
     }
 
     /// What the tokens of one text take from each other.
-    fn attend(&self, projected: &Tensor, span: Span) -> Computed<Tensor> {
+    fn attend(&self, projected: &Tensor, span: TokenSpan) -> Computed<Tensor> {
         let part = projected.narrow(0, span.start, span.length)?.reshape((span.length, 3, self.heads, ()))?;
         // Views, one matrix for each head; the product takes them as they lie.
         let view = |which: usize| part.narrow(1, which, 1)?.squeeze(1)?.transpose(0, 1);

@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokenizers::{PostProcessor as _, Tokenizer, TruncationParams};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
-use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 use weft_core::{Error, Result};
 
-use bert::{Bert, Pooling, Shape, Tokens};
+use bert::{Bert, BertShape, Pooling, TokenIds};
 
 pub use reranker::LocalReranker;
 
@@ -44,7 +44,7 @@ const POOLING_FILE: &str = "1_Pooling/config.json";
 /// A model in a folder. Its weights are read when it is first asked.
 pub struct LocalEmbedder {
     name: String,
-    files: Files,
+    files: ModelFiles,
     pooling: Pooling,
     query_prefix: String,
     passage_prefix: String,
@@ -54,16 +54,16 @@ pub struct LocalEmbedder {
 
 /// The files of a model, and what is known of it before its weights are read.
 #[derive(Clone)]
-struct Files {
+struct ModelFiles {
     folder: PathBuf,
-    shape: Shape,
+    shape: BertShape,
     tokens_max: usize,
 }
 
 struct Model {
     bert: Bert,
     /// What makes scores, of a reranker.
-    head: Option<bert::Head>,
+    head: Option<bert::ScoreHead>,
     tokenizer: Tokenizer,
     tokens_max: usize,
 }
@@ -91,7 +91,7 @@ impl LocalEmbedder {
     /// # Errors
     /// `Invalid` when a file is missing or the model is of another kind.
     pub fn open(name: impl Into<String>, folder: impl Into<PathBuf>) -> Result<Self> {
-        let files = Files::open(folder.into())?;
+        let files = ModelFiles::open(folder.into())?;
         let file = files.folder.join(POOLING_FILE);
         let by_first = file.is_file() && settings::<PoolingSettings>(&file)?.pooling_mode_cls_token;
         Ok(Self {
@@ -119,7 +119,7 @@ impl LocalEmbedder {
     async fn model(&self) -> Result<&Arc<Model>> {
         let load = || async {
             let files = self.files.clone();
-            blocking(permit(&self.room).await?, move || Model::load(&files, Heads::Without))
+            blocking(permit(&self.room).await?, move || Model::load(&files, ScoreHeads::Without))
                 .await
                 .map(Arc::new)
         };
@@ -129,12 +129,12 @@ impl LocalEmbedder {
 
 /// Whether a model has a head that makes scores.
 #[derive(Clone, Copy, PartialEq)]
-enum Heads {
+enum ScoreHeads {
     Without,
     With,
 }
 
-impl Files {
+impl ModelFiles {
     fn open(folder: PathBuf) -> Result<Self> {
         for file in MODEL_FILES {
             if !folder.join(file).is_file() {
@@ -143,14 +143,15 @@ impl Files {
                 ));
             }
         }
-        let shape: Shape = settings(&folder.join(SHAPE_FILE))?;
+        let shape: BertShape = settings(&folder.join(SHAPE_FILE))?;
         shape.check().map_err(|why| {
             Error::invalid(format!("cannot use {}", folder.join(SHAPE_FILE).display())).because(why)
         })?;
         let sentence = folder.join(SENTENCE_FILE);
-        let wanted = match sentence.is_file() {
-            true => settings::<SentenceSettings>(&sentence)?.max_seq_length,
-            false => shape.tokens_max(),
+        let wanted = if sentence.is_file() {
+            settings::<SentenceSettings>(&sentence)?.max_seq_length
+        } else {
+            shape.tokens_max()
         };
         let tokens_max = wanted.clamp(TOKENS_MIN, shape.tokens_max());
         Ok(Self { folder, shape, tokens_max })
@@ -186,14 +187,14 @@ fn settings<T: DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 impl Model {
-    fn load(Files { folder, shape, tokens_max }: &Files, heads: Heads) -> Result<Self> {
+    fn load(ModelFiles { folder, shape, tokens_max }: &ModelFiles, heads: ScoreHeads) -> Result<Self> {
         let tokens_max = *tokens_max;
         let failed = |file: &str, cause: String| {
             Error::invalid(format!("cannot read {}", folder.join(file).display())).because(cause)
         };
         let tensors = candle_core::safetensors::load(folder.join(WEIGHTS_FILE), &Device::Cpu);
         let parts = tensors.and_then(|tensors| {
-            let head = (heads == Heads::With).then(|| bert::Head::new(&tensors)).transpose()?;
+            let head = (heads == ScoreHeads::With).then(|| bert::ScoreHead::new(&tensors)).transpose()?;
             Ok((Bert::new(shape, &tensors)?, head))
         });
         let (bert, head) = parts.map_err(|cause| failed(WEIGHTS_FILE, cause.to_string()))?;
@@ -221,16 +222,16 @@ impl Model {
         Ok(Self { bert, head, tokenizer, tokens_max })
     }
 
-    fn tokens(&self, text: &str) -> Result<Tokens> {
+    fn tokens(&self, text: &str) -> Result<TokenIds> {
         let encoded = self.tokenizer.encode_fast(self.beginning(text), true).map_err(unsplit)?;
-        Ok(Tokens { ids: or_something(encoded.get_ids()), kinds: Vec::new() })
+        Ok(TokenIds { ids: or_something(encoded.get_ids()), kinds: Vec::new() })
     }
 
     /// The tokens of a question and a passage.
-    fn pair(&self, question: &str, passage: &str) -> Result<Tokens> {
+    fn pair(&self, question: &str, passage: &str) -> Result<TokenIds> {
         let pair = (self.beginning(question), self.beginning(passage));
         let encoded = self.tokenizer.encode_fast(pair, true).map_err(unsplit)?;
-        Ok(Tokens { ids: or_something(encoded.get_ids()), kinds: encoded.get_type_ids().to_vec() })
+        Ok(TokenIds { ids: or_something(encoded.get_ids()), kinds: encoded.get_type_ids().to_vec() })
     }
 
     /// As much of a text as can be read.
@@ -238,7 +239,7 @@ impl Model {
         &text[..text.floor_char_boundary(self.tokens_max * BYTES_PER_TOKEN_MAX)]
     }
 
-    fn vectors(&self, texts: &[&Tokens], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
+    fn vectors(&self, texts: &[&TokenIds], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
         let vectors = self.bert.vectors(texts, pooling);
         vectors.map_err(|cause| Error::internal("the local embedder failed").because(cause.to_string()))
     }
@@ -284,11 +285,11 @@ impl Embedder for LocalEmbedder {
         self.files.tokens_max
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
         let model = Arc::clone(self.model().await?);
         let prefix = match purpose {
-            Purpose::Query => &self.query_prefix,
-            Purpose::Passage => &self.passage_prefix,
+            EmbeddingPurpose::Query => &self.query_prefix,
+            EmbeddingPurpose::Passage => &self.passage_prefix,
         };
         let owned: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
         let splitter = Arc::clone(&model);
@@ -299,7 +300,7 @@ impl Embedder for LocalEmbedder {
         for batch in batches(&lengths) {
             let (model, tokens, pooling) = (Arc::clone(&model), Arc::clone(&tokens), self.pooling);
             let compute = move || {
-                let texts: Vec<&Tokens> = batch.iter().map(|at| &tokens[*at]).collect();
+                let texts: Vec<&TokenIds> = batch.iter().map(|at| &tokens[*at]).collect();
                 model.vectors(&texts, pooling).map(|vectors| (batch, vectors))
             };
             let (batch, computed) = blocking(permit(&self.room).await?, compute).await?;

@@ -8,13 +8,13 @@ use tokio::sync::{OnceCell, Semaphore};
 use weft_core::seam::Reranker;
 use weft_core::{Error, Result};
 
-use super::bert::Tokens;
-use super::{BATCHES_AT_ONCE_MAX, Files, Heads, Model, batches, blocking, permit};
+use super::bert::TokenIds;
+use super::{BATCHES_AT_ONCE_MAX, Model, ModelFiles, ScoreHeads, batches, blocking, permit};
 
 /// A reranker in a folder. Its weights are read when it is first asked.
 pub struct LocalReranker {
     name: String,
-    files: Files,
+    files: ModelFiles,
     model: OnceCell<Arc<Model>>,
     room: Arc<Semaphore>,
 }
@@ -31,7 +31,7 @@ impl LocalReranker {
     /// # Errors
     /// `Invalid` when a file is missing or the model is of another kind.
     pub fn open(name: impl Into<String>, folder: impl Into<PathBuf>) -> Result<Self> {
-        let files = Files::open(folder.into())?;
+        let files = ModelFiles::open(folder.into())?;
         let room = Arc::new(Semaphore::new(BATCHES_AT_ONCE_MAX));
         Ok(Self { name: name.into(), files, model: OnceCell::new(), room })
     }
@@ -39,7 +39,9 @@ impl LocalReranker {
     async fn model(&self) -> Result<&Arc<Model>> {
         let load = || async {
             let files = self.files.clone();
-            blocking(permit(&self.room).await?, move || Model::load(&files, Heads::With)).await.map(Arc::new)
+            blocking(permit(&self.room).await?, move || Model::load(&files, ScoreHeads::With))
+                .await
+                .map(Arc::new)
         };
         self.model.get_or_try_init(load).await
     }
@@ -47,7 +49,7 @@ impl LocalReranker {
 
 impl Model {
     /// A score from 0 to 1 for each pair.
-    fn scores(&self, pairs: &[&Tokens]) -> Result<Vec<f32>> {
+    fn scores(&self, pairs: &[&TokenIds]) -> Result<Vec<f32>> {
         let Some(head) = &self.head else { return Err(Error::internal("the model makes no scores")) };
         let logits = self.bert.firsts(pairs).and_then(|firsts| head.logits(&firsts));
         let logits = logits
@@ -73,7 +75,7 @@ impl Reranker for LocalReranker {
         for batch in batches(&lengths) {
             let (model, pairs) = (Arc::clone(&model), Arc::clone(&pairs));
             let compute = move || {
-                let chosen: Vec<&Tokens> = batch.iter().map(|at| &pairs[*at]).collect();
+                let chosen: Vec<&TokenIds> = batch.iter().map(|at| &pairs[*at]).collect();
                 model.scores(&chosen).map(|scores| (batch, scores))
             };
             let (batch, computed) = blocking(permit(&self.room).await?, compute).await?;

@@ -176,16 +176,17 @@ async fn prefixes_stand_before_texts() {
     let plain = LocalEmbedder::open("x@local", &folder.0).unwrap();
     let with = LocalEmbedder::open("x@local", &folder.0).unwrap().with_prefixes("one ".into(), "two ".into());
     let text = ["text".to_owned()];
-    for (purpose, prefix) in [(Purpose::Query, "one text"), (Purpose::Passage, "two text")] {
-        let expected = plain.embed(Purpose::Query, &[prefix.to_owned()]).await.unwrap();
+    for (purpose, prefix) in [(EmbeddingPurpose::Query, "one text"), (EmbeddingPurpose::Passage, "two text")]
+    {
+        let expected = plain.embed(EmbeddingPurpose::Query, &[prefix.to_owned()]).await.unwrap();
         assert_eq!(with.embed(purpose, &text).await.unwrap().vectors, expected.vectors);
     }
     std::fs::create_dir(folder.0.join("1_Pooling")).unwrap();
     folder.write(POOLING_FILE, &json!({"pooling_mode_cls_token": true}));
     let first = LocalEmbedder::open("x@local", &folder.0).unwrap();
     let (one, other) = (
-        first.embed(Purpose::Query, &text).await.unwrap(),
-        plain.embed(Purpose::Query, &text).await.unwrap(),
+        first.embed(EmbeddingPurpose::Query, &text).await.unwrap(),
+        plain.embed(EmbeddingPurpose::Query, &text).await.unwrap(),
     );
     assert_ne!(one.vectors, other.vectors, "the first token is not the mean");
 }
@@ -205,7 +206,7 @@ async fn any_model_in_a_folder_keeps_the_contract() {
     embedder_keeps_its_contract(&embedder).await;
     let cut = LocalEmbedder::open("small@local", &folder.0).unwrap();
     let texts = ["one ".repeat(PLACES), "one ".repeat(PLACES * 9), String::new()];
-    let embedded = cut.embed(Purpose::Query, &texts).await.unwrap();
+    let embedded = cut.embed(EmbeddingPurpose::Query, &texts).await.unwrap();
     assert_eq!(embedded.vectors[0], embedded.vectors[1], "what is beyond the window does not count");
     assert_eq!(embedded.tokens, 12 + 12 + 2);
     folder.write(SENTENCE_FILE, &json!({"max_seq_length": 5}));
@@ -216,7 +217,7 @@ async fn any_model_in_a_folder_keeps_the_contract() {
 async fn what_is_wrong_with_a_folder_is_told() {
     let check = async |folder: &Folder, words: &str| {
         let error = match LocalEmbedder::open("small@local", &folder.0) {
-            Ok(embedder) => embedder.embed(Purpose::Query, &["one".to_owned()]).await.unwrap_err(),
+            Ok(embedder) => embedder.embed(EmbeddingPurpose::Query, &["one".to_owned()]).await.unwrap_err(),
             Err(error) => error,
         };
         assert_eq!(error.kind, ErrorKind::Invalid);
@@ -279,7 +280,7 @@ async fn the_vectors_of_minilm_are_those_of_the_reference() {
     let expected: Json = serde_json::from_str(include_str!("../../tests/data/minilm.json")).unwrap();
     let rows = expected["texts"].as_array().unwrap();
     let texts: Vec<String> = rows.iter().map(|row| row["text"].as_str().unwrap().to_owned()).collect();
-    let found = embedder.embed(Purpose::Passage, &texts).await.unwrap();
+    let found = embedder.embed(EmbeddingPurpose::Passage, &texts).await.unwrap();
     for (row, vector) in rows.iter().zip(&found.vectors) {
         let numbers: Vec<f32> = serde_json::from_value(row["numbers"].clone()).unwrap();
         let apart = numbers.iter().zip(vector).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);

@@ -14,11 +14,11 @@ use super::Reported;
 use super::seal::{GeminiSeals, of_anthropic};
 use crate::estimate::SentUsage;
 use crate::factories::Provider;
-use crate::inline_tags::{InlineTags, Part};
+use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
 use crate::{estimate, failure};
 
-pub(super) struct Assembly {
+pub(super) struct NativeAssembly {
     provider: Provider,
     model: String,
     key: Secret,
@@ -26,9 +26,9 @@ pub(super) struct Assembly {
     reported: Reported,
     ready: VecDeque<Result<ChatDelta>>,
     tags: InlineTags,
-    parts: Vec<Part>,
+    parts: Vec<TaggedPart>,
     said: String,
-    calls: Vec<Begun>,
+    calls: Vec<GrowingCall>,
     /// Calls that the conversation held before, so that ids we make up do not repeat.
     before: usize,
     /// Gemini's, as far as they came with a call.
@@ -39,13 +39,13 @@ pub(super) struct Assembly {
 }
 
 /// A call whose arguments grow: genai repeats all of them with each piece.
-struct Begun {
+struct GrowingCall {
     /// As genai has it.
     id: String,
     sent: usize,
 }
 
-impl Assembly {
+impl NativeAssembly {
     pub fn new(
         provider: Provider,
         model: String,
@@ -117,8 +117,8 @@ impl Assembly {
     fn say(&mut self) {
         for part in self.parts.drain(..) {
             self.ready.push_back(Ok(match part {
-                Part::Text(text) => ChatDelta::Text(text),
-                Part::Thinking(text) => ChatDelta::Thinking(text),
+                TaggedPart::Text(text) => ChatDelta::Text(text),
+                TaggedPart::Thinking(text) => ChatDelta::Thinking(text),
             }));
         }
     }
@@ -151,7 +151,7 @@ impl Assembly {
             self.seals.calls.insert(index, seal);
         }
         let id = self.id(&call.call_id);
-        self.calls.push(Begun { id: call.call_id, sent: arguments.len() });
+        self.calls.push(GrowingCall { id: call.call_id, sent: arguments.len() });
         self.ready.push_back(Ok(ChatDelta::ToolCall {
             index,
             id: Some(id),
@@ -256,7 +256,7 @@ pub(super) fn failed(model: &str, cause: genai::Error, key: &Secret) -> Error {
             let retry_after: Option<Duration> = failure::retry_after(&headers as &HeaderMap);
             failure::refused(
                 model,
-                &failure::Refusal { status: status.as_u16(), body: &body, retry_after },
+                &failure::ProviderRefusal { status: status.as_u16(), body: &body, retry_after },
                 key,
             )
         }

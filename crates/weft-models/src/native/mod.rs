@@ -19,11 +19,11 @@ use weft_core::{Error, Result};
 use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;
 use crate::offer::offer;
-use crate::sampling::{Asked, settle};
+use crate::sampling::{ModelAddress, settle};
 use crate::secret::Secret;
 
 /// A model on a wire of its own.
-pub(crate) struct Native {
+pub(crate) struct NativeModel {
     info: ModelInfo,
     provider: Provider,
     target: ServiceTarget,
@@ -32,7 +32,7 @@ pub(crate) struct Native {
     form: Option<StructuredOutput>,
 }
 
-impl Native {
+impl NativeModel {
     /// # Errors
     /// `Invalid` for an address that is not valid, `Internal` when genai cannot be set up.
     pub fn new(
@@ -88,13 +88,13 @@ fn base(provider: Provider, address: &str) -> String {
 }
 
 #[async_trait]
-impl ChatModel for Native {
+impl ChatModel for NativeModel {
     fn info(&self) -> &ModelInfo {
         &self.info
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
-        let asked = Asked {
+        let asked = ModelAddress {
             provider: self.provider.as_str(),
             base_url: self.target.endpoint.base_url(),
             model: &self.info.model,
@@ -113,8 +113,13 @@ impl ChatModel for Native {
             .exec_chat_stream(spec, question, Some(&options))
             .await
             .map_err(|cause| answer::failed(&self.info.name, cause, &self.key))?;
-        let assembly =
-            answer::Assembly::new(self.provider, self.info.name.clone(), self.key.clone(), request, reported);
+        let assembly = answer::NativeAssembly::new(
+            self.provider,
+            self.info.name.clone(),
+            self.key.clone(),
+            request,
+            reported,
+        );
         Ok(assembly.stream(warnings, answer.stream).boxed())
     }
 }

@@ -7,7 +7,7 @@ use weft_core::seam::chat_model::{ChatRequest, ToolChoice, ToolSchema};
 use super::cache::Marks;
 use super::{Reported, notice};
 use crate::factories::Provider;
-use crate::offer::Offer;
+use crate::offer::ToolOffer;
 use crate::sampling::{SchemaMode, Settled};
 
 /// Tokens that genai sets aside for reasoning on models of Anthropic with a budget; the answer's limit
@@ -18,7 +18,7 @@ pub(super) fn options(
     provider: Provider,
     request: &ChatRequest,
     settled: &Settled,
-    offer: &Offer<'_>,
+    offer: &ToolOffer<'_>,
     reported: Reported,
 ) -> ChatOptions {
     let mut options = ChatOptions::default()

@@ -11,32 +11,32 @@ use serde_json::Value as Json;
 use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
 
-use super::calls::{CallPiece, Calls};
+use super::calls::{CallAssembly, CallPiece};
 use crate::estimate::SentUsage;
-use crate::inline_tags::{InlineTags, Part};
+use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
-use crate::sse::{EVENT_BYTES_MAX, Events};
+use crate::sse::{EVENT_BYTES_MAX, SseBuffer};
 use crate::{estimate, failure};
 
 #[derive(Deserialize)]
-struct Chunk {
+struct WireChunk {
     #[serde(default)]
-    choices: Vec<Choice>,
-    usage: Option<Tokens>,
+    choices: Vec<WireChoice>,
+    usage: Option<WireTokens>,
     error: Option<Json>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct WireChoice {
     #[serde(alias = "message")]
-    delta: Option<Delta>,
+    delta: Option<WireDelta>,
     finish_reason: Option<String>,
     /// Moonshot's place for it.
-    usage: Option<Tokens>,
+    usage: Option<WireTokens>,
 }
 
 #[derive(Deserialize, Default)]
-struct Delta {
+struct WireDelta {
     content: Option<String>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
@@ -45,28 +45,28 @@ struct Delta {
 }
 
 #[derive(Deserialize, Clone, Copy)]
-struct Tokens {
+struct WireTokens {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<PromptTokens>,
-    completion_tokens_details: Option<CompletionTokens>,
+    prompt_tokens_details: Option<PromptDetails>,
+    completion_tokens_details: Option<CompletionDetails>,
     /// As DeepSeek says it.
     prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Clone, Copy, Default)]
-struct PromptTokens {
+struct PromptDetails {
     cached_tokens: Option<u64>,
     cache_write_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Clone, Copy, Default)]
-struct CompletionTokens {
+struct CompletionDetails {
     reasoning_tokens: Option<u64>,
 }
 
-impl From<Tokens> for SentUsage {
-    fn from(sent: Tokens) -> Self {
+impl From<WireTokens> for SentUsage {
+    fn from(sent: WireTokens) -> Self {
         let of_prompt = sent.prompt_tokens_details.unwrap_or_default();
         Self {
             prompt: sent.prompt_tokens,
@@ -79,25 +79,26 @@ impl From<Tokens> for SentUsage {
 }
 
 /// Puts an answer together.
-pub(super) struct Assembly {
+pub(super) struct OpenAiAssembly {
     model: String,
     key: Secret,
     request: ChatRequest,
     ready: VecDeque<Result<ChatDelta>>,
     tags: InlineTags,
-    parts: Vec<Part>,
+    parts: Vec<TaggedPart>,
     /// The text so far, for an estimate of its tokens.
     said: String,
-    calls: Calls,
+    calls: CallAssembly,
     reason: Option<StopReason>,
-    usage: Option<Tokens>,
+    usage: Option<WireTokens>,
     understood: bool,
     over: bool,
 }
 
-impl Assembly {
+impl OpenAiAssembly {
     pub fn new(model: String, key: Secret, request: ChatRequest) -> Self {
-        let calls = Calls::after(request.messages.iter().map(|message| message.tool_calls.len()).sum());
+        let calls =
+            CallAssembly::after(request.messages.iter().map(|message| message.tool_calls.len()).sum());
         Self {
             model,
             key,
@@ -126,8 +127,8 @@ impl Assembly {
     }
 
     /// An answer that streams.
-    pub fn stream(self, body: BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> Answer {
-        Answer { body, events: Events::default(), assembly: self }
+    pub fn stream(self, body: BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> OpenAiAnswer {
+        OpenAiAnswer { body, events: SseBuffer::default(), assembly: self }
     }
 
     /// Reads one event.
@@ -138,7 +139,7 @@ impl Assembly {
         if data == b"[DONE]" {
             return self.finish();
         }
-        let chunk: Chunk = match serde_json::from_slice(data) {
+        let chunk: WireChunk = match serde_json::from_slice(data) {
             Ok(chunk) => chunk,
             Err(cause) => {
                 let seen = String::from_utf8_lossy(&data[..data.len().min(200)]).into_owned();
@@ -168,7 +169,7 @@ impl Assembly {
         }
     }
 
-    fn choice(&mut self, choice: Choice) {
+    fn choice(&mut self, choice: WireChoice) {
         self.usage = choice.usage.or(self.usage);
         let delta = choice.delta.unwrap_or_default();
         if let Some(text) = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty()) {
@@ -191,8 +192,8 @@ impl Assembly {
     fn say(&mut self) {
         for part in self.parts.drain(..) {
             self.ready.push_back(Ok(match part {
-                Part::Text(text) => ChatDelta::Text(text),
-                Part::Thinking(text) => ChatDelta::Thinking(text),
+                TaggedPart::Text(text) => ChatDelta::Text(text),
+                TaggedPart::Thinking(text) => ChatDelta::Thinking(text),
             }));
         }
     }
@@ -266,13 +267,13 @@ fn stop_reason(reason: &str) -> StopReason {
 }
 
 /// The stream of an answer.
-pub(super) struct Answer {
+pub(super) struct OpenAiAnswer {
     body: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
-    events: Events,
-    assembly: Assembly,
+    events: SseBuffer,
+    assembly: OpenAiAssembly,
 }
 
-impl Answer {
+impl OpenAiAnswer {
     fn feed(&mut self, bytes: &[u8]) {
         if !self.events.feed(bytes) {
             let cause = format!("one event has more than {EVENT_BYTES_MAX} bytes");
@@ -284,7 +285,7 @@ impl Answer {
     }
 }
 
-impl Stream for Answer {
+impl Stream for OpenAiAnswer {
     type Item = Result<ChatDelta>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall, ToolChoice, ToolSchema};
 
-use crate::offer::Offer;
+use crate::offer::ToolOffer;
 use crate::sampling::{SchemaMode, Settled};
 use crate::tool_images;
 
@@ -19,7 +19,7 @@ pub(super) fn body(
     url: &str,
     request: &ChatRequest,
     settled: &Settled,
-    offer: &Offer<'_>,
+    offer: &ToolOffer<'_>,
 ) -> Json {
     let echo = wants_reasoning_back(model, url);
     let messages = tool_images::after_results(&request.messages);

@@ -26,8 +26,8 @@ pub(super) struct FunctionPiece {
 
 /// The calls so far. Ours are numbered without gaps in the order in which they begin.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    begun: Vec<Begun>,
+pub(super) struct CallAssembly {
+    begun: Vec<BegunCall>,
     /// Which call each of the server's indexes means now.
     by_index: HashMap<usize, usize>,
     /// Calls that the conversation held before, so that ids we make up do not repeat.
@@ -35,7 +35,7 @@ pub(super) struct Calls {
 }
 
 #[derive(Debug, Default)]
-struct Begun {
+struct BegunCall {
     /// The server's id.
     id: Option<String>,
     named: bool,
@@ -43,7 +43,7 @@ struct Begun {
     held: String,
 }
 
-impl Calls {
+impl CallAssembly {
     pub fn after(before: usize) -> Self {
         Self { before, ..Self::default() }
     }
@@ -62,7 +62,7 @@ impl Calls {
             return Err(format!("more than {CALLS_MAX} tool calls"));
         }
         if at == self.begun.len() {
-            self.begun.push(Begun::default());
+            self.begun.push(BegunCall::default());
         }
         if let Some(index) = piece.index {
             self.by_index.insert(index, at);
@@ -105,7 +105,7 @@ impl Calls {
     }
 }
 
-impl Begun {
+impl BegunCall {
     fn begin(&mut self, at: usize, before: usize, name: String) -> ChatDelta {
         self.named = true;
         let id = self.id.clone().unwrap_or_else(|| crate::call_id(before + at));
@@ -134,7 +134,7 @@ mod tests {
 
     /// `id name arguments` of each call that these pieces come to.
     fn made_of(pieces: &[Json]) -> Vec<String> {
-        let mut calls = Calls::after(3);
+        let mut calls = CallAssembly::after(3);
         let mut deltas = Vec::new();
         for piece in pieces {
             let piece: CallPiece = serde_json::from_value(piece.clone()).unwrap();
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn calls_without_end_are_refused() {
-        let mut calls = Calls::default();
+        let mut calls = CallAssembly::default();
         let piece = |n: usize| CallPiece {
             index: Some(n * 1000),
             function: Some(FunctionPiece { name: Some("t".into()), arguments: None }),

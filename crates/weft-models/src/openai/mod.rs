@@ -22,7 +22,7 @@ use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;
 use crate::failure;
 use crate::offer::offer;
-use crate::sampling::{Asked, settle};
+use crate::sampling::{ModelAddress, settle};
 use crate::secret::Secret;
 
 /// Longer answers that come in one piece are refused, as are longer error texts.
@@ -54,7 +54,11 @@ impl OpenAi {
         let retry_after = failure::retry_after(response.headers());
         let body = whole(response).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
-        failure::refused(&self.info.name, &failure::Refusal { status, body: &body, retry_after }, &self.key)
+        failure::refused(
+            &self.info.name,
+            &failure::ProviderRefusal { status, body: &body, retry_after },
+            &self.key,
+        )
     }
 }
 
@@ -65,7 +69,7 @@ impl ChatModel for OpenAi {
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
-        let asked = Asked { provider: "openai", base_url: self.url.as_str(), model: &self.info.model };
+        let asked = ModelAddress { provider: "openai", base_url: self.url.as_str(), model: &self.info.model };
         let settled = settle(asked, &request.sampling).with_form(self.form);
         let offer = offer(Provider::OpenAi, &self.info, &request);
         let body = body::body(&self.info.model, self.url.as_str(), &request, &settled, &offer);
@@ -79,7 +83,7 @@ impl ChatModel for OpenAi {
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        let mut assembly = answer::Assembly::new(self.info.name.clone(), self.key.clone(), request);
+        let mut assembly = answer::OpenAiAssembly::new(self.info.name.clone(), self.key.clone(), request);
         assembly.warn(warnings);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");

@@ -13,42 +13,42 @@ use weft_core::{Error, Result};
 use super::check;
 use crate::config::ModelEntry;
 use crate::factories::Provider;
-use crate::remote::Remote;
+use crate::remote::RemoteModel;
 
 /// What the service calls a picture; other numbers are other kinds of files.
 const PICTURE: u8 = 1;
 
 /// A service behind an address.
 pub(crate) struct HttpPictureReader {
-    remote: Remote,
+    remote: RemoteModel,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct OcrAnswer {
     #[serde(default)]
     error_code: i64,
     #[serde(default)]
     error_msg: String,
-    result: Option<Found>,
+    result: Option<OcrResult>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Found {
-    ocr_results: Vec<Page>,
+struct OcrResult {
+    ocr_results: Vec<OcrPage>,
     #[serde(default)]
     data_info: Json,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
-    pruned_result: Texts,
+struct OcrPage {
+    pruned_result: OcrTexts,
 }
 
 #[derive(Deserialize)]
-struct Texts {
+struct OcrTexts {
     #[serde(default)]
     rec_texts: Vec<String>,
     /// Left, top, right and bottom of each, in pixels.
@@ -69,11 +69,11 @@ impl HttpPictureReader {
             ));
         }
         let url = format!("{}/ocr", entry.address()?.trim_end_matches('/'));
-        Ok(Self { remote: Remote::new(entry, &url, client)? })
+        Ok(Self { remote: RemoteModel::new(entry, &url, client)? })
     }
 
     fn lines(&self, body: &[u8], picture: &Picture) -> Result<Vec<PictureLine>> {
-        let answer: Answer = serde_json::from_slice(body).map_err(|cause| self.remote.garbled(cause))?;
+        let answer: OcrAnswer = serde_json::from_slice(body).map_err(|cause| self.remote.garbled(cause))?;
         let Some(found) = answer.result.filter(|_| answer.error_code == 0) else {
             let why = format!("error {}: {}", answer.error_code, answer.error_msg);
             return Err(
@@ -88,7 +88,8 @@ impl HttpPictureReader {
         let share = |part: f32, whole: f32| if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
         let mut left = TEXT_CHARS_MAX;
         let mut lines = Vec::new();
-        for Texts { rec_texts, rec_boxes } in found.ocr_results.into_iter().map(|page| page.pruned_result) {
+        for OcrTexts { rec_texts, rec_boxes } in found.ocr_results.into_iter().map(|page| page.pruned_result)
+        {
             // Boxes that do not fit the texts say nothing of them.
             let boxes = if rec_boxes.len() == rec_texts.len() { rec_boxes } else { Vec::new() };
             for (at, text) in rec_texts.into_iter().enumerate() {

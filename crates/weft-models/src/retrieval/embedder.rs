@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use weft_core::Result;
-use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 use super::cut;
-use super::wire::{EmbeddingWire, Texts, Vectors};
+use super::wire::{EmbeddingTexts, EmbeddingWire, Vectors};
 use crate::config::ModelEntry;
-use crate::remote::Remote;
+use crate::remote::RemoteModel;
 use crate::vectors::normalised;
 
 /// Tokens of one request by our own careful count; providers take at least twice as many.
@@ -22,7 +22,7 @@ pub(super) struct HttpEmbedder {
     name: String,
     /// What the provider calls it.
     model: String,
-    remote: Remote,
+    remote: RemoteModel,
     wire: &'static EmbeddingWire,
     texts_max: usize,
     tokens_max: usize,
@@ -40,7 +40,7 @@ impl HttpEmbedder {
         Ok(Self {
             name: entry.full_name(),
             model: entry.provider_name().to_owned(),
-            remote: Remote::new(entry, &(wire.url)(entry.address()?), client)?,
+            remote: RemoteModel::new(entry, &(wire.url)(entry.address()?), client)?,
             wire,
             texts_max: entry.batch.unwrap_or(wire.texts_max).max(1),
             tokens_max: entry.own_window().unwrap_or(wire.tokens_max).max(1),
@@ -50,8 +50,9 @@ impl HttpEmbedder {
         })
     }
 
-    async fn ask(&self, purpose: Purpose, texts: Vec<String>) -> Result<Embedded> {
-        let asked = Texts { model: &self.model, purpose, texts: &texts, dimensions: self.dimensions };
+    async fn ask(&self, purpose: EmbeddingPurpose, texts: Vec<String>) -> Result<Embedded> {
+        let asked =
+            EmbeddingTexts { model: &self.model, purpose, texts: &texts, dimensions: self.dimensions };
         let body = self.remote.ask(&(self.wire.body)(&asked)).await?;
         let answer = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
         let tokens = answer.tokens.filter(|tokens| *tokens > 0);
@@ -117,10 +118,10 @@ impl Embedder for HttpEmbedder {
         self.tokens_max
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
         let prefix = match purpose {
-            Purpose::Query => &self.query_prefix,
-            Purpose::Passage => &self.passage_prefix,
+            EmbeddingPurpose::Query => &self.query_prefix,
+            EmbeddingPurpose::Passage => &self.passage_prefix,
         };
         let fitting = |text: &String| cut::fitting(prefix, text, self.tokens_max).into_owned();
         let batches = batches(texts.iter().map(fitting).collect(), self.texts_max);
@@ -131,9 +132,10 @@ impl Embedder for HttpEmbedder {
             all.vectors.extend(answer.vectors);
             all.tokens += answer.tokens;
         }
-        match one_length(&all.vectors) {
-            true => Ok(all),
-            false => Err(self.remote.garbled("its vectors have different lengths")),
+        if one_length(&all.vectors) {
+            Ok(all)
+        } else {
+            Err(self.remote.garbled("its vectors have different lengths"))
         }
     }
 }

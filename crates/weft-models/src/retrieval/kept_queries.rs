@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use hashlink::LruCache;
 use sha2::{Digest as _, Sha256};
 use weft_core::Result;
-use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 /// Questions that are kept. Those that were asked longest ago go first.
 const QUERIES_MAX: usize = 1000;
@@ -41,8 +41,8 @@ impl<E: Embedder> Embedder for KeptQueries<E> {
         self.embedder.tokens_max()
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
-        if purpose == Purpose::Passage {
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+        if purpose == EmbeddingPurpose::Passage {
             return self.embedder.embed(purpose, texts).await;
         }
         let keys: Vec<Key> = texts.iter().map(|text| Sha256::digest(text.as_bytes()).into()).collect();
@@ -88,7 +88,7 @@ mod tests {
             9
         }
 
-        async fn embed(&self, _: Purpose, texts: &[String]) -> Result<Embedded> {
+        async fn embed(&self, _: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
             self.asked.fetch_add(texts.len(), Ordering::Relaxed);
             let vectors = texts.iter().map(|text| vec![text.len() as f32]).collect();
             Ok(Embedded { vectors, tokens: texts.len() as u64 })
@@ -98,21 +98,21 @@ mod tests {
     #[tokio::test]
     async fn a_question_is_asked_once_and_a_passage_each_time() {
         let kept = KeptQueries::new(Lengths::default());
-        let check = async |purpose: Purpose, texts: &[&str], tokens: u64, asked: usize| {
+        let check = async |purpose: EmbeddingPurpose, texts: &[&str], tokens: u64, asked: usize| {
             let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
             let found = kept.embed(purpose, &texts).await.unwrap();
             let lengths: Vec<Vec<f32>> = texts.iter().map(|text| vec![text.len() as f32]).collect();
             assert_eq!((found.vectors, found.tokens), (lengths, tokens));
             assert_eq!(kept.embedder.asked.load(Ordering::Relaxed), asked);
         };
-        check(Purpose::Query, &["a", "bb"], 2, 2).await;
-        check(Purpose::Query, &["ccc", "bb", "a"], 1, 3).await;
-        check(Purpose::Query, &["ccc"], 0, 3).await;
-        check(Purpose::Passage, &["a"], 1, 4).await;
-        check(Purpose::Passage, &["a"], 1, 5).await;
+        check(EmbeddingPurpose::Query, &["a", "bb"], 2, 2).await;
+        check(EmbeddingPurpose::Query, &["ccc", "bb", "a"], 1, 3).await;
+        check(EmbeddingPurpose::Query, &["ccc"], 0, 3).await;
+        check(EmbeddingPurpose::Passage, &["a"], 1, 4).await;
+        check(EmbeddingPurpose::Passage, &["a"], 1, 5).await;
         let many: Vec<String> = (0..QUERIES_MAX).map(|at| "x".repeat(at + 4)).collect();
-        kept.embed(Purpose::Query, &many).await.unwrap();
+        kept.embed(EmbeddingPurpose::Query, &many).await.unwrap();
         let before = kept.embedder.asked.load(Ordering::Relaxed);
-        check(Purpose::Query, &["a"], 1, before + 1).await;
+        check(EmbeddingPurpose::Query, &["a"], 1, before + 1).await;
     }
 }

@@ -8,7 +8,7 @@ use weft_core::{Error, Result};
 use super::cut;
 use super::wire::{Passages, RerankWire, Score, Scores};
 use crate::config::ModelEntry;
-use crate::remote::Remote;
+use crate::remote::RemoteModel;
 
 /// Requests of one call at the same time.
 const REQUESTS_AT_ONCE_MAX: usize = 4;
@@ -19,7 +19,7 @@ const SLACK: f32 = 0.001;
 pub(super) struct HttpReranker {
     name: String,
     model: String,
-    remote: Remote,
+    remote: RemoteModel,
     wire: &'static RerankWire,
     passages_max: usize,
     tokens_max: usize,
@@ -40,7 +40,7 @@ impl HttpReranker {
         Ok(Self {
             name: entry.full_name(),
             model: entry.provider_name().to_owned(),
-            remote: Remote::new(entry, &(wire.url)(entry.address()?), client)?,
+            remote: RemoteModel::new(entry, &(wire.url)(entry.address()?), client)?,
             wire,
             passages_max: entry.batch.unwrap_or(wire.passages_max).max(1),
             tokens_max: entry.own_window().unwrap_or(wire.tokens_max).max(1),

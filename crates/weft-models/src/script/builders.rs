@@ -3,7 +3,7 @@
 use weft_core::seam::chat_model::StopReason;
 use weft_core::{ErrorKind, Json};
 
-use super::{Call, CallPart, Failure, Reply, Step, Tokens};
+use super::{CallPart, Failure, Reply, ScriptCall, ScriptTokens, Step};
 
 impl Reply {
     /// A text in one piece.
@@ -29,7 +29,7 @@ impl Reply {
     /// Adds a tool call.
     #[must_use]
     pub fn and_call(self, name: impl Into<String>, arguments: Json) -> Self {
-        self.then(Step::Call(Call { id: None, name: name.into(), arguments }))
+        self.then(Step::Call(ScriptCall { id: None, name: name.into(), arguments }))
     }
 
     /// Adds a piece of reasoning.
@@ -96,13 +96,13 @@ impl Reply {
     /// The usage that it reports.
     #[must_use]
     pub fn usage(mut self, prompt: u64, completion: u64) -> Self {
-        self.usage = Some(Tokens { prompt, completion, ..Tokens::default() });
+        self.usage = Some(ScriptTokens { prompt, completion, ..ScriptTokens::default() });
         self
     }
 
     /// The usage that it reports, with its parts.
     #[must_use]
-    pub fn tokens(mut self, tokens: Tokens) -> Self {
+    pub fn tokens(mut self, tokens: ScriptTokens) -> Self {
         self.usage = Some(tokens);
         self
     }
@@ -135,7 +135,7 @@ impl Reply {
     ) -> Self {
         let mut rests = Vec::new();
         for (index, (name, arguments)) in calls.into_iter().enumerate() {
-            let call = Call { id: None, name: name.into(), arguments };
+            let call = ScriptCall { id: None, name: name.into(), arguments };
             rests.push(call.arguments_text().chars().collect::<Vec<_>>());
             let begun = CallPart { index, id: None, name: Some(call.name), arguments: String::new() };
             self.say.push(Step::CallPart(begun));

@@ -69,7 +69,7 @@ pub struct Reply {
     pub times: Option<u32>,
     /// The usage it reports; estimated from the texts when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Tokens>,
+    pub usage: Option<ScriptTokens>,
     /// Why it stops; by default `tool_calls` after calls and `stop` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
@@ -107,7 +107,7 @@ pub enum Step {
     /// A piece of the provider's seal on the reasoning; wires that know none leave it out.
     Signature(String),
     /// A tool call.
-    Call(Call),
+    Call(ScriptCall),
     /// A piece of a tool call, for answers in which calls come in turns.
     CallPart(CallPart),
     /// Milliseconds of silence.
@@ -121,7 +121,7 @@ pub enum Step {
 /// A tool call of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct ScriptCall {
     /// The provider's id; `call_1`, `call_2` … by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -132,7 +132,7 @@ pub struct Call {
     pub arguments: Json,
 }
 
-impl Call {
+impl ScriptCall {
     /// The arguments as the model writes them.
     pub fn arguments_text(&self) -> String {
         match &self.arguments {
@@ -195,7 +195,7 @@ pub enum Fault {
 /// The tokens a reply reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tokens {
+pub struct ScriptTokens {
     /// Of the question.
     pub prompt: u64,
     /// Of the answer.
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(from_json, from_toml);
         assert_eq!(
             from_json.replies[0].say[2],
-            Step::Call(Call { id: None, name: "t".into(), arguments: json!({"x": 1}) })
+            Step::Call(ScriptCall { id: None, name: "t".into(), arguments: json!({"x": 1}) })
         );
         let again = Script::parse(&serde_json::to_string(&from_json).unwrap()).unwrap();
         assert_eq!(again, from_json);

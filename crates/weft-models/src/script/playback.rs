@@ -43,14 +43,14 @@ type Answerer = Arc<dyn Fn(&ChatRequest, usize) -> Reply + Send + Sync>;
 /// A script being played, which knows the replies that are used up, or a function that makes each
 /// reply.
 #[derive(Debug)]
-pub struct Playback(Source);
+pub struct Playback(ReplySource);
 
-enum Source {
+enum ReplySource {
     Script { script: Script, used: Vec<u32> },
     Function { answerer: Answerer, asked: usize },
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for ReplySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Script { script, used } => f.debug_tuple("Script").field(script).field(used).finish(),
@@ -63,13 +63,13 @@ impl Playback {
     /// A script from its start.
     pub fn new(script: Script) -> Self {
         let used = vec![0; script.replies.len()];
-        Self(Source::Script { script, used })
+        Self(ReplySource::Script { script, used })
     }
 
     /// Replies made from the request and the number of requests before it; `when` and `times` of a
     /// reply mean nothing here.
     pub fn from_fn(answerer: impl Fn(&ChatRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
-        Self(Source::Function { answerer: Arc::new(answerer), asked: 0 })
+        Self(ReplySource::Function { answerer: Arc::new(answerer), asked: 0 })
     }
 
     /// The reply for a request.
@@ -78,8 +78,8 @@ impl Playback {
     /// `Invalid` when no reply of the script fits or all that fit are used up.
     pub fn next(&mut self, model: &str, request: &ChatRequest) -> Result<Reply> {
         let (script, used) = match &mut self.0 {
-            Source::Script { script, used } => (script, used),
-            Source::Function { answerer, asked } => {
+            ReplySource::Script { script, used } => (script, used),
+            ReplySource::Function { answerer, asked } => {
                 let nth = *asked;
                 *asked += 1;
                 return Ok(answerer(request, nth));

@@ -120,8 +120,11 @@ async fn ids_that_a_provider_gave_go_back_to_it() {
         (Wire::Anthropic, "/messages/1/content/0/id"),
         (Wire::Gemini, "/contents/1/parts/0/functionCall/id"),
     ] {
-        let call =
-            weft_models::script::Call { id: Some("given".into()), name: "t".into(), arguments: json!({}) };
+        let call = weft_models::script::ScriptCall {
+            id: Some("given".into()),
+            name: "t".into(),
+            arguments: json!({}),
+        };
         let script = Script::new().reply(Reply::default().then(Step::Call(call))).reply(Reply::text("ok"));
         let server = ScriptedServer::speaking(wire, script).await;
         let model = model(wire, &server);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::ModelKind;
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::{Embedder, ModelDirectory as _, Reranker};
 use weft_core::{ErrorKind, TenantId};
 use weft_models::{Directory, ModelEntry, ModelsConfig, OneServer, Provider, Secret};
@@ -86,7 +86,11 @@ async fn every_wire_keeps_the_contract_of_rerankers() {
 }
 
 /// What one request for a vector looks like.
-async fn embedding_request(entry: ModelEntry, server: &SearchServer, purpose: Purpose) -> (String, Json) {
+async fn embedding_request(
+    entry: ModelEntry,
+    server: &SearchServer,
+    purpose: EmbeddingPurpose,
+) -> (String, Json) {
     let found = embedder(entry).embed(purpose, &texts(&["cats", ""])).await.unwrap();
     assert_eq!(found.vectors[0].len(), HashEmbedder::vector("").len());
     let mut requests = server.requests();
@@ -97,14 +101,14 @@ async fn embedding_request(entry: ModelEntry, server: &SearchServer, purpose: Pu
 
 #[tokio::test]
 async fn requests_for_vectors_look_as_each_provider_wants_them() {
-    let check = async |provider: Provider, purpose: Purpose, path: &str, expected: Json| {
+    let check = async |provider: Provider, purpose: EmbeddingPurpose, path: &str, expected: Json| {
         let server = SearchServer::start().await;
         let entry = entry(provider, ModelKind::Embedding, &server);
         let (asked, body) = embedding_request(entry, &server, purpose).await;
         assert_eq!((asked.as_str(), body), (path, expected), "{provider:?}");
     };
     let input = json!(["cats", "."]);
-    let (query, passage) = (Purpose::Query, Purpose::Passage);
+    let (query, passage) = (EmbeddingPurpose::Query, EmbeddingPurpose::Passage);
     let openai = json!({"model": "model-x", "input": input, "encoding_format": "float"});
     check(Provider::OpenAi, query, "/v1/embeddings", openai).await;
     let ollama = json!({"model": "model-x", "input": input, "truncate": true});
@@ -167,9 +171,10 @@ async fn an_entry_can_say_prefixes_dimensions_batches_and_windows() {
     entry.window = 6;
     let embedder = embedder(entry);
     assert_eq!(embedder.tokens_max(), 6);
-    let found = embedder.embed(Purpose::Passage, &texts(&["a", "b", "long words here"])).await.unwrap();
+    let found =
+        embedder.embed(EmbeddingPurpose::Passage, &texts(&["a", "b", "long words here"])).await.unwrap();
     assert_eq!((found.vectors.len(), found.tokens), (3, 22));
-    embedder.embed(Purpose::Query, &texts(&["a"])).await.unwrap();
+    embedder.embed(EmbeddingPurpose::Query, &texts(&["a"])).await.unwrap();
     let mut inputs: Vec<Json> =
         server.requests().into_iter().map(|request| request.body["input"].clone()).collect();
     // The first two were sent at the same time.
@@ -185,8 +190,8 @@ async fn an_entry_can_say_prefixes_dimensions_batches_and_windows() {
 async fn a_repeated_question_is_sent_once() {
     let server = SearchServer::start().await;
     let embedder = embedder(entry(Provider::OpenAi, ModelKind::Embedding, &server));
-    let first = embedder.embed(Purpose::Query, &texts(&["cats"])).await.unwrap();
-    let second = embedder.embed(Purpose::Query, &texts(&["cats"])).await.unwrap();
+    let first = embedder.embed(EmbeddingPurpose::Query, &texts(&["cats"])).await.unwrap();
+    let second = embedder.embed(EmbeddingPurpose::Query, &texts(&["cats"])).await.unwrap();
     assert_eq!((first.vectors, first.tokens, second.tokens), (second.vectors, 11, 0));
     assert_eq!(server.requests().len(), 1);
 }
@@ -195,7 +200,7 @@ async fn a_repeated_question_is_sent_once() {
 async fn failures_are_told_by_kind_and_those_that_pass_are_tried_again() {
     let server = SearchServer::start().await;
     let embedder = embedder(entry(Provider::OpenAi, ModelKind::Embedding, &server));
-    let ask = async || embedder.embed(Purpose::Passage, &texts(&["cats"])).await;
+    let ask = async || embedder.embed(EmbeddingPurpose::Passage, &texts(&["cats"])).await;
     for status in [429, 503] {
         server.answer_instead(status, r#"{"error": {"message": "not now"}}"#);
     }
@@ -332,7 +337,7 @@ async fn one_server_has_models_for_searching_only_when_they_are_named() {
     }
     let kinds: Vec<ModelKind> = both.list(&tenant()).into_iter().map(|info| info.kind).collect();
     assert_eq!(kinds, [ModelKind::Embedding, ModelKind::Embedding, ModelKind::Rerank]);
-    both.embedder(&tenant(), "").unwrap().embed(Purpose::Query, &texts(&["a"])).await.unwrap();
+    both.embedder(&tenant(), "").unwrap().embed(EmbeddingPurpose::Query, &texts(&["a"])).await.unwrap();
     assert_eq!(server.requests()[0].body["model"], "e");
     let neither = open(&config(None, None));
     assert_eq!(neither.embedder(&tenant(), "").unwrap().name(), "m@tei");

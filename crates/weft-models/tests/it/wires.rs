@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{
     Author, ChatMessage, ChatRequest, Sampling, StopReason, ToolSchema, Usage,
 };
-use weft_models::script::Tokens;
+use weft_models::script::ScriptTokens;
 use weft_testkit::{Reply, Script, ScriptedServer, Step, Wire};
 
 use crate::{KEY, asked, model, read, tool};
@@ -51,8 +51,13 @@ async fn every_wire_gives_the_same_transcript() {
 /// Providers count them apart or among the others; here they are always among the others.
 #[tokio::test]
 async fn tokens_of_the_cache_and_of_reasoning_are_told_by_every_wire_that_knows_them() {
-    let tokens =
-        Tokens { prompt: 31, completion: 17, cache_read: Some(20), cache_write: Some(4), reasoning: Some(9) };
+    let tokens = ScriptTokens {
+        prompt: 31,
+        completion: 17,
+        cache_read: Some(20),
+        cache_write: Some(4),
+        reasoning: Some(9),
+    };
     for wire in Wire::ALL {
         let script = Script::new().reply(Reply::text("Fine.").tokens(tokens));
         let server = ScriptedServer::speaking(wire, script).await;

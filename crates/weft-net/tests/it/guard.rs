@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_core::seam::Http as _;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, Result, TenantId};
-use weft_net::{AllowList, Connector, Outbound, Resolver, Route, StreamRequest, StreamResponse};
+use weft_net::{AllowList, Connector, Outbound, OutboundRoute, Resolver, StreamRequest, StreamResponse};
 
 struct Names(HashMap<&'static str, Vec<&'static str>>);
 
@@ -21,11 +21,11 @@ impl Resolver for Names {
 }
 
 #[derive(Default)]
-struct Recorder(Mutex<Vec<Route>>);
+struct Recorder(Mutex<Vec<OutboundRoute>>);
 
 #[async_trait::async_trait]
 impl Connector for Recorder {
-    async fn exchange(&self, route: &Route, _request: &HttpRequest) -> Result<HttpResponse> {
+    async fn exchange(&self, route: &OutboundRoute, _request: &HttpRequest) -> Result<HttpResponse> {
         self.0.lock().unwrap().push(route.clone());
         Ok(HttpResponse {
             status: 302,
@@ -34,7 +34,7 @@ impl Connector for Recorder {
         })
     }
 
-    async fn open(&self, route: &Route, _request: &StreamRequest) -> Result<StreamResponse> {
+    async fn open(&self, route: &OutboundRoute, _request: &StreamRequest) -> Result<StreamResponse> {
         self.0.lock().unwrap().push(route.clone());
         Ok(StreamResponse { status: 200, headers: vec![], body: Box::pin(futures::stream::empty()) })
     }

@@ -1,12 +1,12 @@
 //! Rows of a file: of its tables, or of lines of text with tabs or commas.
 
-use super::Source;
+use super::ChunkSource;
 use super::flow::plain;
-use crate::element::Body;
+use crate::element::ElementBody;
 
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct DelimitedRow {
     /// The element that it is in.
     pub(crate) element: usize,
     /// Its cells that are not empty; of a line of text, only if it has as many as it should.
@@ -16,15 +16,15 @@ pub(crate) struct Row {
 }
 
 /// The rows of all tables.
-pub(crate) fn of_tables(source: &Source<'_>) -> Vec<Row> {
+pub(crate) fn of_tables(source: &ChunkSource<'_>) -> Vec<DelimitedRow> {
     let mut rows = Vec::new();
     for (element, placed) in source.placed.iter().enumerate() {
-        let Body::Table(table) = &placed.element.body else { continue };
+        let ElementBody::Table(table) = &placed.element.body else { continue };
         for row in &table.rows {
             let cells = row.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty());
             let cells: Vec<String> = cells.map(str::to_owned).collect();
             if !cells.is_empty() {
-                rows.push(Row { element, line: cells.join(", "), cells });
+                rows.push(DelimitedRow { element, line: cells.join(", "), cells });
             }
         }
     }
@@ -32,7 +32,7 @@ pub(crate) fn of_tables(source: &Source<'_>) -> Vec<Row> {
 }
 
 /// The lines of the text, as rows of two cells: with a tab between them or a comma, whichever fits more lines.
-pub(crate) fn of_lines(source: &Source<'_>) -> Vec<Row> {
+pub(crate) fn of_lines(source: &ChunkSource<'_>) -> Vec<DelimitedRow> {
     let lines = lines(source);
     let parts = |line: &str, delimiter: char| match line.split(delimiter).map(str::trim).collect::<Vec<_>>()[..]
     {
@@ -42,12 +42,13 @@ pub(crate) fn of_lines(source: &Source<'_>) -> Vec<Row> {
     let fitting =
         |delimiter: char| lines.iter().filter(|(_, line)| !parts(line, delimiter).is_empty()).count();
     let delimiter = if fitting('\t') >= fitting(',') { '\t' } else { ',' };
-    let row = |(element, line): (usize, String)| Row { element, cells: parts(&line, delimiter), line };
+    let row =
+        |(element, line): (usize, String)| DelimitedRow { element, cells: parts(&line, delimiter), line };
     lines.into_iter().map(row).collect()
 }
 
 /// The lines of the text that are not blank, each with its element.
-pub(crate) fn lines(source: &Source<'_>) -> Vec<(usize, String)> {
+pub(crate) fn lines(source: &ChunkSource<'_>) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     for (element, placed) in source.placed.iter().enumerate() {
         let Some(text) = plain(&placed.element.body) else { continue };

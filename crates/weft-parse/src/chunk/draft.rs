@@ -6,11 +6,11 @@ use weft_core::error::{Error, Result};
 use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, Heading, PieceKind, ReadDocument};
 
-use super::Source;
+use super::ChunkSource;
 use super::delimiter::Delimiters;
 use super::pack::{HeadingBreaks, Packing};
 use super::writer::pack_string;
-use crate::element::Body;
+use crate::element::ElementBody;
 use crate::tokens::tokens;
 
 /// Pieces of a document, at most.
@@ -18,7 +18,7 @@ pub(crate) const PIECES_MAX: usize = 50_000;
 
 /// A piece, and what it comes from.
 #[derive(Clone, Debug)]
-pub(crate) struct Draft {
+pub(crate) struct PieceDraft {
     /// The piece.
     pub(crate) piece: DocumentPiece,
     /// The elements that are new in it.
@@ -40,16 +40,16 @@ pub(crate) enum Children {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cutting {
     /// The pieces, in order.
-    pub(crate) drafts: Vec<Draft>,
+    pub(crate) drafts: Vec<PieceDraft>,
     /// What it has found out about the document.
     pub(crate) metadata: Metadata,
     /// What people should know.
     pub(crate) warnings: Vec<String>,
 }
 
-impl Draft {
+impl PieceDraft {
     /// A piece of an element that is no running text.
-    pub(crate) fn of(source: &Source<'_>, element: usize, content: String) -> Self {
+    pub(crate) fn of(source: &ChunkSource<'_>, element: usize, content: String) -> Self {
         let mut positions = Vec::new();
         if let Some(placed) = source.placed.get(element) {
             super::place::add(&mut positions, &placed.positions());
@@ -61,7 +61,7 @@ impl Draft {
 }
 
 /// Puts the document together: children, table of contents, what the file says of itself.
-pub(crate) fn finish(source: &Source<'_>, cutting: Cutting) -> Result<ReadDocument> {
+pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadDocument> {
     let Cutting { drafts, metadata, mut warnings } = cutting;
     let mut document = ReadDocument { metadata: source.parsed.metadata.clone(), ..ReadDocument::default() };
     document.pages = source.parsed.pages;
@@ -112,12 +112,12 @@ fn child(parent: &DocumentPiece) -> DocumentPiece {
 }
 
 /// The headings of the file, each with the first piece that has it or what is below it.
-fn contents(source: &Source<'_>, document: &ReadDocument, firsts: &[(usize, usize)]) -> Vec<Heading> {
+fn contents(source: &ChunkSource<'_>, document: &ReadDocument, firsts: &[(usize, usize)]) -> Vec<Heading> {
     let mut headings = Vec::new();
     let mut draft = 0;
     let mut inside = 0;
     for (at, placed) in source.placed.iter().enumerate() {
-        let Body::Heading { level, text } = &placed.element.body else { continue };
+        let ElementBody::Heading { level, text } = &placed.element.body else { continue };
         let title = text.split_whitespace().collect::<Vec<_>>().join(" ");
         while firsts.get(draft).is_some_and(|(_, end)| *end <= at) {
             draft += 1;

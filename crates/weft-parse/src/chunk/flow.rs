@@ -5,7 +5,7 @@ use std::ops::Range;
 use weft_core::seam::document_reader::Position;
 
 use super::html;
-use crate::element::{Body, Element, Table};
+use crate::element::{Element, ElementBody, TableElement};
 use crate::tokens::tokens;
 
 /// Characters of a heading that are kept in paths, at most.
@@ -45,7 +45,7 @@ impl Placed<'_> {
 
 /// What happens to tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tables {
+pub(crate) enum TablePlacement {
     /// They are chunks of their own; the text only says where they are.
     Apart,
     /// Those with at most this many tokens are part of the text.
@@ -54,7 +54,7 @@ pub(crate) enum Tables {
 
 /// What a part of the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum SpanRole {
     /// A heading.
     Heading,
     /// Running text.
@@ -67,7 +67,7 @@ pub(crate) enum Role {
 
 /// A part of the text that comes from one element.
 #[derive(Clone, Debug)]
-pub(crate) struct Span {
+pub(crate) struct FlowSpan {
     /// Where it begins in the text.
     pub(crate) start: usize,
     /// Where it ends.
@@ -77,7 +77,7 @@ pub(crate) struct Span {
     /// The heading that it stands under, or that it is.
     pub(crate) title: Option<usize>,
     /// What it is.
-    pub(crate) role: Role,
+    pub(crate) role: SpanRole,
 }
 
 /// A heading.
@@ -99,7 +99,7 @@ pub(crate) struct Flow<'a> {
     /// All of it.
     pub(crate) text: String,
     /// Its parts, in order; blanks between them belong to none.
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<FlowSpan>,
     /// Its headings, in order.
     pub(crate) titles: Vec<Title>,
     /// The elements that it is made of.
@@ -108,9 +108,9 @@ pub(crate) struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     /// Puts elements together, with the headings as the file marks them.
-    pub(crate) fn new(elements: &'a [Placed<'a>], tables: Tables) -> Self {
+    pub(crate) fn new(elements: &'a [Placed<'a>], tables: TablePlacement) -> Self {
         let level = |at: usize| match &elements[at].element.body {
-            Body::Heading { level, .. } => Some((*level).max(1)),
+            ElementBody::Heading { level, .. } => Some((*level).max(1)),
             _ => None,
         };
         Self::with_levels(elements, tables, level)
@@ -119,13 +119,13 @@ impl<'a> Flow<'a> {
     /// Puts elements together; `level` says which of them are headings.
     pub(crate) fn with_levels(
         elements: &'a [Placed<'a>],
-        tables: Tables,
+        tables: TablePlacement,
         level: impl Fn(usize) -> Option<u8>,
     ) -> Self {
         let mut flow = Self { elements, ..Self::default() };
         let mut was_item = false;
         for (at, placed) in elements.iter().enumerate() {
-            let is_item = matches!(placed.element.body, Body::Item { .. });
+            let is_item = matches!(placed.element.body, ElementBody::Item { .. });
             let is_next = (is_item && was_item) || placed.joint == Joint::Line;
             let between = if is_next { "\n" } else { "\n\n" };
             if is_apart(&placed.element.body, tables) {
@@ -134,8 +134,8 @@ impl<'a> Flow<'a> {
             } else if let Some(level) = level(at) {
                 flow.title(at, level, between);
             } else if let Some(text) = plain(&placed.element.body) {
-                let is_code = matches!(placed.element.body, Body::Code { .. });
-                flow.push(at, &text, between, if is_code { Role::Code } else { Role::Text });
+                let is_code = matches!(placed.element.body, ElementBody::Code { .. });
+                flow.push(at, &text, between, if is_code { SpanRole::Code } else { SpanRole::Text });
             }
             was_item = is_item;
         }
@@ -143,7 +143,7 @@ impl<'a> Flow<'a> {
     }
 
     /// Adds the text of an element.
-    pub(crate) fn push(&mut self, element: usize, text: &str, between: &str, role: Role) {
+    pub(crate) fn push(&mut self, element: usize, text: &str, between: &str, role: SpanRole) {
         let text = text.trim_end().trim_start_matches(['\n', '\r']);
         if text.is_empty() {
             return;
@@ -151,7 +151,7 @@ impl<'a> Flow<'a> {
         self.separate(between);
         let start = self.text.len();
         self.text.push_str(text);
-        self.spans.push(Span { start, end: self.text.len(), element, title: self.last_title(), role });
+        self.spans.push(FlowSpan { start, end: self.text.len(), element, title: self.last_title(), role });
     }
 
     fn separate(&mut self, between: &str) {
@@ -162,7 +162,13 @@ impl<'a> Flow<'a> {
 
     fn mark_table(&mut self, element: usize) {
         let at = self.text.len();
-        self.spans.push(Span { start: at, end: at, element, title: self.last_title(), role: Role::Table });
+        self.spans.push(FlowSpan {
+            start: at,
+            end: at,
+            element,
+            title: self.last_title(),
+            role: SpanRole::Table,
+        });
     }
 
     fn title(&mut self, element: usize, level: u8, between: &str) {
@@ -177,7 +183,7 @@ impl<'a> Flow<'a> {
         }
         let line = line.join(" ").chars().take(TITLE_CHARS_MAX).collect();
         self.titles.push(Title { level, text: line, element, above });
-        self.push(element, text.trim_start(), between, Role::Heading);
+        self.push(element, text.trim_start(), between, SpanRole::Heading);
     }
 
     fn last_title(&self) -> Option<usize> {
@@ -215,37 +221,41 @@ impl<'a> Flow<'a> {
     }
 
     /// The table that stands at a span.
-    pub(crate) fn table(&self, span: &Span) -> Option<&'a Table> {
+    pub(crate) fn table(&self, span: &FlowSpan) -> Option<&'a TableElement> {
         match &self.elements.get(span.element)?.element.body {
-            Body::Table(table) => Some(table),
+            ElementBody::Table(table) => Some(table),
             _ => None,
         }
     }
 }
 
-fn is_apart(body: &Body, tables: Tables) -> bool {
+fn is_apart(body: &ElementBody, tables: TablePlacement) -> bool {
     match (body, tables) {
-        (Body::Table(table), Tables::Apart) => html::has_text(table),
-        (Body::Table(table), Tables::Inside(tokens_max)) => tokens(&html::whole(table)) > tokens_max,
+        (ElementBody::Table(table), TablePlacement::Apart) => html::has_text(table),
+        (ElementBody::Table(table), TablePlacement::Inside(tokens_max)) => {
+            tokens(&html::whole(table)) > tokens_max
+        }
         _ => false,
     }
 }
 
 /// The text of an element, as it stands in chunks; absent when it has none.
-pub(crate) fn plain(body: &Body) -> Option<String> {
+pub(crate) fn plain(body: &ElementBody) -> Option<String> {
     let text = match body {
-        Body::Heading { text, .. } | Body::Paragraph(text) | Body::Code { text, .. } => text.clone(),
-        Body::Item { depth, text } => {
+        ElementBody::Heading { text, .. } | ElementBody::Paragraph(text) | ElementBody::Code { text, .. } => {
+            text.clone()
+        }
+        ElementBody::Item { depth, text } => {
             let indent = "  ".repeat(usize::from(*depth).min(8));
             match text.trim() {
                 "" => String::new(),
                 text => format!("{indent}- {text}"),
             }
         }
-        Body::Image { caption } => caption.clone(),
-        Body::Table(table) if html::has_text(table) => html::whole(table),
-        Body::Table(_) => String::new(),
-        Body::Break { .. } => String::new(),
+        ElementBody::Image { caption } => caption.clone(),
+        ElementBody::Table(table) if html::has_text(table) => html::whole(table),
+        ElementBody::Table(_) => String::new(),
+        ElementBody::Break { .. } => String::new(),
     };
     (!text.trim().is_empty()).then_some(text)
 }
@@ -259,7 +269,7 @@ mod tests {
     fn spans_know_their_headings() {
         let elements = blocks("# A\n\none\n\n## B\n\n- two\n- three\n\n# C\n\nfour");
         let placed = placed(&elements);
-        let flow = Flow::new(&placed, Tables::Apart);
+        let flow = Flow::new(&placed, TablePlacement::Apart);
         assert_eq!(flow.text, "A\n\none\n\nB\n\n- two\n- three\n\nC\n\nfour");
         let path = |text: &str| flow.path(flow.title_at(flow.text.find(text).unwrap()));
         assert_eq!(path("one"), ["A"]);
@@ -275,9 +285,12 @@ mod tests {
     fn a_table_apart_is_a_place() {
         let elements = blocks("above\n\n|a|b|\n|1|2|\n\nbelow");
         let placed = placed(&elements);
-        let apart = Flow::new(&placed, Tables::Apart);
-        assert_eq!(apart.spans.iter().map(|span| span.role).filter(|role| *role == Role::Table).count(), 1);
+        let apart = Flow::new(&placed, TablePlacement::Apart);
+        assert_eq!(
+            apart.spans.iter().map(|span| span.role).filter(|role| *role == SpanRole::Table).count(),
+            1
+        );
         assert!(!apart.text.contains("table"));
-        assert!(Flow::new(&placed, Tables::Inside(100)).text.contains("<td>2</td>"));
+        assert!(Flow::new(&placed, TablePlacement::Inside(100)).text.contains("<td>2</td>"));
     }
 }

@@ -1,9 +1,9 @@
 //! Tables as HTML.
 
-use crate::element::Table;
+use crate::element::TableElement;
 
 /// A table in one piece.
-pub(crate) fn whole(table: &Table) -> String {
+pub(crate) fn whole(table: &TableElement) -> String {
     let header = table.header_rows.min(table.rows.len());
     let mut html = open(table);
     for row in &table.rows[..header] {
@@ -17,7 +17,7 @@ pub(crate) fn whole(table: &Table) -> String {
 }
 
 /// Whether anything stands in a table.
-pub(crate) fn has_text(table: &Table) -> bool {
+pub(crate) fn has_text(table: &TableElement) -> bool {
     let caption = table.caption.as_deref().unwrap_or_default();
     std::iter::once(caption)
         .chain(table.rows.iter().flatten().map(String::as_str))
@@ -37,7 +37,7 @@ pub(crate) enum Cell {
 }
 
 /// The beginning of a table, with its caption.
-pub(crate) fn open(table: &Table) -> String {
+pub(crate) fn open(table: &TableElement) -> String {
     match table.caption.as_deref().map(str::trim) {
         Some(caption) if !caption.is_empty() => format!("<table><caption>{}</caption>\n", escaped(caption)),
         _ => "<table>\n".to_owned(),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn cells_are_escaped() {
-        let table = Table {
+        let table = TableElement {
             caption: Some("A & B".to_owned()),
             header_rows: 1,
             rows: vec![vec!["x".to_owned(), "y".to_owned()], vec!["<script>".to_owned()]],

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-use super::draft::Draft;
+use super::draft::PieceDraft;
 use super::flow::{Joint, Placed};
-use super::numbering::{Marker, line_marker};
-use crate::element::{Body, Element};
+use super::numbering::{NumberMarker, line_marker};
+use crate::element::{Element, ElementBody};
 
 /// Elements whose numbered lines are elements of their own.
 #[derive(Debug, Default)]
-pub(crate) struct Lines<'a> {
-    lines: Vec<Line<'a>>,
+pub(crate) struct NumberedLines<'a> {
+    lines: Vec<TextLine<'a>>,
 }
 
 #[derive(Debug)]
-struct Line<'a> {
+struct TextLine<'a> {
     placed: Placed<'a>,
     /// The line, where it is a part of its element only.
     own: Option<Element>,
@@ -22,30 +22,32 @@ struct Line<'a> {
     origin: usize,
 }
 
-impl Line<'_> {
+impl TextLine<'_> {
     fn placed(&self) -> Placed<'_> {
         Placed { element: self.own.as_ref().unwrap_or(self.placed.element), ..self.placed }
     }
 }
 
-impl<'a> Lines<'a> {
+impl<'a> NumberedLines<'a> {
     /// Takes paragraphs apart before and after numbered lines.
     pub(crate) fn new(placed: &[Placed<'a>]) -> Self {
         let mut lines = Self::default();
         for (origin, placed) in placed.iter().enumerate() {
             let parts = match &placed.element.body {
-                Body::Paragraph(text) => parts(text),
+                ElementBody::Paragraph(text) => parts(text),
                 _ => Vec::new(),
             };
             if parts.len() < 2 {
-                lines.lines.push(Line { placed: *placed, own: None, origin });
+                lines.lines.push(TextLine { placed: *placed, own: None, origin });
                 continue;
             }
             for (number, text) in parts.into_iter().enumerate() {
                 let joint = if number == 0 { placed.joint } else { Joint::Line };
-                let own =
-                    Element { body: Body::Paragraph(text), positions: placed.element.positions.clone() };
-                lines.lines.push(Line { placed: Placed { joint, ..*placed }, own: Some(own), origin });
+                let own = Element {
+                    body: ElementBody::Paragraph(text),
+                    positions: placed.element.positions.clone(),
+                };
+                lines.lines.push(TextLine { placed: Placed { joint, ..*placed }, own: Some(own), origin });
             }
         }
         lines
@@ -53,7 +55,7 @@ impl<'a> Lines<'a> {
 
     /// The elements.
     pub(crate) fn placed(&self) -> Vec<Placed<'_>> {
-        self.lines.iter().map(Line::placed).collect()
+        self.lines.iter().map(TextLine::placed).collect()
     }
 
     /// Leaves elements out.
@@ -62,7 +64,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Gives pieces the numbers of the elements that these were made of.
-    pub(crate) fn restore(&self, drafts: &mut [Draft]) {
+    pub(crate) fn restore(&self, drafts: &mut [PieceDraft]) {
         let origin = |at: usize| self.lines.get(at).map(|line| line.origin);
         for draft in drafts {
             let last = draft.elements.end.checked_sub(1).and_then(origin).map_or(0, |at| at + 1);
@@ -84,7 +86,7 @@ fn parts(text: &str) -> Vec<String> {
             }
             _ => parts.push(line.to_owned()),
         }
-        is_closed = marker.is_some_and(|marker| marker != Marker::Article);
+        is_closed = marker.is_some_and(|marker| marker != NumberMarker::Article);
     }
     parts
 }

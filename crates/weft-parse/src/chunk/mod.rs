@@ -27,15 +27,15 @@ mod writer;
 use weft_core::error::{Error, Result};
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 
-use crate::element::{Body, Parsed};
+use crate::element::{ElementBody, Parsed};
 use flow::{Joint, Placed};
-use settings::Settings;
+use settings::ChunkSettings;
 
 /// Tokens of a piece that is meant to be whole, at most: a file, an abstract, a pair, a row.
 pub const WHOLE_TOKENS_MAX: u32 = 32_768;
 
 /// A document that is to be cut.
-pub(crate) struct Source<'a> {
+pub(crate) struct ChunkSource<'a> {
     /// What was read.
     pub(crate) parsed: &'a Parsed,
     /// Its elements without breaks, of the pages that are wanted.
@@ -43,7 +43,7 @@ pub(crate) struct Source<'a> {
     /// The ending of its name, in lower case.
     pub(crate) ending: String,
     /// How it is cut.
-    pub(crate) settings: Settings,
+    pub(crate) settings: ChunkSettings,
 }
 
 /// Cuts a document into pieces.
@@ -52,10 +52,10 @@ pub(crate) struct Source<'a> {
 /// `Invalid` when a setting is wrong, when there is no text, or when the method finds nothing of what it is
 /// for; `Unsupported` when a picture without text is to be described.
 pub fn cut(parsed: &Parsed, request: &ReadRequest) -> Result<ReadDocument> {
-    let settings = Settings::read(&request.settings)?;
+    let settings = ChunkSettings::read(&request.settings)?;
     let ending = request.name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
     let placed = placed(parsed, &settings);
-    let source = Source { parsed, placed, ending, settings };
+    let source = ChunkSource { parsed, placed, ending, settings };
     let cutting = method::of(request.method)(&source)?;
     if cutting.drafts.is_empty() {
         return Err(no_text(&source));
@@ -63,11 +63,11 @@ pub fn cut(parsed: &Parsed, request: &ReadRequest) -> Result<ReadDocument> {
     draft::finish(&source, cutting)
 }
 
-fn placed<'a>(parsed: &'a Parsed, settings: &Settings) -> Vec<Placed<'a>> {
+fn placed<'a>(parsed: &'a Parsed, settings: &ChunkSettings) -> Vec<Placed<'a>> {
     let mut placed = Vec::with_capacity(parsed.elements.len());
     let (mut page, mut sheet) = (None, None);
     for element in &parsed.elements {
-        if let Body::Break { number, name } = &element.body {
+        if let ElementBody::Break { number, name } = &element.body {
             (page, sheet) = (Some(*number), name.as_deref());
             continue;
         }
@@ -79,7 +79,7 @@ fn placed<'a>(parsed: &'a Parsed, settings: &Settings) -> Vec<Placed<'a>> {
     placed
 }
 
-fn no_text(source: &Source<'_>) -> Error {
+fn no_text(source: &ChunkSource<'_>) -> Error {
     let error = Error::invalid("the file has no text");
     match (&source.settings.pages, source.parsed.pages) {
         (Some(_), pages @ 1..) => Error::invalid("the pages that are asked for have no text")

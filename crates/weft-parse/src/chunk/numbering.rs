@@ -1,6 +1,6 @@
 //! Headings by their numbers: which style of numbering a document uses, and at which level a line is in it.
 
-use crate::element::Body;
+use crate::element::ElementBody;
 
 use super::flow::{Placed, plain};
 
@@ -13,7 +13,7 @@ const MARKED_MIN: usize = 3;
 
 /// A kind of number at the beginning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Marker {
+pub(crate) enum NumberMarker {
     /// 第一编, Part I
     Part,
     /// 第一章, Chapter 1
@@ -36,7 +36,7 @@ pub(crate) enum Marker {
     Letter,
 }
 
-impl Marker {
+impl NumberMarker {
     /// Whether it is a heading's by its words, whatever stands around it.
     pub(crate) fn is_strong(self) -> bool {
         matches!(self, Self::Part | Self::Chapter | Self::Section | Self::Article)
@@ -44,8 +44,10 @@ impl Marker {
 }
 
 /// Styles of numbering, each from the outermost level to the innermost.
-const STYLES: [&[Marker]; 4] = {
-    use Marker::{Article, Chapter, Cjk, CjkInBrackets, Decimal, InBrackets, Letter, Part, Roman, Section};
+const STYLES: [&[NumberMarker]; 4] = {
+    use NumberMarker::{
+        Article, Chapter, Cjk, CjkInBrackets, Decimal, InBrackets, Letter, Part, Roman, Section,
+    };
     [
         &[Part, Chapter, Section, Article, CjkInBrackets],
         &[Part, Chapter, Section, Cjk, CjkInBrackets, InBrackets],
@@ -66,14 +68,16 @@ pub(crate) struct Levels {
 impl Levels {
     /// Looks for headings.
     pub(crate) fn find(elements: &[Placed<'_>]) -> Self {
-        let lines: Vec<Option<Marker>> =
+        let lines: Vec<Option<NumberMarker>> =
             elements.iter().map(|placed| heading_marker(&placed.element.body)).collect();
-        let marked =
-            elements.iter().filter(|placed| matches!(placed.element.body, Body::Heading { .. })).count();
+        let marked = elements
+            .iter()
+            .filter(|placed| matches!(placed.element.body, ElementBody::Heading { .. }))
+            .count();
         let style = style(&lines);
         let level = |at: usize| {
             let marker = lines[at].filter(|marker| {
-                let is_marked = matches!(elements[at].element.body, Body::Heading { .. });
+                let is_marked = matches!(elements[at].element.body, ElementBody::Heading { .. });
                 is_marked || marker.is_strong() || marked < MARKED_MIN
             });
             let place = style?.iter().position(|other| Some(*other) == marker)?;
@@ -83,17 +87,17 @@ impl Levels {
         // A heading without a number is as deep as the numbered ones that the file marks like it.
         let mut of_mark = [None; 256];
         for (at, placed) in elements.iter().enumerate() {
-            if let (Body::Heading { level, .. }, Some(found)) = (&placed.element.body, levels[at]) {
+            if let (ElementBody::Heading { level, .. }, Some(found)) = (&placed.element.body, levels[at]) {
                 let known = of_mark[usize::from(*level)].unwrap_or(found);
                 of_mark[usize::from(*level)] = Some(known.min(found));
             }
         }
         for (at, placed) in elements.iter().enumerate() {
-            if let (Body::Heading { level, .. }, None) = (&placed.element.body, levels[at]) {
+            if let (ElementBody::Heading { level, .. }, None) = (&placed.element.body, levels[at]) {
                 levels[at] = Some(of_mark[usize::from(*level)].unwrap_or((*level).max(1)));
             }
         }
-        let is_article = |at: &usize| lines[*at] == Some(Marker::Article);
+        let is_article = |at: &usize| lines[*at] == Some(NumberMarker::Article);
         let article = (0..levels.len()).filter(is_article).find_map(|at| levels[at]);
         Self { levels, article }
     }
@@ -119,34 +123,35 @@ impl Levels {
 }
 
 /// The style that most lines fit; the first of two.
-fn style(lines: &[Option<Marker>]) -> Option<&'static [Marker]> {
-    let votes = |style: &[Marker]| lines.iter().flatten().filter(|marker| style.contains(marker)).count();
+fn style(lines: &[Option<NumberMarker>]) -> Option<&'static [NumberMarker]> {
+    let votes =
+        |style: &[NumberMarker]| lines.iter().flatten().filter(|marker| style.contains(marker)).count();
     let best = STYLES.into_iter().rev().max_by_key(|style| votes(style))?;
     (votes(best) >= VOTES_MIN).then_some(best)
 }
 
 /// The number of a line that may be a heading.
-fn heading_marker(body: &Body) -> Option<Marker> {
-    if !matches!(body, Body::Heading { .. } | Body::Paragraph(_) | Body::Item { .. }) {
+fn heading_marker(body: &ElementBody) -> Option<NumberMarker> {
+    if !matches!(body, ElementBody::Heading { .. } | ElementBody::Paragraph(_) | ElementBody::Item { .. }) {
         return None;
     }
     let text = plain(body)?;
     let found = line_marker(text.trim().trim_start_matches("- ").lines().next()?)?;
-    let is_list = matches!(body, Body::Item { .. }) && !found.is_strong();
+    let is_list = matches!(body, ElementBody::Item { .. }) && !found.is_strong();
     (!is_list).then_some(found)
 }
 
 /// The number of a line that may be a heading by itself.
-pub(crate) fn line_marker(line: &str) -> Option<Marker> {
+pub(crate) fn line_marker(line: &str) -> Option<NumberMarker> {
     let line = line.trim();
     let found = marker(line)?;
     let is_short = line.chars().count() <= HEADING_CHARS_MAX && !line.ends_with(['。', '；', ';', ',', '，']);
     // The text of an article often stands in its line.
-    (is_short || found == Marker::Article).then_some(found)
+    (is_short || found == NumberMarker::Article).then_some(found)
 }
 
 /// The number that a line begins with.
-pub(crate) fn marker(line: &str) -> Option<Marker> {
+pub(crate) fn marker(line: &str) -> Option<NumberMarker> {
     let line = line.trim_start();
     chinese(line)
         .or_else(|| english(line))
@@ -159,7 +164,7 @@ fn is_cjk_number(c: char) -> bool {
     "〇零一二三四五六七八九十百千两".contains(c)
 }
 
-fn chinese(line: &str) -> Option<Marker> {
+fn chinese(line: &str) -> Option<NumberMarker> {
     if let Some(rest) = line.strip_prefix('第') {
         let number = rest.trim_start();
         let after = number.trim_start_matches(|c: char| is_cjk_number(c) || c.is_ascii_digit());
@@ -168,29 +173,29 @@ fn chinese(line: &str) -> Option<Marker> {
         }
         let after = after.trim_start();
         return match after.strip_prefix('分').unwrap_or(after).chars().next()? {
-            '编' | '編' | '篇' => Some(Marker::Part),
-            '部' => after.starts_with("部分").then_some(Marker::Part),
-            '章' => Some(Marker::Chapter),
-            '节' | '節' => Some(Marker::Section),
-            '条' | '條' => Some(Marker::Article),
+            '编' | '編' | '篇' => Some(NumberMarker::Part),
+            '部' => after.starts_with("部分").then_some(NumberMarker::Part),
+            '章' => Some(NumberMarker::Chapter),
+            '节' | '節' => Some(NumberMarker::Section),
+            '条' | '條' => Some(NumberMarker::Article),
             _ => None,
         };
     }
     let after = line.trim_start_matches(is_cjk_number);
     let is_numbered = after.len() < line.len() && after.starts_with(['、', '．']);
-    is_numbered.then_some(Marker::Cjk)
+    is_numbered.then_some(NumberMarker::Cjk)
 }
 
-fn english(line: &str) -> Option<Marker> {
+fn english(line: &str) -> Option<NumberMarker> {
     if let Some(rest) = line.strip_prefix('§') {
-        return rest.trim_start().starts_with(|c: char| c.is_ascii_digit()).then_some(Marker::Article);
+        return rest.trim_start().starts_with(|c: char| c.is_ascii_digit()).then_some(NumberMarker::Article);
     }
     let (word, rest) = line.split_once([' ', '\u{a0}'])?;
     let found = match word.to_ascii_lowercase().as_str() {
-        "part" => Marker::Part,
-        "chapter" => Marker::Chapter,
-        "section" => Marker::Section,
-        "article" => Marker::Article,
+        "part" => NumberMarker::Part,
+        "chapter" => NumberMarker::Chapter,
+        "section" => NumberMarker::Section,
+        "article" => NumberMarker::Article,
         _ => return None,
     };
     // "Section 3 applies" is a sentence, "Section 3" and "Section 3. Scope" are headings.
@@ -212,18 +217,18 @@ fn is_roman(text: &str) -> bool {
     (1..=7).contains(&text.len()) && text.chars().all(|c| "IVXLC".contains(c))
 }
 
-fn bracketed(line: &str) -> Option<Marker> {
+fn bracketed(line: &str) -> Option<NumberMarker> {
     let inside = line.strip_prefix(['(', '（'])?;
     let (inside, _) = inside.split_once([')', '）'])?;
     let all = |fits: fn(char) -> bool| !inside.is_empty() && inside.len() <= 12 && inside.chars().all(fits);
     if all(is_cjk_number) {
-        return Some(Marker::CjkInBrackets);
+        return Some(NumberMarker::CjkInBrackets);
     }
-    all(|c| c.is_ascii_digit()).then_some(Marker::InBrackets)
+    all(|c| c.is_ascii_digit()).then_some(NumberMarker::InBrackets)
 }
 
 /// `1. Scope`, `1.1 Scope` and the like; not `3.5 million`, `10 apples` or a date.
-fn decimal(line: &str) -> Option<Marker> {
+fn decimal(line: &str) -> Option<NumberMarker> {
     let mut rest = line;
     let mut depth = 0_u8;
     loop {
@@ -237,7 +242,7 @@ fn decimal(line: &str) -> Option<Marker> {
             Some(after) => rest = after,
             None if depth == 1 => {
                 let after = rest.strip_prefix('、')?;
-                return (!after.trim().is_empty()).then_some(Marker::Decimal(1));
+                return (!after.trim().is_empty()).then_some(NumberMarker::Decimal(1));
             }
             None => break,
         }
@@ -250,19 +255,20 @@ fn decimal(line: &str) -> Option<Marker> {
         depth == 1 || rest.len() > after.len() || after.chars().next().is_some_and(|c| c > '\u{2e80}');
     let first = after.chars().next()?;
     let is_title = first.is_alphabetic() && !first.is_lowercase();
-    ((1..=4).contains(&depth) && is_parted && is_title).then_some(Marker::Decimal(depth))
+    ((1..=4).contains(&depth) && is_parted && is_title).then_some(NumberMarker::Decimal(depth))
 }
 
-fn lettered(line: &str) -> Option<Marker> {
+fn lettered(line: &str) -> Option<NumberMarker> {
     let (number, rest) = line.split_once('.')?;
     let is_parted = rest.starts_with(' ') && rest.trim_start().chars().next().is_some_and(char::is_uppercase);
     if !is_parted {
         return None;
     }
     let is_letter = number.len() == 1 && number.starts_with(|c: char| c.is_ascii_uppercase());
-    match is_letter && !matches!(number, "I" | "V" | "X") {
-        true => Some(Marker::Letter),
-        false => is_roman(number).then_some(Marker::Roman),
+    if is_letter && !matches!(number, "I" | "V" | "X") {
+        Some(NumberMarker::Letter)
+    } else {
+        is_roman(number).then_some(NumberMarker::Roman)
     }
 }
 
@@ -273,10 +279,10 @@ mod tests {
 
     #[test]
     fn lines_begin_with_numbers() {
-        use Marker::{
+        use NumberMarker::{
             Article, Chapter, Cjk, CjkInBrackets, Decimal, InBrackets, Letter, Part, Roman, Section,
         };
-        let check = |line: &str, expected: Option<Marker>| assert_eq!(marker(line), expected, "{line}");
+        let check = |line: &str, expected: Option<NumberMarker>| assert_eq!(marker(line), expected, "{line}");
         check("第一编 总则", Some(Part));
         check("第三部分 附录", Some(Part));
         check("第十二章 合同", Some(Chapter));

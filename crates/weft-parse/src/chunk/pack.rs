@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::boundary;
 use super::delimiter::Delimiters;
-use super::flow::{Flow, Role};
+use super::flow::{Flow, SpanRole};
 use crate::tokens::{fitting, tokens, word_tokens, words};
 
 /// Bytes for each token that are looked at: few texts have more, and parts of those are somewhat shorter.
@@ -39,7 +39,7 @@ pub(crate) enum HeadingBreaks {
 
 /// A part of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct PackedText {
     /// Where it is.
     pub(crate) range: Range<usize>,
     /// Where that begins which no earlier part has.
@@ -49,7 +49,7 @@ pub(crate) struct Part {
 }
 
 /// Cuts a range of a text into parts. Together they have everything of it but blanks.
-pub(crate) fn pack(flow: &Flow<'_>, range: Range<usize>, packing: &Packing<'_>) -> Vec<Part> {
+pub(crate) fn pack(flow: &Flow<'_>, range: Range<usize>, packing: &Packing<'_>) -> Vec<PackedText> {
     let mut parts = Vec::new();
     let mut start = range.start;
     let ends = packing.delimiters.always_ends(&flow.text[range.clone()]);
@@ -57,7 +57,7 @@ pub(crate) fn pack(flow: &Flow<'_>, range: Range<usize>, packing: &Packing<'_>) 
     for end in ends.into_iter().map(|end| range.start + end).chain([range.end]) {
         // A marker alone says nothing.
         if !(cut && packing.delimiters.are_all_of(&flow.text[start..end])) {
-            Packer { flow, packing, end, scan: Scan::default() }.run(start, &mut parts);
+            Packer { flow, packing, end, scan: PackScan::default() }.run(start, &mut parts);
         }
         start = end;
     }
@@ -69,12 +69,12 @@ struct Packer<'a> {
     packing: &'a Packing<'a>,
     /// Where the range ends.
     end: usize,
-    scan: Scan,
+    scan: PackScan,
 }
 
 /// What is known of the text after the start of a part.
 #[derive(Debug, Default)]
-struct Scan {
+struct PackScan {
     start: usize,
     /// Where words begin, and how many tokens are before each.
     words: Vec<(usize, u32)>,
@@ -84,7 +84,7 @@ struct Scan {
     all: bool,
 }
 
-impl Scan {
+impl PackScan {
     /// Counts the text of a range up to a limit.
     fn run(&mut self, text: &str, start: usize, end: usize, limit: u32) {
         let window = (start + limit as usize * BYTES_A_TOKEN + 64).min(end);
@@ -133,7 +133,7 @@ impl Scan {
 }
 
 impl Packer<'_> {
-    fn run(&mut self, start: usize, parts: &mut Vec<Part>) {
+    fn run(&mut self, start: usize, parts: &mut Vec<PackedText>) {
         let mut fresh = self.begin(start);
         let mut start = fresh;
         while fresh < self.end {
@@ -144,7 +144,7 @@ impl Packer<'_> {
             }
             let (end, tokens) = found.unwrap_or_else(|| self.first_character(start));
             let trimmed = start + self.flow.text[start..end].trim_end().len();
-            parts.push(Part { range: start..trimmed, fresh, tokens });
+            parts.push(PackedText { range: start..trimmed, fresh, tokens });
             fresh = self.begin(end);
             start = match self.packing.overlap {
                 0 => fresh,
@@ -202,7 +202,7 @@ impl Packer<'_> {
     }
 
     /// The first heading before which a part is half full.
-    fn heading_break(&self, scan: &Scan, fresh: usize) -> Option<usize> {
+    fn heading_break(&self, scan: &PackScan, fresh: usize) -> Option<usize> {
         if self.packing.headings == HeadingBreaks::Never {
             return None;
         }
@@ -211,9 +211,9 @@ impl Packer<'_> {
         let mut inside = spans[first..].iter().take_while(|span| span.start <= scan.room).enumerate();
         let found = inside.find(|(at, span)| {
             let previous = (first + at).checked_sub(1).map(|at| spans[at].role);
-            span.role == Role::Heading
+            span.role == SpanRole::Heading
                 && span.start < self.end
-                && previous != Some(Role::Heading)
+                && previous != Some(SpanRole::Heading)
                 && scan.count_at(span.start) >= self.packing.limit / 2
         });
         found.map(|(_, span)| span.start)
@@ -221,7 +221,7 @@ impl Packer<'_> {
 
     /// The best place for an end: between blocks or after a delimiter, else between sentences, between words,
     /// anywhere. A part is a quarter full at least, if it has to end within a block for that.
-    fn best_end(&self, scan: &Scan, fresh: usize, room: usize) -> Option<usize> {
+    fn best_end(&self, scan: &PackScan, fresh: usize, room: usize) -> Option<usize> {
         if room <= fresh {
             return None;
         }
@@ -261,7 +261,7 @@ impl Packer<'_> {
     fn before_code(&self, fresh: usize, room: usize) -> Option<usize> {
         let before = self.flow.spans.partition_point(|span| span.start < room);
         let span = &self.flow.spans[before.checked_sub(1)?];
-        let is_cut = span.role == Role::Code && span.end > room && span.end <= self.end;
+        let is_cut = span.role == SpanRole::Code && span.end > room && span.end <= self.end;
         if !is_cut || span.end - span.start > self.packing.limit as usize * BYTES_A_TOKEN {
             return None;
         }
@@ -273,13 +273,13 @@ impl Packer<'_> {
     /// Bytes of the headings right before a block.
     fn headings_before(&self, at: usize) -> usize {
         let before = self.flow.spans.partition_point(|span| span.start < at);
-        let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == Role::Heading);
+        let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == SpanRole::Heading);
         run.take(HEADINGS_IN_A_ROW_MAX).last().map_or(0, |first| at - first.start)
     }
 
     fn is_before_heading(&self, at: usize) -> bool {
         let next = self.flow.spans.partition_point(|span| span.start < at);
-        self.flow.spans.get(next).is_some_and(|span| span.start == at && span.role == Role::Heading)
+        self.flow.spans.get(next).is_some_and(|span| span.start == at && span.role == SpanRole::Heading)
     }
 
     /// The last place up to `room` where a block begins or a delimiter ends.
@@ -297,7 +297,7 @@ impl Packer<'_> {
     /// Whether a part that ends there would leave a heading without what it stands above.
     fn is_after_heading(&self, at: usize) -> bool {
         let before = self.flow.spans.partition_point(|span| span.start < at);
-        let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == Role::Heading);
+        let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == SpanRole::Heading);
         let is_at_end = before.checked_sub(1).is_some_and(|last| at >= self.flow.spans[last].end);
         is_at_end && (1..=HEADINGS_IN_A_ROW_MAX).contains(&run.take(HEADINGS_IN_A_ROW_MAX + 1).count())
     }

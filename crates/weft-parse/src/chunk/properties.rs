@@ -8,7 +8,7 @@ use weft_core::error::ErrorKind;
 use weft_core::seam::document_reader::{ChunkMethod, Position, ReadDocument, ReadRequest};
 
 use super::{WHOLE_TOKENS_MAX, cut};
-use crate::element::{Body, Element, Parsed, Table};
+use crate::element::{Element, ElementBody, Parsed, TableElement};
 use crate::tokens;
 
 fn text() -> impl Strategy<Value = String> {
@@ -26,16 +26,16 @@ fn text() -> impl Strategy<Value = String> {
     vec(part, 0..40).prop_map(|parts| parts.concat())
 }
 
-fn body() -> impl Strategy<Value = Body> {
+fn body() -> impl Strategy<Value = ElementBody> {
     let table = (vec(vec(text(), 0..4), 0..6), 0..3_usize, proptest::option::of(text()));
     prop_oneof![
-        2 => (any::<u8>(), "[A-Z][a-z 汉]{0,30}").prop_map(|(level, text)| Body::Heading { level: level % 8, text }),
-        5 => text().prop_map(Body::Paragraph),
-        1 => (any::<u8>(), text()).prop_map(|(depth, text)| Body::Item { depth, text }),
-        1 => text().prop_map(|text| Body::Code { language: None, text }),
-        1 => table.prop_map(|(rows, header_rows, caption)| Body::Table(Table { caption, header_rows, rows })),
-        1 => text().prop_map(|caption| Body::Image { caption }),
-        1 => (0..9_u32, proptest::option::of("[a-z]{0,5}")).prop_map(|(number, name)| Body::Break { number, name }),
+        2 => (any::<u8>(), "[A-Z][a-z 汉]{0,30}").prop_map(|(level, text)| ElementBody::Heading { level: level % 8, text }),
+        5 => text().prop_map(ElementBody::Paragraph),
+        1 => (any::<u8>(), text()).prop_map(|(depth, text)| ElementBody::Item { depth, text }),
+        1 => text().prop_map(|text| ElementBody::Code { language: None, text }),
+        1 => table.prop_map(|(rows, header_rows, caption)| ElementBody::Table(TableElement { caption, header_rows, rows })),
+        1 => text().prop_map(|caption| ElementBody::Image { caption }),
+        1 => (0..9_u32, proptest::option::of("[a-z]{0,5}")).prop_map(|(number, name)| ElementBody::Break { number, name }),
     ]
 }
 
@@ -120,18 +120,18 @@ fn letters(elements: &[Element]) -> String {
     let mut all = String::new();
     for element in elements {
         match &element.body {
-            Body::Heading { text, .. }
-            | Body::Paragraph(text)
-            | Body::Item { text, .. }
-            | Body::Code { text, .. } => {
+            ElementBody::Heading { text, .. }
+            | ElementBody::Paragraph(text)
+            | ElementBody::Item { text, .. }
+            | ElementBody::Code { text, .. } => {
                 all.push_str(text);
             }
-            Body::Table(table) => {
+            ElementBody::Table(table) => {
                 all.extend(table.caption.iter().map(String::as_str));
                 all.extend(table.rows.iter().flatten().map(String::as_str));
             }
-            Body::Image { caption } => all.push_str(caption),
-            Body::Break { .. } => {}
+            ElementBody::Image { caption } => all.push_str(caption),
+            ElementBody::Break { .. } => {}
         }
     }
     all
@@ -162,7 +162,7 @@ proptest! {
         settings.insert("delimiter".to_owned(), json!("\n"));
         let mut plain = parsed;
         // Tables have marks of their own among their text; they have their own tests.
-        plain.elements.retain(|element| !matches!(element.body, Body::Table(_)));
+        plain.elements.retain(|element| !matches!(element.body, ElementBody::Table(_)));
         let expected = letters(&plain.elements);
         for method in [ChunkMethod::Naive, ChunkMethod::Book, ChunkMethod::Laws, ChunkMethod::Manual, ChunkMethod::Paper, ChunkMethod::Presentation, ChunkMethod::One] {
             let Some(document) = read(&plain, "a.md", method, &settings) else {

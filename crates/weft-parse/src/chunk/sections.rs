@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::flow::{Flow, Role};
+use super::flow::{Flow, SpanRole};
 use crate::tokens::tokens;
 
 /// A section of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Section {
+pub(crate) struct FlowSection {
     /// Its spans; headings without text of their own begin the section below them.
     pub(crate) spans: Range<usize>,
     /// The headings above it, the outermost first, without those in it.
@@ -16,7 +16,7 @@ pub(crate) struct Section {
     pub(crate) tokens: u32,
 }
 
-impl Section {
+impl FlowSection {
     /// Puts two sections that follow each other together.
     fn join(&mut self, next: &Self) {
         self.spans.end = next.spans.end;
@@ -25,19 +25,19 @@ impl Section {
 }
 
 /// The sections of a flow, in order; together they have everything.
-pub(crate) fn sections(flow: &Flow<'_>) -> Vec<Section> {
-    let mut sections: Vec<Section> = Vec::new();
+pub(crate) fn sections(flow: &Flow<'_>) -> Vec<FlowSection> {
+    let mut sections: Vec<FlowSection> = Vec::new();
     let mut start = 0;
     for at in 0..flow.spans.len() {
         let next = flow.spans.get(at + 1);
-        if next.is_some_and(|next| next.role != Role::Heading) {
+        if next.is_some_and(|next| next.role != SpanRole::Heading) {
             continue;
         }
         // A heading directly above one of a lower level has no text of its own.
         let is_above_next = next.and_then(|next| next.title).is_some_and(|next| {
             flow.titles[next].above.is_some() && flow.titles[next].above == flow.spans[at].title
         });
-        if flow.spans[at].role == Role::Heading && is_above_next {
+        if flow.spans[at].role == SpanRole::Heading && is_above_next {
             continue;
         }
         sections.push(section(flow, start..at + 1));
@@ -46,17 +46,17 @@ pub(crate) fn sections(flow: &Flow<'_>) -> Vec<Section> {
     sections
 }
 
-fn section(flow: &Flow<'_>, spans: Range<usize>) -> Section {
+fn section(flow: &Flow<'_>, spans: Range<usize>) -> FlowSection {
     let (first, last) = (&flow.spans[spans.start], &flow.spans[spans.end - 1]);
-    let own = usize::from(first.role == Role::Heading);
+    let own = usize::from(first.role == SpanRole::Heading);
     let mut above: Vec<usize> = flow.ancestors(first.title).skip(own).collect();
     above.reverse();
-    Section { tokens: tokens(&flow.text[first.start..last.end]), spans, above }
+    FlowSection { tokens: tokens(&flow.text[first.start..last.end]), spans, above }
 }
 
 /// Puts neighbours below the same heading together while both have at most `tokens_max` tokens.
-pub(crate) fn pack_siblings(sections: Vec<Section>, tokens_max: u32) -> Vec<Section> {
-    let fits = |last: &Section, next: &Section| {
+pub(crate) fn pack_siblings(sections: Vec<FlowSection>, tokens_max: u32) -> Vec<FlowSection> {
+    let fits = |last: &FlowSection, next: &FlowSection| {
         last.above == next.above && !next.above.is_empty() && last.tokens + next.tokens <= tokens_max
     };
     fold(sections, fits)
@@ -64,10 +64,10 @@ pub(crate) fn pack_siblings(sections: Vec<Section>, tokens_max: u32) -> Vec<Sect
 
 /// Puts sections of less than `tokens_min` tokens together with the next, or the last with the one before, while
 /// both have at most `tokens_max` tokens.
-pub(crate) fn pack_small(sections: Vec<Section>, tokens_min: u32, tokens_max: u32) -> Vec<Section> {
+pub(crate) fn pack_small(sections: Vec<FlowSection>, tokens_min: u32, tokens_max: u32) -> Vec<FlowSection> {
     let count = sections.len();
     let mut left = count;
-    let fits = |last: &Section, next: &Section| {
+    let fits = |last: &FlowSection, next: &FlowSection| {
         left -= 1;
         let is_small = last.tokens < tokens_min || (left == 1 && next.tokens < tokens_min);
         is_small && last.tokens + next.tokens <= tokens_max
@@ -75,8 +75,11 @@ pub(crate) fn pack_small(sections: Vec<Section>, tokens_min: u32, tokens_max: u3
     fold(sections, fits)
 }
 
-fn fold(sections: Vec<Section>, mut fits: impl FnMut(&Section, &Section) -> bool) -> Vec<Section> {
-    let mut packed: Vec<Section> = Vec::with_capacity(sections.len());
+fn fold(
+    sections: Vec<FlowSection>,
+    mut fits: impl FnMut(&FlowSection, &FlowSection) -> bool,
+) -> Vec<FlowSection> {
+    let mut packed: Vec<FlowSection> = Vec::with_capacity(sections.len());
     for section in sections {
         match packed.last_mut() {
             Some(last) if fits(last, &section) => last.join(&section),
@@ -88,7 +91,7 @@ fn fold(sections: Vec<Section>, mut fits: impl FnMut(&Section, &Section) -> bool
 
 #[cfg(test)]
 mod tests {
-    use super::super::flow::Tables;
+    use super::super::flow::TablePlacement;
     use super::super::testing::{blocks, placed};
     use super::*;
 
@@ -96,9 +99,9 @@ mod tests {
     fn headings_without_text_begin_the_section_below() {
         let elements = blocks("intro\n\n# A\n\n## B\n\none\n\n## C\n\ntwo\n\n# D\n\n# E\n\nthree");
         let placed = placed(&elements);
-        let flow = Flow::new(&placed, Tables::Apart);
-        let texts = |sections: &[Section]| {
-            let text = |section: &Section| {
+        let flow = Flow::new(&placed, TablePlacement::Apart);
+        let texts = |sections: &[FlowSection]| {
+            let text = |section: &FlowSection| {
                 let (first, last) = (section.spans.start, section.spans.end - 1);
                 let above: Vec<&str> =
                     section.above.iter().map(|at| flow.titles[*at].text.as_str()).collect();

@@ -36,7 +36,7 @@ pub(crate) enum SheetStyle {
 
 /// How a document is cut.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ChunkSettings {
     /// Tokens of a chunk, at most.
     pub(crate) limit: u32,
     /// Where the text may be cut.
@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     pub(crate) title_paths: bool,
 }
 
-impl Settings {
+impl ChunkSettings {
     /// Reads settings by their names; those of other parts of the program are passed over.
     ///
     /// # Errors
@@ -176,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    fn read(value: &Json) -> Result<Settings> {
-        Settings::read(value.as_object().unwrap())
+    fn read(value: &Json) -> Result<ChunkSettings> {
+        ChunkSettings::read(value.as_object().unwrap())
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Spreadsheets: rows with the names of their columns.
 
-use super::Source;
-use super::draft::{Children, Cutting, Draft};
-use super::flow::{Flow, Placed, Role, Tables};
+use super::ChunkSource;
+use super::draft::{Children, Cutting, PieceDraft};
+use super::flow::{Flow, Placed, SpanRole, TablePlacement};
 use super::settings::SheetStyle;
-use super::writer::Writer;
-use crate::element::{Body, Element, Table};
+use super::writer::PieceWriter;
+use crate::element::{Element, ElementBody, TableElement};
 
 /// Rows of a table of a spreadsheet in one piece.
 const ROWS_OF_HTML: usize = 12;
@@ -13,14 +13,14 @@ const ROWS_OF_HTML: usize = 12;
 const ENDINGS: [&str; 9] = ["xlsx", "xls", "xlsm", "xlsb", "xltx", "ods", "csv", "tsv", "et"];
 
 /// Whether a document is a spreadsheet: by its name, and nothing but tables.
-pub(crate) fn is_sheet(source: &Source<'_>) -> bool {
+pub(crate) fn is_sheet(source: &ChunkSource<'_>) -> bool {
     ENDINGS.contains(&source.ending.as_str())
-        && source.placed.iter().all(|placed| matches!(placed.element.body, Body::Table(_)))
+        && source.placed.iter().all(|placed| matches!(placed.element.body, ElementBody::Table(_)))
 }
 
 /// The names of the columns, and how many rows they take. Spreadsheets do not mark their header; a first row
 /// of texts without a number among them is one.
-pub(crate) fn header(table: &Table) -> (Vec<String>, usize) {
+pub(crate) fn header(table: &TableElement) -> (Vec<String>, usize) {
     let first_is_header = || {
         let filled = |cell: &&String| !cell.trim().is_empty();
         let is_text = |cell: &String| cell.trim().parse::<f64>().is_err();
@@ -48,7 +48,7 @@ pub(crate) fn names(rows: &[Vec<String>]) -> Vec<String> {
 }
 
 /// Cuts a spreadsheet by the naive method.
-pub(crate) fn cut(source: &Source<'_>) -> Cutting {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Cutting {
     match source.settings.sheets {
         SheetStyle::Lines => lines(source),
         SheetStyle::Html => tables(source),
@@ -56,27 +56,27 @@ pub(crate) fn cut(source: &Source<'_>) -> Cutting {
 }
 
 /// Each row a line. A cell with the value 0 says as much as any other; only empty ones are left out.
-fn lines(source: &Source<'_>) -> Cutting {
+fn lines(source: &ChunkSource<'_>) -> Cutting {
     let mut flow = Flow { elements: &source.placed, ..Flow::default() };
     for (at, placed) in source.placed.iter().enumerate() {
-        let Body::Table(table) = &placed.element.body else { continue };
+        let ElementBody::Table(table) = &placed.element.body else { continue };
         let (names, count) = header(table);
         let sheet = placed.sheet.filter(|name| !is_default_name(name));
         if let Some(caption) = table.caption.as_deref().filter(|caption| !caption.trim().is_empty()) {
-            flow.push(at, caption, "\n", Role::Text);
+            flow.push(at, caption, "\n", SpanRole::Text);
         }
         let mut rows = table.rows[count..].iter().filter_map(|row| line(&names, row)).peekable();
         if rows.peek().is_none() {
-            flow.push(at, &names.join("; "), "\n", Role::Text);
+            flow.push(at, &names.join("; "), "\n", SpanRole::Text);
         }
         for row in rows {
             match sheet {
-                Some(sheet) => flow.push(at, &format!("{row} ——{sheet}"), "\n", Role::Text),
-                None => flow.push(at, &row, "\n", Role::Text),
+                Some(sheet) => flow.push(at, &format!("{row} ——{sheet}"), "\n", SpanRole::Text),
+                None => flow.push(at, &row, "\n", SpanRole::Text),
             }
         }
     }
-    let mut writer = Writer::new(&flow, &source.settings);
+    let mut writer = PieceWriter::new(&flow, &source.settings);
     writer.all();
     Cutting { drafts: writer.drafts, ..Cutting::default() }
 }
@@ -95,10 +95,10 @@ fn line(names: &[String], row: &[String]) -> Option<String> {
 }
 
 /// Tables of some rows each.
-fn tables(source: &Source<'_>) -> Cutting {
-    let mut drafts: Vec<Draft> = Vec::new();
+fn tables(source: &ChunkSource<'_>) -> Cutting {
+    let mut drafts: Vec<PieceDraft> = Vec::new();
     for (at, placed) in source.placed.iter().enumerate() {
-        let Body::Table(table) = &placed.element.body else { continue };
+        let ElementBody::Table(table) = &placed.element.body else { continue };
         let (_, count) = header(table);
         let (head, rows) = table.rows.split_at(count);
         let sheet = placed.sheet.filter(|name| !is_default_name(name)).map(str::to_owned);
@@ -107,13 +107,14 @@ fn tables(source: &Source<'_>) -> Cutting {
         for group in groups {
             let rows = head.iter().chain(group).cloned().collect();
             let caption = table.caption.clone().or_else(|| sheet.clone());
-            let body = Body::Table(Table { caption, header_rows: count, rows });
+            let body = ElementBody::Table(TableElement { caption, header_rows: count, rows });
             let element = Element { body, positions: placed.element.positions.clone() };
             let part = [Placed { element: &element, ..*placed }];
-            let flow = Flow::new(&part, Tables::Apart);
-            let mut writer = Writer::new(&flow, &source.settings);
+            let flow = Flow::new(&part, TablePlacement::Apart);
+            let mut writer = PieceWriter::new(&flow, &source.settings);
             writer.all();
-            let owned = |draft: Draft| Draft { elements: at..at + 1, children: Children::None, ..draft };
+            let owned =
+                |draft: PieceDraft| PieceDraft { elements: at..at + 1, children: Children::None, ..draft };
             drafts.extend(writer.drafts.into_iter().map(owned));
         }
     }

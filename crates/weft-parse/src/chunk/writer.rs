@@ -5,21 +5,21 @@ use std::ops::Range;
 use weft_core::seam::document_reader::{DocumentPiece, PieceKind, Position};
 
 use super::delimiter::Delimiters;
-use super::draft::{Children, Draft, PIECES_MAX};
-use super::flow::{Flow, Role, Span};
+use super::draft::{Children, PIECES_MAX, PieceDraft};
+use super::flow::{Flow, FlowSpan, SpanRole};
 use super::pack::{HEADINGS_IN_A_ROW_MAX, HeadingBreaks, Packing, pack};
-use super::settings::Settings;
+use super::settings::ChunkSettings;
 use super::{boundary, html, place};
-use crate::element::Table;
+use crate::element::TableElement;
 use crate::tokens::tokens;
 
 /// Writes pieces.
-pub(crate) struct Writer<'a> {
+pub(crate) struct PieceWriter<'a> {
     flow: &'a Flow<'a>,
     packing: Packing<'a>,
     table_context: u32,
     /// What has been written.
-    pub(crate) drafts: Vec<Draft>,
+    pub(crate) drafts: Vec<PieceDraft>,
 }
 
 /// Text that stands before a part and is no part of it: the headings above.
@@ -29,9 +29,9 @@ struct Lead {
     tokens: u32,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> PieceWriter<'a> {
     /// A writer with the limits of the settings.
-    pub(crate) fn new(flow: &'a Flow<'a>, settings: &'a Settings) -> Self {
+    pub(crate) fn new(flow: &'a Flow<'a>, settings: &'a ChunkSettings) -> Self {
         let packing = Packing {
             limit: settings.limit,
             overlap: settings.overlap(settings.limit),
@@ -43,7 +43,7 @@ impl<'a> Writer<'a> {
 
     /// With another limit.
     #[must_use]
-    pub(crate) fn limit(mut self, limit: u32, settings: &Settings) -> Self {
+    pub(crate) fn limit(mut self, limit: u32, settings: &ChunkSettings) -> Self {
         self.packing.limit = limit;
         self.packing.overlap = settings.overlap(limit);
         self
@@ -75,11 +75,11 @@ impl<'a> Writer<'a> {
         let all = &self.flow.spans;
         let mut from = spans.start;
         for at in spans.clone() {
-            if all[at].role != Role::Table {
+            if all[at].role != SpanRole::Table {
                 continue;
             }
             // Headings right above a table stand in its piece, not alone in one of their own.
-            let run = all[from..at].iter().rev().take_while(|span| span.role == Role::Heading);
+            let run = all[from..at].iter().rev().take_while(|span| span.role == SpanRole::Heading);
             let run = run.take(HEADINGS_IN_A_ROW_MAX).count();
             let titles = &all[at - run..at];
             let fits = titles.last().is_none_or(|last| {
@@ -127,7 +127,7 @@ impl<'a> Writer<'a> {
             let positions = self.positions(&self.flow.spans[inside.clone()]);
             let elements = elements(&self.flow.spans[new]);
             let piece = DocumentPiece { content, headings, positions, tokens, ..DocumentPiece::default() };
-            self.drafts.push(Draft { piece, elements, children: Children::Allowed });
+            self.drafts.push(PieceDraft { piece, elements, children: Children::Allowed });
         }
     }
 
@@ -136,10 +136,10 @@ impl<'a> Writer<'a> {
         self.drafts.len() > PIECES_MAX
     }
 
-    fn positions(&self, spans: &[Span]) -> Vec<Position> {
+    fn positions(&self, spans: &[FlowSpan]) -> Vec<Position> {
         let mut positions = Vec::new();
         let mut last = None;
-        for span in spans.iter().filter(|span| span.role != Role::Table) {
+        for span in spans.iter().filter(|span| span.role != SpanRole::Table) {
             // Rows of one table come from one element.
             if last != Some(span.element) {
                 place::add(&mut positions, &self.flow.positions(span.element));
@@ -181,7 +181,7 @@ impl<'a> Writer<'a> {
             let piece =
                 DocumentPiece { kind, content, headings, positions, tokens, ..DocumentPiece::default() };
             let elements = self.flow.spans[titles.start].element..span.element + 1;
-            self.drafts.push(Draft { piece, elements, children: Children::None });
+            self.drafts.push(PieceDraft { piece, elements, children: Children::None });
         }
     }
 
@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
             return (String::new(), String::new());
         }
         let spans = &self.flow.spans;
-        let is_text = |span: Option<&'a Span>| span.filter(|span| span.role == Role::Text);
+        let is_text = |span: Option<&'a FlowSpan>| span.filter(|span| span.role == SpanRole::Text);
         let above = is_text(titles.checked_sub(1).and_then(|above| spans.get(above)));
         let below = is_text(spans.get(at + 1));
         let above = above.map(|span| {
@@ -211,7 +211,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn elements(spans: &[Span]) -> Range<usize> {
+fn elements(spans: &[FlowSpan]) -> Range<usize> {
     match (spans.first(), spans.last()) {
         (Some(first), Some(last)) => first.element..last.element + 1,
         _ => 0..0,
@@ -221,13 +221,13 @@ fn elements(spans: &[Span]) -> Range<usize> {
 /// Cuts a text that is no part of a flow.
 pub(crate) fn pack_string(text: &str, packing: &Packing<'_>) -> Vec<(String, u32)> {
     let mut flow = Flow::default();
-    flow.push(0, text, "", Role::Text);
-    let part = |part: super::pack::Part| (flow.text[part.range].to_owned(), part.tokens);
+    flow.push(0, text, "", SpanRole::Text);
+    let part = |part: super::pack::PackedText| (flow.text[part.range].to_owned(), part.tokens);
     pack(&flow, 0..flow.text.len(), packing).into_iter().map(part).collect()
 }
 
 /// Cuts a table between its rows; each part has the header. What does not fit is given as text.
-fn split(table: &Table, room: u32, packing: &Packing<'_>) -> Vec<(PieceKind, String)> {
+fn split(table: &TableElement, room: u32, packing: &Packing<'_>) -> Vec<(PieceKind, String)> {
     let whole = html::whole(table);
     if tokens(&whole) <= room {
         return vec![(PieceKind::Table, whole)];
@@ -256,7 +256,7 @@ fn split(table: &Table, room: u32, packing: &Packing<'_>) -> Vec<(PieceKind, Str
 
 /// A table on its way into parts.
 struct Splitter<'a> {
-    table: &'a Table,
+    table: &'a TableElement,
     /// What each part begins with.
     open: String,
     /// Tokens of the beginning and the end of each part.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Unreadable;
-use crate::element::Table;
-use crate::markup::{Node, Xml};
-use crate::parts::Parts;
+use crate::element::TableElement;
+use crate::markup::{Xml, XmlNode};
+use crate::parts::PartCollector;
 
 /// Points of one series, at most.
 const POINTS_MAX: usize = 10_000;
@@ -20,14 +20,14 @@ struct Series {
 }
 
 /// Adds the table of a chart.
-pub fn read(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+pub fn read(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let (mut all, mut series) = (Vec::new(), None::<Series>);
     let (mut title, mut text, mut point, mut part) = (String::new(), String::new(), 0, String::new());
     let mut in_title = false;
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => {
+            XmlNode::Open(tag) => {
                 text.clear();
                 match tag.name() {
                     "title" => in_title = series.is_none() && title.is_empty(),
@@ -39,8 +39,8 @@ pub fn read(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
                     _ => {}
                 }
             }
-            Node::Text(more) => text.push_str(&more),
-            Node::Close(name) => match name.as_str() {
+            XmlNode::Text(more) => text.push_str(&more),
+            XmlNode::Close(name) => match name.as_str() {
                 "t" if in_title => title.push_str(&text),
                 "title" => in_title = false,
                 "v" => {
@@ -74,7 +74,7 @@ impl Series {
     }
 }
 
-fn table(title: String, all: &[Series]) -> Table {
+fn table(title: String, all: &[Series]) -> TableElement {
     let mut labels = BTreeMap::new();
     for series in all {
         labels.extend(series.values.keys().map(|point| (*point, String::new())));
@@ -89,5 +89,5 @@ fn table(title: String, all: &[Series]) -> Table {
         let values = all.iter().map(|series| series.values.get(&point).cloned().unwrap_or_default());
         rows.push(std::iter::once(label).chain(values).collect::<Vec<_>>());
     }
-    Table { caption: Some(title), header_rows: 1, rows }
+    TableElement { caption: Some(title), header_rows: 1, rows }
 }

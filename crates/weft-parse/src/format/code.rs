@@ -1,11 +1,11 @@
 //! Program text, whole.
 
-use super::{Contents, File, Format, Read};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult};
+use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// Source code, by the endings of the usual languages.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "source code",
     endings: &[
         "py",
@@ -90,12 +90,12 @@ pub const FORMAT: Format = Format {
         "vim",
     ],
     is_binary: false,
-    looks: |contents: &Contents<'_>| contents.bytes.starts_with(b"#!"),
+    looks: |contents: &FileContents<'_>| contents.bytes.starts_with(b"#!"),
     read,
 };
 
-fn read(file: &File<'_>) -> Read {
-    let mut parts = Parts::default();
+fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::default();
     let text = decode(file.bytes);
     let ending = file.ending();
     let language = FORMAT.endings.contains(&&*ending).then(|| language(&ending).to_owned());

@@ -1,17 +1,17 @@
 //! Tables written as text: CSV and its relatives.
 
-use super::{Contents, File, Format, Read, Unreadable};
-use crate::element::Table;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use crate::element::TableElement;
 use crate::grid::header_rows;
-use crate::parts::Parts;
+use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// CSV and TSV.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "CSV",
     endings: &["csv", "tsv", "tab", "psv"],
     is_binary: false,
-    looks: |_: &Contents<'_>| false,
+    looks: |_: &FileContents<'_>| false,
     read,
 };
 
@@ -22,8 +22,8 @@ const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 /// Values of one file, at most.
 const CELLS_MAX: usize = 5_000_000;
 
-fn read(file: &File<'_>) -> Read {
-    let mut parts = Parts::default();
+fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::default();
     let text = decode(file.bytes);
     let mut cells = 0;
     let mut rows = Vec::new();
@@ -39,7 +39,7 @@ fn read(file: &File<'_>) -> Read {
         }
         rows.push(record.iter().map(str::to_owned).collect());
     }
-    parts.table(Table { caption: None, header_rows: header_rows(&rows), rows });
+    parts.table(TableElement { caption: None, header_rows: header_rows(&rows), rows });
     Ok(parts.finish())
 }
 

@@ -6,25 +6,25 @@ mod styles;
 use std::collections::HashMap;
 
 use super::office::{self, main_part, relations};
-use super::{Contents, File, Format, Read, Unreadable, chart};
-use crate::archive::{Archive, Container};
-use crate::markup::{Node, Xml};
-use crate::parts::Parts;
-use body::Body;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart};
+use crate::archive::{Archive, ArchiveKind};
+use crate::markup::{Xml, XmlNode};
+use crate::parts::PartCollector;
+use body::BodyReader;
 use styles::{Lists, Styles};
 
 /// Documents of Word.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "DOCX",
     endings: &["docx", "docm", "dotx", "dotm"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::Docx),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::Docx),
     read,
 };
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     let main = main_part(&mut archive, "word/document.xml")?;
     let text = crate::markup::written(&archive.need(&main)?);
     let relations = relations(&mut archive, &main)?;
@@ -41,7 +41,7 @@ fn read(file: &File<'_>) -> Read {
         }
     }
     office::properties(&mut archive, &mut parts)?;
-    let mut body = Body::new(&styles, lists, &relations, &notes, &mut parts);
+    let mut body = BodyReader::new(&styles, lists, &relations, &notes, &mut parts);
     body.read(&text)?;
     let mut charts: Vec<&str> = relations
         .values()
@@ -73,7 +73,7 @@ fn read_notes(kind: &'static str, text: &str, notes: &mut Notes) -> Result<(), U
     let mut is_text = false;
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => {
+            XmlNode::Open(tag) => {
                 is_text = tag.name() == "t";
                 if tag.name() == element {
                     id = tag.attribute("id").unwrap_or_default();
@@ -81,9 +81,9 @@ fn read_notes(kind: &'static str, text: &str, notes: &mut Notes) -> Result<(), U
                     said.clear();
                 }
             }
-            Node::Text(text) if is_text => said.push_str(&text),
-            Node::Text(_) => {}
-            Node::Close(name) => {
+            XmlNode::Text(text) if is_text => said.push_str(&text),
+            XmlNode::Text(_) => {}
+            XmlNode::Close(name) => {
                 is_text = false;
                 if name == "p" {
                     said.push(' ');

@@ -2,26 +2,26 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Contents, File, Format, Read, Unreadable, html};
-use crate::archive::{Archive, Container, beside};
-use crate::markup::{Node, Xml, written};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
+use crate::archive::{Archive, ArchiveKind, beside};
+use crate::markup::{Xml, XmlNode, written};
+use crate::parts::PartCollector;
 
 /// Electronic books.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "EPUB",
     endings: &["epub"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::Epub),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::Epub),
     read,
 };
 
 /// Chapters of one book, at most.
 const CHAPTERS_MAX: usize = 10_000;
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     let root = root(&archive);
     let package = package_path(&written(&archive.need(&format!("{root}META-INF/container.xml"))?))?;
     let package = format!("{root}{package}");
@@ -58,7 +58,7 @@ fn root(archive: &Archive<'_>) -> String {
 fn package_path(text: &str) -> Result<String, Unreadable> {
     let mut xml = Xml::new(text);
     while let Some(node) = xml.next()? {
-        if let Node::Open(tag) = node
+        if let XmlNode::Open(tag) = node
             && tag.name() == "rootfile"
             && let Some(path) = tag.attribute("full-path")
         {
@@ -69,12 +69,12 @@ fn package_path(text: &str) -> Result<String, Unreadable> {
 }
 
 /// The files of the chapters in reading order; and what the book says of itself.
-fn chapters(text: &str, parts: &mut Parts) -> Result<Vec<String>, Unreadable> {
+fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unreadable> {
     let mut xml = Xml::new(text);
     let (mut files, mut order, mut said) = (HashMap::new(), Vec::new(), String::new());
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => {
+            XmlNode::Open(tag) => {
                 said.clear();
                 let attribute = |name: &str| tag.attribute(name).unwrap_or_default();
                 match tag.name() {
@@ -86,8 +86,8 @@ fn chapters(text: &str, parts: &mut Parts) -> Result<Vec<String>, Unreadable> {
                     _ => {}
                 }
             }
-            Node::Text(text) => said.push_str(&text),
-            Node::Close(name) => match name.as_str() {
+            XmlNode::Text(text) => said.push_str(&text),
+            XmlNode::Close(name) => match name.as_str() {
                 "title" => parts.say("title", &said),
                 "creator" => parts.say("author", &said),
                 "date" => parts.say("date", &said),

@@ -3,18 +3,18 @@
 mod dom;
 mod walk;
 
-use dom::{Dom, Id, Kind};
+use dom::{Dom, DomNodeKind, Id};
 
-use super::{Contents, File, Format, Read};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult};
+use crate::parts::PartCollector;
 use crate::words::{beginning, decode, decode_as};
 
 /// Pages of the web.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "HTML",
     endings: &["html", "htm", "xhtml", "shtml"],
     is_binary: false,
-    looks: |contents: &Contents<'_>| is_html(&contents.text()),
+    looks: |contents: &FileContents<'_>| is_html(&contents.text()),
     read,
 };
 
@@ -34,8 +34,8 @@ fn is_html(text: &str) -> bool {
         .any(|tag| start.starts_with(tag))
 }
 
-fn read(file: &File<'_>) -> Read {
-    let mut parts = Parts::default();
+fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::default();
     page(&written(file.bytes), &mut parts);
     Ok(parts.finish())
 }
@@ -57,7 +57,7 @@ pub fn written(bytes: &[u8]) -> String {
 }
 
 /// Adds a whole page: what it says of itself and its main part.
-pub fn page(text: &str, parts: &mut Parts) {
+pub fn page(text: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     for id in dom.below(Dom::ROOT) {
         match dom.name(id) {
@@ -79,12 +79,12 @@ pub fn page(text: &str, parts: &mut Parts) {
 }
 
 /// Adds a piece of HTML, such as the body of a mail.
-pub fn fragment(text: &str, parts: &mut Parts) {
+pub fn fragment(text: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     walk::walk(&dom, Dom::ROOT, parts);
 }
 
-fn parsed(text: &str, parts: &mut Parts) -> Dom {
+fn parsed(text: &str, parts: &mut PartCollector) -> Dom {
     let dom = Dom::parse(text);
     if dom.is_cut {
         parts.warn("the page is nested too deeply or too large: its rest was left out");
@@ -111,7 +111,7 @@ fn visible_length(dom: &Dom, id: Id) -> usize {
     let mut open = vec![id];
     let mut length = 0;
     while let Some(id) = open.pop() {
-        if let Kind::Text(text) = dom.kind(id) {
+        if let DomNodeKind::Text(text) = dom.kind(id) {
             length += text.trim().len();
         }
         if !walk::is_passed_over(dom, id) {

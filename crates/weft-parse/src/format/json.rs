@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::{Contents, File, Format, Read, Unreadable};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 
 /// One value, or one in every line.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "JSON",
     endings: &["json", "jsonl", "ndjson", "geojson", "json5"],
     is_binary: false,
-    looks: |contents: &Contents<'_>| {
+    looks: |contents: &FileContents<'_>| {
         let text = contents.text();
         // A file that is longer than what is looked at ends somewhere in the middle of a value.
         let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
@@ -28,8 +28,8 @@ const NAME_CHARS_MAX: usize = 200;
 /// Bytes of a path that still becomes longer. It stands in front of every value below it.
 const PATH_BYTES_MAX: usize = 500;
 
-fn read(file: &File<'_>) -> Read {
-    let mut parts = Parts::default();
+fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::default();
     for value in values(&decode(file.bytes))? {
         record(&value, "", &mut parts);
     }
@@ -43,7 +43,7 @@ fn values(text: &str) -> Result<Vec<Value>, Unreadable> {
 }
 
 /// One part for a value that is short, several for one that is not.
-fn record(value: &Value, path: &str, parts: &mut Parts) {
+fn record(value: &Value, path: &str, parts: &mut PartCollector) {
     if parts.is_full() {
         return;
     }
@@ -145,15 +145,15 @@ fn entry(path: &str, number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::Body;
+    use crate::element::ElementBody;
 
     fn paragraphs(text: &str) -> Vec<String> {
-        let mut parts = Parts::default();
+        let mut parts = PartCollector::default();
         for value in values(text).unwrap() {
             record(&value, "", &mut parts);
         }
         let bodies = parts.finish().elements.into_iter().map(|element| match element.body {
-            Body::Paragraph(text) => text,
+            ElementBody::Paragraph(text) => text,
             other => panic!("{other:?}"),
         });
         bodies.collect()

@@ -4,16 +4,16 @@ use std::borrow::Cow;
 
 use mail_parser::{Address, MessageParser, MimeHeaders as _, PartType};
 
-use super::{Contents, File, Format, Read, Unreadable, html, text};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, text};
+use crate::parts::PartCollector;
 use crate::words;
 
 /// Mails as they are sent.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "EML",
     endings: &["eml", "mht", "mhtml"],
     is_binary: false,
-    looks: |contents: &Contents<'_>| looks(&contents.text()),
+    looks: |contents: &FileContents<'_>| looks(&contents.text()),
     read,
 };
 
@@ -37,7 +37,7 @@ fn looks(text: &str) -> bool {
 
 /// What is read of a mail, in whichever form it is kept.
 #[derive(Debug, Default)]
-pub(crate) struct Mail {
+pub(crate) struct ParsedMail {
     /// Its subject.
     pub subject: String,
     /// Who wrote it, to whom, and when: names of headers and their values.
@@ -50,7 +50,7 @@ pub(crate) struct Mail {
     pub attachments: Vec<(String, Vec<u8>)>,
 }
 
-impl Mail {
+impl ParsedMail {
     /// A header, if there is anything in it.
     pub fn header(&mut self, name: &'static str, value: impl Into<String>) {
         let value = value.into();
@@ -60,7 +60,7 @@ impl Mail {
     }
 
     /// Adds it, and what is attached to it as far as that can be read.
-    pub fn add(&self, file: &File<'_>, parts: &mut Parts) {
+    pub fn add(&self, file: &FileInput<'_>, parts: &mut PartCollector) {
         parts.say("title", &self.subject);
         let header =
             |name: &str| self.headers.iter().find(|(one, _)| *one == name).map(|(_, value)| value.as_str());
@@ -90,15 +90,17 @@ impl Mail {
     }
 }
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     // A mail that was saved as text by an editor may have letters of two or four bytes.
-    let bytes = match words::is_wide(file.bytes) {
-        true => Cow::Owned(words::decode(file.bytes).into_bytes()),
-        false => Cow::Borrowed(file.bytes),
+    let bytes = if words::is_wide(file.bytes) {
+        Cow::Owned(words::decode(file.bytes).into_bytes())
+    } else {
+        Cow::Borrowed(file.bytes)
     };
     let message =
         MessageParser::default().parse(&*bytes).ok_or_else(|| Unreadable::new("it is not a mail message"))?;
-    let mut mail = Mail { subject: message.subject().unwrap_or_default().to_owned(), ..Mail::default() };
+    let mut mail =
+        ParsedMail { subject: message.subject().unwrap_or_default().to_owned(), ..ParsedMail::default() };
     mail.header("From", addresses(message.from()));
     mail.header("To", addresses(message.to()));
     mail.header("Cc", addresses(message.cc()));
@@ -121,7 +123,7 @@ fn read(file: &File<'_>) -> Read {
         };
         mail.attachments.push((name, bytes));
     }
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     mail.add(file, &mut parts);
     Ok(parts.finish())
 }

@@ -2,17 +2,17 @@
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::{Contents, File, Format, Read, html};
+use super::{FileContents, FileFormat, FileInput, ReadResult, html};
 use crate::grid::{Grid, Header};
-use crate::parts::Parts;
+use crate::parts::PartCollector;
 use crate::words::{decode, join};
 
 /// Markdown.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "Markdown",
     endings: &["md", "markdown", "mdx", "mkd", "mdown", "qmd", "rmd"],
     is_binary: false,
-    looks: |contents: &Contents<'_>| {
+    looks: |contents: &FileContents<'_>| {
         let text = contents.text();
         let headings = text.lines().filter(|line| line.starts_with("# ") || line.starts_with("## ")).count();
         headings > 0 && !text.starts_with("#!")
@@ -20,14 +20,14 @@ pub const FORMAT: Format = Format {
     read,
 };
 
-fn read(file: &File<'_>) -> Read {
-    let mut parts = Parts::default();
+fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::default();
     add(&decode(file.bytes), &mut parts);
     Ok(parts.finish())
 }
 
 /// Adds what a text in Markdown is made of.
-pub fn add(text: &str, parts: &mut Parts) {
+pub fn add(text: &str, parts: &mut PartCollector) {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
@@ -37,7 +37,7 @@ pub fn add(text: &str, parts: &mut Parts) {
         | Options::ENABLE_GFM
         | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
         | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
-    let mut walk = Walk {
+    let mut walk = MarkdownWalk {
         parts,
         inline: String::new(),
         raw: String::new(),
@@ -58,8 +58,8 @@ pub fn add(text: &str, parts: &mut Parts) {
     walk.flush();
 }
 
-struct Walk<'a> {
-    parts: &'a mut Parts,
+struct MarkdownWalk<'a> {
+    parts: &'a mut PartCollector,
     inline: String,
     /// What is no text of ours: HTML, or what stands above the document.
     raw: String,
@@ -76,7 +76,7 @@ struct Walk<'a> {
     image: Option<usize>,
 }
 
-impl Walk<'_> {
+impl MarkdownWalk<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
@@ -242,7 +242,7 @@ impl Walk<'_> {
 }
 
 /// What stands above the document: `title: …` or `title = …`.
-fn front_matter(text: &str, parts: &mut Parts) {
+fn front_matter(text: &str, parts: &mut PartCollector) {
     for line in text.lines() {
         let Some((key, value)) = line.split_once([':', '=']) else { continue };
         let value = value.trim().trim_matches(['"', '\'', '[', ']']);

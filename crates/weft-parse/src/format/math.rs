@@ -5,14 +5,14 @@ use crate::markup::Tag;
 /// A formula that is being read.
 #[derive(Debug, Default)]
 pub struct Math {
-    open: Vec<Frame>,
+    open: Vec<MathElement>,
     /// Whether what comes is text of the formula.
     is_text: bool,
 }
 
 /// An element whose end is not reached.
 #[derive(Debug)]
-struct Frame {
+struct MathElement {
     name: String,
     /// What is in it so far: names of elements with their text.
     inner: Vec<(String, String)>,
@@ -36,7 +36,7 @@ impl Math {
                 owner.signs.push((name.clone(), value));
             }
         }
-        self.open.push(Frame { name, inner: Vec::new(), signs: Vec::new() });
+        self.open.push(MathElement { name, inner: Vec::new(), signs: Vec::new() });
     }
 
     /// Text within an element.
@@ -63,7 +63,7 @@ impl Math {
     }
 }
 
-impl Frame {
+impl MathElement {
     fn written(&self) -> String {
         let part = |name: &str| {
             let found = self.inner.iter().find(|(one, _)| one == name);
@@ -122,16 +122,16 @@ fn grouped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::markup::{Node, Xml};
+    use crate::markup::{Xml, XmlNode};
 
     fn written(inner: &str) -> String {
         let document = format!("<m:oMath>{inner}</m:oMath>");
         let (mut xml, mut math) = (Xml::new(&document), Math::default());
         loop {
             match xml.next().unwrap().unwrap() {
-                Node::Open(tag) => math.open(&tag),
-                Node::Text(text) => math.text(&text),
-                Node::Close(_) => {
+                XmlNode::Open(tag) => math.open(&tag),
+                XmlNode::Text(text) => math.text(&text),
+                XmlNode::Close(_) => {
                     if let Some(text) = math.close() {
                         return text;
                     }

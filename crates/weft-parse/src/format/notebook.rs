@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::{Contents, File, Format, Read, Unreadable, markdown};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, markdown};
+use crate::parts::PartCollector;
 use crate::words::{beginning, decode};
 
 /// Notebooks.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "a Jupyter notebook",
     endings: &["ipynb"],
     is_binary: false,
-    looks: |contents: &Contents<'_>| {
+    looks: |contents: &FileContents<'_>| {
         let text = contents.text();
         text.trim_start().starts_with('{') && text.contains("\"nbformat\"") && text.contains("\"cells\"")
     },
@@ -21,13 +21,13 @@ pub const FORMAT: Format = Format {
 /// Characters of what a cell has printed, at most.
 const PRINTED_CHARS_MAX: usize = 4_000;
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let notebook: Value = serde_json::from_str(&decode(file.bytes))
         .map_err(|cause| Unreadable::because("it is not a notebook", cause))?;
     let Some(cells) = notebook["cells"].as_array() else {
         return Err(Unreadable::new("it is not a notebook of version 4 or newer: it has no cells"));
     };
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     parts.say("title", notebook["metadata"]["title"].as_str().unwrap_or_default());
     let authors: Vec<&str> = notebook["metadata"]["authors"]
         .as_array()

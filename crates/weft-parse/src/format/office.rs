@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use super::Unreadable;
 use crate::archive::{Archive, beside};
-use crate::markup::{Node, Xml, written};
-use crate::parts::Parts;
+use crate::markup::{Xml, XmlNode, written};
+use crate::parts::PartCollector;
 
 /// Bytes of an address, at most. It stands in a file once, and behind every link to it.
 const ADDRESS_BYTES_MAX: usize = 2_000;
@@ -31,7 +31,7 @@ pub fn relations(archive: &mut Archive<'_>, part: &str) -> Result<HashMap<String
     let Some(text) = xml(archive, &path)? else { return Ok(relations) };
     let mut xml = Xml::new(&text);
     while let Some(node) = xml.next()? {
-        let Node::Open(tag) = node else { continue };
+        let XmlNode::Open(tag) = node else { continue };
         if let (Some(id), Some(kind), Some(target)) =
             (tag.attribute("Id"), tag.attribute("Type"), tag.attribute("Target"))
             && target.len() <= ADDRESS_BYTES_MAX
@@ -58,7 +58,7 @@ pub fn xml(archive: &mut Archive<'_>, name: &str) -> Result<Option<String>, Unre
 }
 
 /// Title, author and date, as the file's properties have them.
-pub fn properties(archive: &mut Archive<'_>, parts: &mut Parts) -> Result<(), Unreadable> {
+pub fn properties(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let Some(text) = xml(archive, "docProps/core.xml")? else { return Ok(()) };
     let mut dates = [String::new(), String::new()];
     each_said(&text, |name, said| match name {
@@ -80,9 +80,9 @@ pub fn each_said(text: &str, mut take: impl FnMut(&str, &str)) -> Result<(), Unr
     let mut said = String::new();
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(_) => said.clear(),
-            Node::Text(text) => said.push_str(&text),
-            Node::Close(name) => take(&name, &said),
+            XmlNode::Open(_) => said.clear(),
+            XmlNode::Text(text) => said.push_str(&text),
+            XmlNode::Close(name) => take(&name, &said),
         }
     }
     Ok(())

@@ -8,42 +8,42 @@ use office_oxide::cfb::oleps::SummaryProperties;
 use office_oxide::doc::DocDocument;
 use office_oxide::ppt::PptDocument;
 
-use super::{Contents, File, Format, Read, Unreadable, markdown};
-use crate::archive::Container;
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, markdown};
+use crate::archive::ArchiveKind;
+use crate::parts::PartCollector;
 
 /// Documents of Word 97 to 2003.
-pub const WORD: Format = Format {
+pub const WORD: FileFormat = FileFormat {
     name: "DOC",
     endings: &["doc", "dot"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::Word97),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::Word97),
     read: read_word,
 };
 
 /// Presentations of PowerPoint 97 to 2003.
-pub const POWERPOINT: Format = Format {
+pub const POWERPOINT: FileFormat = FileFormat {
     name: "PPT",
     endings: &["ppt", "pps", "pot"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::PowerPoint97),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::PowerPoint97),
     read: read_powerpoint,
 };
 
-fn read_word(file: &File<'_>) -> Read {
+fn read_word(file: &FileInput<'_>) -> ReadResult {
     let document = DocDocument::from_reader(Cursor::new(file.bytes))
         .map_err(|cause| Unreadable::because("the document cannot be opened", cause))?;
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     properties(document.summary_properties(), &mut parts);
     markdown::add(&document.to_markdown(), &mut parts);
     warn(document.warnings(), &mut parts);
     Ok(parts.finish())
 }
 
-fn read_powerpoint(file: &File<'_>) -> Read {
+fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
     let deck = PptDocument::from_reader(Cursor::new(file.bytes))
         .map_err(|cause| Unreadable::because("the presentation cannot be opened", cause))?;
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     properties(deck.summary_properties(), &mut parts);
     for slide in slides(&deck.to_markdown()) {
         parts.page(None);
@@ -69,7 +69,7 @@ fn slides(text: &str) -> Vec<&str> {
     if slides.is_empty() { vec![text] } else { slides }
 }
 
-fn properties(properties: Option<&SummaryProperties>, parts: &mut Parts) {
+fn properties(properties: Option<&SummaryProperties>, parts: &mut PartCollector) {
     let Some(properties) = properties else { return };
     let said = [
         ("title", &properties.title),
@@ -82,7 +82,7 @@ fn properties(properties: Option<&SummaryProperties>, parts: &mut Parts) {
     }
 }
 
-fn warn(warnings: &[String], parts: &mut Parts) {
+fn warn(warnings: &[String], parts: &mut PartCollector) {
     for warning in warnings {
         parts.warn(warning.chars().take(300).collect::<String>());
     }

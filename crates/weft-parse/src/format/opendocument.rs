@@ -2,41 +2,41 @@
 //!
 //! Both are one XML file of the same elements; in a presentation each `draw:page` is a slide.
 
-use super::{Contents, File, Format, Read, Unreadable, office};
-use crate::archive::{Archive, Container};
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
+use crate::archive::{Archive, ArchiveKind};
 use crate::grid::{Grid, Header};
-use crate::markup::{Node, Tag, Xml};
-use crate::parts::Parts;
+use crate::markup::{Tag, Xml, XmlNode};
+use crate::parts::PartCollector;
 
 /// Texts and presentations of OpenDocument. Its spreadsheets are read as those of Excel.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "OpenDocument",
     endings: &["odt", "ott", "odp", "otp"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::OpenDocument),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::OpenDocument),
     read,
 };
 
 /// Blanks that one element may stand for, at most.
 const BLANKS_MAX: usize = 100;
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     if let Some(meta) = office::xml(&mut archive, "meta.xml")? {
         properties(&meta, &mut parts)?;
     }
     let content = crate::markup::written(&archive.need("content.xml")?);
-    let mut walk = Walk::new(&mut parts);
+    let mut walk = OpenDocumentWalk::new(&mut parts);
     let mut xml = Xml::new(&content);
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(_) if walk.passed_over > 0 => walk.passed_over += 1,
-            Node::Close(_) if walk.passed_over > 0 => walk.passed_over -= 1,
-            Node::Text(_) if walk.passed_over > 0 => {}
-            Node::Open(tag) => walk.open(&tag),
-            Node::Text(text) => walk.text(&text),
-            Node::Close(name) => walk.close(&name),
+            XmlNode::Open(_) if walk.passed_over > 0 => walk.passed_over += 1,
+            XmlNode::Close(_) if walk.passed_over > 0 => walk.passed_over -= 1,
+            XmlNode::Text(_) if walk.passed_over > 0 => {}
+            XmlNode::Open(tag) => walk.open(&tag),
+            XmlNode::Text(text) => walk.text(&text),
+            XmlNode::Close(name) => walk.close(&name),
         }
         if walk.parts.is_full() {
             break;
@@ -45,7 +45,7 @@ fn read(file: &File<'_>) -> Read {
     Ok(parts.finish())
 }
 
-fn properties(meta: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     office::each_said(meta, |name, said| match name {
         "title" => parts.say("title", said),
         "creator" | "initial-creator" => parts.say("author", said),
@@ -56,7 +56,7 @@ fn properties(meta: &str, parts: &mut Parts) -> Result<(), Unreadable> {
 
 /// What text is being collected for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CollectedKind {
     Heading(u8),
     Paragraph,
     /// A footnote or an endnote.
@@ -70,7 +70,7 @@ enum Kind {
 
 /// A table that has begun.
 #[derive(Default)]
-struct Table {
+struct OpenDocumentTable {
     grid: Grid,
     cell: String,
     columns: usize,
@@ -79,11 +79,11 @@ struct Table {
 }
 
 /// Where the reader is in the file.
-struct Walk<'a> {
-    parts: &'a mut Parts,
+struct OpenDocumentWalk<'a> {
+    parts: &'a mut PartCollector,
     /// Texts that have begun, one within another.
-    open: Vec<(Kind, String)>,
-    tables: Vec<Table>,
+    open: Vec<(CollectedKind, String)>,
+    tables: Vec<OpenDocumentTable>,
     /// How many lists are open.
     lists: u8,
     /// Where links lead, and where in the text they begin.
@@ -98,8 +98,8 @@ struct Walk<'a> {
     passed_over: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn new(parts: &'a mut Parts) -> Self {
+impl<'a> OpenDocumentWalk<'a> {
+    fn new(parts: &'a mut PartCollector) -> Self {
         Self {
             parts,
             open: Vec::new(),
@@ -124,13 +124,13 @@ impl<'a> Walk<'a> {
             "notes" => self.speaker = Some(String::new()),
             "h" => {
                 let level = count("outline-level").and_then(|level| u8::try_from(level).ok());
-                self.open.push((Kind::Heading(level.unwrap_or(1)), String::new()));
+                self.open.push((CollectedKind::Heading(level.unwrap_or(1)), String::new()));
             }
-            "p" => self.open.push((Kind::Paragraph, String::new())),
-            "note-body" => self.open.push((Kind::Note, String::new())),
-            "annotation" => self.open.push((Kind::Comment, String::new())),
-            "creator" => self.open.push((Kind::Author, String::new())),
-            "title" | "desc" => self.open.push((Kind::Caption, String::new())),
+            "p" => self.open.push((CollectedKind::Paragraph, String::new())),
+            "note-body" => self.open.push((CollectedKind::Note, String::new())),
+            "annotation" => self.open.push((CollectedKind::Comment, String::new())),
+            "creator" => self.open.push((CollectedKind::Author, String::new())),
+            "title" | "desc" => self.open.push((CollectedKind::Caption, String::new())),
             "s" => self.text(&" ".repeat(count("c").unwrap_or(1).clamp(1, BLANKS_MAX))),
             "tab" => self.text("\t"),
             "line-break" => self.text("\n"),
@@ -139,8 +139,10 @@ impl<'a> Walk<'a> {
                 let start = self.open.last().map_or(0, |(_, text)| text.len());
                 self.links.push((tag.attribute("href").unwrap_or_default(), start));
             }
-            "table" if self.tables.is_empty() => self.tables.push(Table::default()),
-            "table" => self.tables.push(Table { grid: Grid::inner(), ..Table::default() }),
+            "table" if self.tables.is_empty() => self.tables.push(OpenDocumentTable::default()),
+            "table" => {
+                self.tables.push(OpenDocumentTable { grid: Grid::inner(), ..OpenDocumentTable::default() })
+            }
             "table-header-rows" => {
                 self.tables.last_mut().into_iter().for_each(|table| table.in_header = true);
             }
@@ -158,7 +160,7 @@ impl<'a> Walk<'a> {
     /// Text counts where some is collected; blanks between elements are none.
     fn text(&mut self, text: &str) {
         if let Some((kind, so_far)) = self.open.last_mut()
-            && !matches!(kind, Kind::Note | Kind::Comment)
+            && !matches!(kind, CollectedKind::Note | CollectedKind::Comment)
         {
             so_far.push_str(text);
         }
@@ -197,21 +199,23 @@ impl<'a> Walk<'a> {
     fn end_text(&mut self) {
         let Some((kind, text)) = self.open.pop() else { return };
         match kind {
-            Kind::Author => {
-                if let Some((Kind::Comment, comment)) = self.open.last_mut() {
+            CollectedKind::Author => {
+                if let Some((CollectedKind::Comment, comment)) = self.open.last_mut() {
                     *comment = format!("Comment ({}): ", text.trim());
                 }
             }
-            Kind::Caption if self.open.is_empty() && self.tables.is_empty() => self.parts.image(&text),
-            Kind::Caption => {}
-            Kind::Note => self.notes.push(text),
-            Kind::Comment if text.starts_with("Comment") => self.notes.push(text),
-            Kind::Comment => self.notes.push(format!("Comment: {text}")),
-            Kind::Heading(_) | Kind::Paragraph => self.end_paragraph(kind, &text),
+            CollectedKind::Caption if self.open.is_empty() && self.tables.is_empty() => {
+                self.parts.image(&text)
+            }
+            CollectedKind::Caption => {}
+            CollectedKind::Note => self.notes.push(text),
+            CollectedKind::Comment if text.starts_with("Comment") => self.notes.push(text),
+            CollectedKind::Comment => self.notes.push(format!("Comment: {text}")),
+            CollectedKind::Heading(_) | CollectedKind::Paragraph => self.end_paragraph(kind, &text),
         }
     }
 
-    fn end_paragraph(&mut self, kind: Kind, text: &str) {
+    fn end_paragraph(&mut self, kind: CollectedKind, text: &str) {
         // Within a note, a box or a cell it is a part of that.
         let around = self.open.last_mut().map(|(_, around)| around);
         let around = around.or_else(|| self.tables.last_mut().map(|table| &mut table.cell));
@@ -221,7 +225,7 @@ impl<'a> Walk<'a> {
             return;
         }
         match kind {
-            Kind::Heading(level) => self.parts.heading(level, text),
+            CollectedKind::Heading(level) => self.parts.heading(level, text),
             _ if self.is_title => self.parts.heading(1, text),
             _ if self.lists > 0 => self.parts.item(self.lists - 1, text),
             _ => self.parts.paragraph(text),

@@ -4,18 +4,18 @@ use std::io::{Cursor, Read as _};
 
 use cfb::CompoundFile;
 
-use super::mail::Mail;
-use super::{Contents, File, Format, Read, Unreadable, html};
-use crate::archive::Container;
-use crate::parts::Parts;
+use super::mail::ParsedMail;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
+use crate::archive::ArchiveKind;
+use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// Mails of Outlook.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "MSG",
     endings: &["msg"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::Outlook),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::Outlook),
     read,
 };
 
@@ -43,9 +43,9 @@ mod property {
 /// The property is text in UTF-16, text in some code page, or bytes.
 const KINDS: [&str; 3] = ["001F", "001E", "0102"];
 
-struct Message<'a>(CompoundFile<Cursor<&'a [u8]>>);
+struct OutlookMessage<'a>(CompoundFile<Cursor<&'a [u8]>>);
 
-impl Message<'_> {
+impl OutlookMessage<'_> {
     fn bytes(&mut self, path: &str) -> Option<Vec<u8>> {
         if !self.0.is_stream(path) {
             return None;
@@ -103,12 +103,12 @@ fn iso(seconds: u64) -> Option<String> {
     (year < 10_000).then(|| format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
 }
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let open = CompoundFile::open(Cursor::new(file.bytes));
     let mut message =
-        Message(open.map_err(|cause| Unreadable::because("its list of parts is broken", cause))?);
-    let mut parts = Parts::default();
-    let mut mail = Mail { subject: message.text("", property::SUBJECT), ..Mail::default() };
+        OutlookMessage(open.map_err(|cause| Unreadable::because("its list of parts is broken", cause))?);
+    let mut parts = PartCollector::default();
+    let mut mail = ParsedMail { subject: message.text("", property::SUBJECT), ..ParsedMail::default() };
     let name = message.text("", property::SENDER_NAME);
     let addresses = property::SENDER_ADDRESS.map(|number| message.text("", number));
     // Addresses within a company are paths that say nothing.

@@ -23,18 +23,18 @@ use pdf_oxide::object::Object;
 use weft_core::seam::document_reader::FoundPictures;
 use weft_core::value::Json;
 
-use super::{Contents, File, Format, Read, Settings, Unreadable};
-use crate::parts::Parts;
-use page::Page;
+use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use crate::parts::PartCollector;
+use page::PdfPage;
 
 pub use scanned::read_lines;
 
 /// Portable documents.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "PDF",
     endings: &["pdf"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| {
+    looks: |contents: &FileContents<'_>| {
         let start = &contents.bytes[..contents.bytes.len().min(1_024)];
         start.windows(5).any(|bytes| bytes == b"%PDF-")
     },
@@ -59,20 +59,20 @@ fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
 }
 
 /// The pictures of the pages that are wanted.
-pub fn pictures(file: &File<'_>) -> Result<FoundPictures, Unreadable> {
+pub fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
     let (document, count) = open(file.bytes)?;
     let wanted = wanted(file.settings);
     let numbers = (1..=count.min(PAGES_MAX)).filter(|number| is_wanted(&wanted, *number));
     Ok(scanned::pictures(&document, numbers))
 }
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let (document, count) = open(file.bytes)?;
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     properties(&document, &mut parts);
     let (mut pages, unread) = pages(&document, count, file.settings, &mut parts);
     scanned::fill(&mut pages, file.readings);
-    if pages.iter().all(Page::is_empty) {
+    if pages.iter().all(PdfPage::is_empty) {
         return Err(Unreadable::new(match unread.first() {
             Some((_, reason)) => format!("no page of the PDF can be read ({reason})"),
             None if !wanted(file.settings).is_empty() => {
@@ -99,9 +99,9 @@ fn read(file: &File<'_>) -> Read {
 fn pages(
     document: &PdfDocument,
     count: usize,
-    settings: &Settings,
-    parts: &mut Parts,
-) -> (Vec<Page>, Vec<(usize, String)>) {
+    settings: &DocumentSettings,
+    parts: &mut PartCollector,
+) -> (Vec<PdfPage>, Vec<(usize, String)>) {
     let wanted = wanted(settings);
     if count > PAGES_MAX {
         parts.warn(format!("the PDF has {count} pages: only the first {PAGES_MAX} were read"));
@@ -111,7 +111,7 @@ fn pages(
         if !is_wanted(&wanted, number) {
             continue;
         }
-        match Page::read(document, number) {
+        match PdfPage::read(document, number) {
             Ok(page) => pages.push(page),
             Err(reason) => unread.push((number, reason)),
         }
@@ -120,7 +120,7 @@ fn pages(
 }
 
 /// The setting `pages`: pairs of a first and a last page. None stands for all.
-fn wanted(settings: &Settings) -> Vec<(usize, usize)> {
+fn wanted(settings: &DocumentSettings) -> Vec<(usize, usize)> {
     let number = |value: &Json| value.as_u64().and_then(|number| usize::try_from(number).ok());
     let ranges = settings.get("pages").and_then(Json::as_array);
     let pair = |range: &Json| Some((number(range.get(0)?)?, number(range.get(1)?)?));
@@ -131,7 +131,7 @@ fn is_wanted(wanted: &[(usize, usize)], number: usize) -> bool {
     wanted.is_empty() || wanted.iter().any(|(first, last)| (*first..=*last).contains(&number))
 }
 
-fn warn(pages: &[Page], unread: &[(usize, String)], parts: &mut Parts) {
+fn warn(pages: &[PdfPage], unread: &[(usize, String)], parts: &mut PartCollector) {
     let empty: Vec<String> = pages
         .iter()
         .filter(|page| page.is_empty() && page.has_pictures)
@@ -149,7 +149,7 @@ fn warn(pages: &[Page], unread: &[(usize, String)], parts: &mut Parts) {
 }
 
 /// Title, author and date, as the document has them.
-fn properties(document: &PdfDocument, parts: &mut Parts) {
+fn properties(document: &PdfDocument, parts: &mut PartCollector) {
     let info = document.trailer().as_dict().and_then(|trailer| trailer.get("Info")).cloned();
     let Some(info) = info.and_then(|info| document.resolve_object(&info).ok()) else { return };
     let Some(info) = info.as_dict() else { return };

@@ -4,20 +4,20 @@ use weft_core::seam::document_reader::{FoundPicture, FoundPictures, Position};
 use weft_core::seam::picture_reader::PIXELS_MAX;
 
 use super::pdf::read_lines;
-use super::{Contents, File, Format, Read, Unreadable};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable};
+use crate::parts::PartCollector;
 use crate::pictures::{Pictures, of_file, too_many_pixels};
 
 /// Pictures of the usual kinds.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "picture",
     endings: &["png", "jpg", "jpeg", "gif", "bmp", "tif", "tiff", "webp"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| of_file(contents.bytes).is_some(),
+    looks: |contents: &FileContents<'_>| of_file(contents.bytes).is_some(),
     read,
 };
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let size = of_file(file.bytes).unwrap_or_default();
     if u64::from(size.width) * u64::from(size.height) > PIXELS_MAX {
         return Err(Unreadable::new(too_many_pixels(size.width, size.height, "")));
@@ -28,7 +28,7 @@ fn read(file: &File<'_>) -> Read {
     if reading.lines.iter().all(|line| line.text.trim().is_empty()) {
         return Err(Unreadable::new("no text was found in the picture"));
     }
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     read_lines(reading, &mut parts);
     parts.pages(1);
     Ok(parts.finish())

@@ -5,26 +5,26 @@ mod slide;
 use std::collections::HashSet;
 
 use super::office::{self, main_part, relations};
-use super::{Contents, File, Format, Read, Unreadable, chart};
-use crate::archive::{Archive, Container};
-use crate::markup::{Node, Xml};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, chart};
+use crate::archive::{Archive, ArchiveKind};
+use crate::markup::{Xml, XmlNode};
+use crate::parts::PartCollector;
 
 /// Presentations of PowerPoint.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "PPTX",
     endings: &["pptx", "pptm", "ppsx", "potx"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::Pptx),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::Pptx),
     read,
 };
 
 /// Slides of one presentation, at most.
 const SLIDES_MAX: usize = 5_000;
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     office::properties(&mut archive, &mut parts)?;
     let main = main_part(&mut archive, "ppt/presentation.xml")?;
     let text = crate::markup::written(&archive.need(&main)?);
@@ -52,7 +52,7 @@ fn slide_ids(text: &str) -> Result<Vec<String>, Unreadable> {
     let mut ids = Vec::new();
     let mut xml = Xml::new(text);
     while let Some(node) = xml.next()? {
-        if let Node::Open(tag) = node
+        if let XmlNode::Open(tag) = node
             && tag.name() == "sldId"
             && let Some(id) = tag.prefixed("r:id")
             && ids.len() < SLIDES_MAX
@@ -63,7 +63,7 @@ fn slide_ids(text: &str) -> Result<Vec<String>, Unreadable> {
     Ok(ids)
 }
 
-fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let text = crate::markup::written(&archive.need(path)?);
     let known = relations(archive, path)?;
     let charts = slide::read(&text, &known, parts)?;
@@ -87,15 +87,15 @@ fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut Parts) -> Resul
 }
 
 /// What people have remarked on a slide; older and newer programs write it differently.
-fn read_comments(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+fn read_comments(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let (mut said, mut is_text) = (String::new(), false);
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => is_text = matches!(tag.name(), "text" | "t"),
-            Node::Text(text) if is_text => said.push_str(&text),
-            Node::Text(_) => {}
-            Node::Close(name) => {
+            XmlNode::Open(tag) => is_text = matches!(tag.name(), "text" | "t"),
+            XmlNode::Text(text) if is_text => said.push_str(&text),
+            XmlNode::Text(_) => {}
+            XmlNode::Close(name) => {
                 is_text = false;
                 if name == "p" {
                     said.push(' ');

@@ -4,19 +4,19 @@ use std::io::Cursor;
 
 use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
 
-use super::{Contents, File, Format, Read, Unreadable, office};
-use crate::archive::{Archive, Container};
-use crate::element::Table;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
+use crate::archive::{Archive, ArchiveKind};
+use crate::element::TableElement;
 use crate::grid::{header_rows, once_more};
-use crate::markup::{Node, Xml};
-use crate::parts::Parts;
+use crate::markup::{Xml, XmlNode};
+use crate::parts::PartCollector;
 
 /// Spreadsheets of Excel, old and new, and of OpenDocument.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "a spreadsheet",
     endings: &["xlsx", "xlsm", "xltx", "xls", "xlsb", "ods"],
     is_binary: true,
-    looks: |contents: &Contents<'_>| contents.container == Some(Container::Spreadsheet),
+    looks: |contents: &FileContents<'_>| contents.container == Some(ArchiveKind::Spreadsheet),
     read,
 };
 
@@ -33,8 +33,8 @@ const TITLE_LINES_MAX: usize = 5;
 /// Empty cells in front of those that hold something, at most, as a multiple of those.
 const EMPTY_MAX: usize = 20_000_000;
 
-fn read(file: &File<'_>) -> Read {
-    let mut parts = Parts::default();
+fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::default();
     if file.bytes.starts_with(b"PK") {
         // The library unpacks whatever is there.
         let mut archive = Archive::open(file.bytes)?;
@@ -58,7 +58,7 @@ fn read(file: &File<'_>) -> Read {
         }
         (cells_left, bytes_left) = (cells.left, cells.bytes_left);
         let (caption, rows) = titled(trimmed(cells.rows));
-        parts.table(Table { caption, header_rows: header_rows(&rows), rows });
+        parts.table(TableElement { caption, header_rows: header_rows(&rows), rows });
     }
     if file.bytes.starts_with(b"PK") {
         comments(&mut Archive::open(file.bytes)?, &mut parts)?;
@@ -67,16 +67,17 @@ fn read(file: &File<'_>) -> Read {
 }
 
 /// What people have remarked on cells: at the end, as one table of cells and remarks for each sheet.
-fn comments(archive: &mut Archive<'_>, parts: &mut Parts) -> Result<(), Unreadable> {
+fn comments(archive: &mut Archive<'_>, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let is_remarks = |name: &str, folder: &str| name.starts_with(folder) && name.ends_with(".xml");
     let mut names: Vec<String> = archive.names().map(String::from).collect();
     names.sort();
     let threaded: Vec<String> =
         names.iter().filter(|name| is_remarks(name, "xl/threadedComments/")).cloned().collect();
     // Where there are threads the older form repeats them, with a note for older programs.
-    let files = match threaded.is_empty() {
-        true => names.into_iter().filter(|name| is_remarks(name, "xl/comments")).collect(),
-        false => threaded,
+    let files = if threaded.is_empty() {
+        names.into_iter().filter(|name| is_remarks(name, "xl/comments")).collect()
+    } else {
+        threaded
     };
     for name in files {
         let Some(text) = office::xml(archive, &name)? else { continue };
@@ -84,7 +85,7 @@ fn comments(archive: &mut Archive<'_>, parts: &mut Parts) -> Result<(), Unreadab
         if !rows.is_empty() {
             let header = vec!["Cell".to_owned(), "Comment".to_owned()];
             let rows = std::iter::once(header).chain(rows).collect();
-            parts.table(Table { caption: Some("Comments".to_owned()), header_rows: 1, rows });
+            parts.table(TableElement { caption: Some("Comments".to_owned()), header_rows: 1, rows });
         }
     }
     Ok(())
@@ -96,14 +97,14 @@ fn remarks(text: &str) -> Result<Vec<Vec<String>>, Unreadable> {
     let (mut rows, mut cell, mut said, mut is_text) = (Vec::new(), String::new(), String::new(), false);
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => match tag.name() {
+            XmlNode::Open(tag) => match tag.name() {
                 "comment" | "threadedComment" => cell = tag.attribute("ref").unwrap_or_default(),
                 "t" | "text" => is_text = true,
                 _ => {}
             },
-            Node::Text(text) if is_text => said.push_str(&text),
-            Node::Text(_) => {}
-            Node::Close(name) => match name.as_str() {
+            XmlNode::Text(text) if is_text => said.push_str(&text),
+            XmlNode::Text(_) => {}
+            XmlNode::Close(name) => match name.as_str() {
                 "comment" | "threadedComment" => {
                     rows.push(vec![std::mem::take(&mut cell), std::mem::take(&mut said)]);
                 }

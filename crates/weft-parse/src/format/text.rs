@@ -1,26 +1,26 @@
 //! Text without marks: paragraphs are what stands between empty lines.
 
-use super::{Contents, File, Format, Read};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult};
+use crate::parts::PartCollector;
 use crate::words::decode;
 
 /// Plain text.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "text",
     endings: &["txt", "text", "log", "asc", "srt", "vtt", "tex", "rst", "adoc", "org"],
     is_binary: false,
-    looks: |_: &Contents<'_>| true,
+    looks: |_: &FileContents<'_>| true,
     read,
 };
 
-fn read(file: &File<'_>) -> Read {
-    let mut parts = Parts::default();
+fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::default();
     paragraphs(&decode(file.bytes), &mut parts);
     Ok(parts.finish())
 }
 
 /// Adds the paragraphs of a text.
-pub fn paragraphs(text: &str, parts: &mut Parts) {
+pub fn paragraphs(text: &str, parts: &mut PartCollector) {
     let text = text.replace("\r\n", "\n");
     let mut paragraph = String::new();
     for line in text.split(['\n', '\r', '\u{c}']) {

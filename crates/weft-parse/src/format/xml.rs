@@ -1,24 +1,24 @@
 //! XML: feeds as lists of articles, everything else as its values under the names of their elements.
 
-use super::{Contents, File, Format, Read, Unreadable, html};
-use crate::markup::{Node, Xml, written};
-use crate::parts::Parts;
+use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
+use crate::markup::{Xml, XmlNode, written};
+use crate::parts::PartCollector;
 use crate::words::line;
 
 /// XML of any kind, RSS and Atom in particular.
-pub const FORMAT: Format = Format {
+pub const FORMAT: FileFormat = FileFormat {
     name: "XML",
     endings: &[
         "xml", "rss", "atom", "rdf", "xsd", "xsl", "xslt", "opml", "kml", "gpx", "dita", "fb2", "plist",
     ],
     is_binary: false,
-    looks: |contents: &Contents<'_>| contents.text().trim_start().starts_with("<?xml"),
+    looks: |contents: &FileContents<'_>| contents.text().trim_start().starts_with("<?xml"),
     read,
 };
 
-fn read(file: &File<'_>) -> Read {
+fn read(file: &FileInput<'_>) -> ReadResult {
     let text = written(file.bytes);
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     match root(&text)?.as_deref() {
         Some("rss" | "RDF" | "feed") => feed(&text, &mut parts)?,
         Some("html") => html::page(&text, &mut parts),
@@ -31,7 +31,7 @@ fn read(file: &File<'_>) -> Read {
 fn root(text: &str) -> Result<Option<String>, Unreadable> {
     let mut xml = Xml::new(text);
     while let Some(node) = xml.next()? {
-        if let Node::Open(tag) = node {
+        if let XmlNode::Open(tag) = node {
             return Ok(Some(tag.name().to_owned()));
         }
     }
@@ -40,7 +40,7 @@ fn root(text: &str) -> Result<Option<String>, Unreadable> {
 
 /// What a feed says of one article, or of itself.
 #[derive(Default)]
-struct Entry {
+struct FeedEntry {
     title: String,
     author: String,
     date: String,
@@ -49,7 +49,7 @@ struct Entry {
     text: String,
 }
 
-impl Entry {
+impl FeedEntry {
     fn take(&mut self, name: &str, text: &str) {
         let field = match name {
             "title" => &mut self.title,
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    fn add(&self, level: u8, parts: &mut Parts) {
+    fn add(&self, level: u8, parts: &mut PartCollector) {
         parts.heading(level, &html_line(&self.title));
         let about: Vec<&str> =
             [&*self.author, &*self.date, &*self.link].into_iter().filter(|one| !one.is_empty()).collect();
@@ -80,30 +80,30 @@ impl Entry {
 
 /// A title that may be written as HTML.
 fn html_line(text: &str) -> String {
-    let mut parts = Parts::default();
+    let mut parts = PartCollector::default();
     html::fragment(text, &mut parts);
     let texts = parts.finish().elements.into_iter().filter_map(|element| match element.body {
-        crate::element::Body::Paragraph(text) => Some(text),
+        crate::element::ElementBody::Paragraph(text) => Some(text),
         _ => None,
     });
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn feed(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+fn feed(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
-    let (mut about, mut entry) = (Entry::default(), None::<Entry>);
+    let (mut about, mut entry) = (FeedEntry::default(), None::<FeedEntry>);
     let mut shown = false;
     let mut inner = String::new();
     // Pictures of a feed have titles and links of their own.
     let mut image = false;
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => {
+            XmlNode::Open(tag) => {
                 inner.clear();
                 match tag.name() {
                     "item" | "entry" => {
                         show_feed(&about, &mut shown, parts);
-                        entry = Some(Entry::default());
+                        entry = Some(FeedEntry::default());
                     }
                     "image" => image = true,
                     "link" => {
@@ -114,8 +114,8 @@ fn feed(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
                     _ => {}
                 }
             }
-            Node::Text(text) => inner.push_str(&text),
-            Node::Close(name) => match name.as_str() {
+            XmlNode::Text(text) => inner.push_str(&text),
+            XmlNode::Close(name) => match name.as_str() {
                 "item" | "entry" => {
                     if let Some(entry) = entry.take() {
                         entry.add(2, parts);
@@ -134,7 +134,7 @@ fn feed(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
     Ok(())
 }
 
-fn show_feed(about: &Entry, shown: &mut bool, parts: &mut Parts) {
+fn show_feed(about: &FeedEntry, shown: &mut bool, parts: &mut PartCollector) {
     if !std::mem::replace(shown, true) {
         parts.say("title", &about.title);
         parts.say("author", &about.author);
@@ -144,7 +144,7 @@ fn show_feed(about: &Entry, shown: &mut bool, parts: &mut Parts) {
 }
 
 /// An element that is open.
-struct Open {
+struct OpenElement {
     name: String,
     text: String,
     /// What its children without children say, with their names.
@@ -153,12 +153,12 @@ struct Open {
 }
 
 /// Children that hold nothing but text are lines of one paragraph.
-fn values(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+fn values(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenElement> = Vec::new();
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => {
+            XmlNode::Open(tag) => {
                 if let Some(parent) = open.last_mut() {
                     parent.has_children = true;
                 }
@@ -167,19 +167,19 @@ fn values(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
                     .filter(|(key, _)| !key.starts_with("xmlns") && !key.starts_with("xsi:"))
                     .map(|(key, value)| format!("{key}: {}", line(&value)))
                     .collect();
-                open.push(Open {
+                open.push(OpenElement {
                     name: tag.name().to_owned(),
                     text: String::new(),
                     lines,
                     has_children: false,
                 });
             }
-            Node::Text(text) => {
+            XmlNode::Text(text) => {
                 if let Some(element) = open.last_mut() {
                     element.text.push_str(&text);
                 }
             }
-            Node::Close(_) => {
+            XmlNode::Close(_) => {
                 let Some(element) = open.pop() else { continue };
                 close(element, open.last_mut(), parts);
             }
@@ -191,7 +191,7 @@ fn values(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
     Ok(())
 }
 
-fn close(element: Open, parent: Option<&mut Open>, parts: &mut Parts) {
+fn close(element: OpenElement, parent: Option<&mut OpenElement>, parts: &mut PartCollector) {
     let text = line(&element.text);
     if let (false, true, Some(parent)) = (element.has_children, element.lines.is_empty(), parent) {
         if !text.is_empty() {

@@ -4,18 +4,18 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 
 /// A run of text in one style.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Span {
+pub struct TextRun {
     /// The text; `\n` where a line ends for good.
     pub text: String,
     /// How it is set.
-    pub style: Style,
+    pub style: RunStyle,
     /// Where it leads.
     pub link: Option<String>,
 }
 
 /// How a run is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
+pub struct RunStyle {
     /// In bold letters.
     pub bold: bool,
     /// In slanted letters.
@@ -28,24 +28,24 @@ pub struct Style {
 
 /// A block.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Block {
+pub enum TextBlock {
     /// A heading.
-    Heading(u8, Vec<Span>),
+    Heading(u8, Vec<TextRun>),
     /// A paragraph, this deep within quotations.
-    Paragraph(usize, Vec<Span>),
+    Paragraph(usize, Vec<TextRun>),
     /// An item of a list, or what goes on in it: how deep it is, and what stands in front of it.
-    Item(usize, String, Vec<Span>),
+    Item(usize, String, Vec<TextRun>),
     /// Program text.
     Code(String),
     /// A table; the first row names the columns.
-    Table(Vec<Vec<Vec<Span>>>),
+    Table(Vec<Vec<Vec<TextRun>>>),
     /// A line across.
     Rule,
 }
 
-impl Block {
+impl TextBlock {
     /// The runs of everything but a table.
-    pub fn spans(&self) -> &[Span] {
+    pub fn spans(&self) -> &[TextRun] {
         match self {
             Self::Heading(_, spans) | Self::Paragraph(_, spans) | Self::Item(_, _, spans) => spans,
             Self::Code(_) | Self::Table(_) | Self::Rule => &[],
@@ -65,8 +65,8 @@ pub fn may_lead(address: &str) -> bool {
 }
 
 /// Takes a text apart. Markup of web pages in it is text.
-pub fn blocks(text: &str) -> Vec<Block> {
-    let mut reader = Reader::default();
+pub fn blocks(text: &str) -> Vec<TextBlock> {
+    let mut reader = BlockReader::default();
     for event in Parser::new_ext(text, options()) {
         reader.read(event);
     }
@@ -75,10 +75,10 @@ pub fn blocks(text: &str) -> Vec<Block> {
 }
 
 #[derive(Default)]
-struct Reader {
-    blocks: Vec<Block>,
-    spans: Vec<Span>,
-    style: Style,
+struct BlockReader {
+    blocks: Vec<TextBlock>,
+    spans: Vec<TextRun>,
+    style: RunStyle,
     /// Open emphases, so that one within another one ends alone.
     bold: usize,
     italic: usize,
@@ -90,10 +90,10 @@ struct Reader {
     /// What stands in front of the item that begins.
     marker: Option<String>,
     code: Option<String>,
-    table: Option<Vec<Vec<Vec<Span>>>>,
+    table: Option<Vec<Vec<Vec<TextRun>>>>,
 }
 
-impl Reader {
+impl BlockReader {
     fn read(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
@@ -111,7 +111,7 @@ impl Reader {
             Event::HardBreak => self.text("\n"),
             Event::Rule => {
                 self.end_block();
-                self.blocks.push(Block::Rule);
+                self.blocks.push(TextBlock::Rule);
             }
             Event::TaskListMarker(done) => self.text(if done { "\u{2611} " } else { "\u{2610} " }),
         }
@@ -134,7 +134,7 @@ impl Reader {
         let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
         match self.spans.last_mut() {
             Some(last) if last.style == self.style && last.link == self.link => last.text.push_str(&text),
-            _ => self.spans.push(Span { text, style: self.style, link: self.link.clone() }),
+            _ => self.spans.push(TextRun { text, style: self.style, link: self.link.clone() }),
         }
     }
 
@@ -199,7 +199,7 @@ impl Reader {
             }
             TagEnd::CodeBlock => {
                 let code = self.code.take().unwrap_or_default();
-                self.blocks.push(Block::Code(code.trim_end_matches('\n').to_owned()));
+                self.blocks.push(TextBlock::Code(code.trim_end_matches('\n').to_owned()));
             }
             TagEnd::TableCell => {
                 let cell = std::mem::take(&mut self.spans);
@@ -209,7 +209,7 @@ impl Reader {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take().filter(|table| !table.is_empty()) {
-                    self.blocks.push(Block::Table(table));
+                    self.blocks.push(TextBlock::Table(table));
                 }
             }
             TagEnd::Strong => self.emphasis(|reader| reader.bold = reader.bold.saturating_sub(1)),
@@ -236,9 +236,9 @@ impl Reader {
         }
         let depth = self.lists.len();
         self.blocks.push(match heading {
-            Some(level) => Block::Heading(level, spans),
-            None if depth > 0 => Block::Item(depth - 1, self.marker.take().unwrap_or_default(), spans),
-            None => Block::Paragraph(self.quotes, spans),
+            Some(level) => TextBlock::Heading(level, spans),
+            None if depth > 0 => TextBlock::Item(depth - 1, self.marker.take().unwrap_or_default(), spans),
+            None => TextBlock::Paragraph(self.quotes, spans),
         });
     }
 }
@@ -259,9 +259,9 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<String> {
-        let runs = |spans: &[Span]| {
-            let run = |span: &Span| {
-                let Style { bold, italic, code, strike } = span.style;
+        let runs = |spans: &[TextRun]| {
+            let run = |span: &TextRun| {
+                let RunStyle { bold, italic, code, strike } = span.style;
                 let mut text = span.text.replace('\n', "/");
                 for (on, mark) in [(bold, "B"), (italic, "I"), (code, "C"), (strike, "S")] {
                     if on {
@@ -272,17 +272,19 @@ mod tests {
             };
             spans.iter().map(run).collect::<Vec<_>>().join("")
         };
-        let block = |block: &Block| match block {
-            Block::Heading(level, spans) => format!("h{level} {}", runs(spans)),
-            Block::Paragraph(quotes, spans) => format!("{}{}", "> ".repeat(*quotes), runs(spans)),
-            Block::Item(depth, marker, spans) => format!("{}{marker} {}", "  ".repeat(*depth), runs(spans)),
-            Block::Code(text) => format!("code {text:?}"),
-            Block::Table(rows) => {
+        let block = |block: &TextBlock| match block {
+            TextBlock::Heading(level, spans) => format!("h{level} {}", runs(spans)),
+            TextBlock::Paragraph(quotes, spans) => format!("{}{}", "> ".repeat(*quotes), runs(spans)),
+            TextBlock::Item(depth, marker, spans) => {
+                format!("{}{marker} {}", "  ".repeat(*depth), runs(spans))
+            }
+            TextBlock::Code(text) => format!("code {text:?}"),
+            TextBlock::Table(rows) => {
                 let row =
-                    |row: &Vec<Vec<Span>>| row.iter().map(|cell| runs(cell)).collect::<Vec<_>>().join("|");
+                    |row: &Vec<Vec<TextRun>>| row.iter().map(|cell| runs(cell)).collect::<Vec<_>>().join("|");
                 rows.iter().map(row).collect::<Vec<_>>().join("//")
             }
-            Block::Rule => "rule".to_owned(),
+            TextBlock::Rule => "rule".to_owned(),
         };
         blocks(text).iter().map(block).collect()
     }

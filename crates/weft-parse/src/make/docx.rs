@@ -10,7 +10,7 @@ use docx_rs::{
 use weft_core::Result;
 use weft_core::seam::document_writer::PageSettings;
 
-use super::blocks::{Block, Span};
+use super::blocks::{TextBlock, TextRun};
 use super::direction::Direction;
 use super::unwritten;
 
@@ -29,7 +29,7 @@ const WATERMARK_SIZE: usize = 72;
 ///
 /// # Errors
 /// `Invalid` when it cannot be written.
-pub fn write(blocks: &[Block], page: &PageSettings) -> Result<Vec<u8>> {
+pub fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size } as usize;
     let mut document = Docx::new().default_size(size * 2);
     for level in 1..=6_usize {
@@ -51,24 +51,24 @@ pub fn write(blocks: &[Block], page: &PageSettings) -> Result<Vec<u8>> {
     }
     for block in blocks {
         document = match block {
-            Block::Heading(level, spans) => {
+            TextBlock::Heading(level, spans) => {
                 document.add_paragraph(with(spaced(240, 120).style(&format!("Heading{level}")), spans))
             }
-            Block::Paragraph(quotes, spans) => {
+            TextBlock::Paragraph(quotes, spans) => {
                 document.add_paragraph(with(indented(spaced(0, 120), *quotes), spans))
             }
-            Block::Item(depth, marker, spans) => {
+            TextBlock::Item(depth, marker, spans) => {
                 let left = STEP * i32::try_from(depth + 1).unwrap_or(1);
                 let paragraph =
                     spaced(0, 40).indent(Some(left), Some(SpecialIndentType::Hanging(STEP)), None, None);
                 let mark = Run::new().add_text(marker).add_tab();
                 document.add_paragraph(with(paragraph.add_run(mark), spans))
             }
-            Block::Code(text) => {
+            TextBlock::Code(text) => {
                 document.add_paragraph(spaced(80, 160).add_run(mono(lines(Run::new(), text))))
             }
-            Block::Table(rows) => document.add_table(table(rows)).add_paragraph(Paragraph::new()),
-            Block::Rule => {
+            TextBlock::Table(rows) => document.add_table(table(rows)).add_paragraph(Paragraph::new()),
+            TextBlock::Rule => {
                 document.add_paragraph(Paragraph::new().add_run(Run::new().add_text("\u{2500}".repeat(20))))
             }
         };
@@ -121,7 +121,7 @@ fn indented(paragraph: Paragraph, depth: usize) -> Paragraph {
     }
 }
 
-fn with(mut paragraph: Paragraph, spans: &[Span]) -> Paragraph {
+fn with(mut paragraph: Paragraph, spans: &[TextRun]) -> Paragraph {
     let text: String = spans.iter().map(|span| span.text.as_str()).collect();
     if Direction::of(&text) == Direction::RightToLeft {
         paragraph.property = paragraph.property.bidi(true);
@@ -139,7 +139,7 @@ fn with(mut paragraph: Paragraph, spans: &[Span]) -> Paragraph {
     paragraph
 }
 
-fn run(span: &Span) -> Run {
+fn run(span: &TextRun) -> Run {
     let mut run = lines(Run::new(), &span.text);
     if span.style.bold {
         run = run.bold();
@@ -167,9 +167,9 @@ fn lines(mut run: Run, text: &str) -> Run {
     run
 }
 
-fn table(rows: &[Vec<Vec<Span>>]) -> Table {
+fn table(rows: &[Vec<Vec<TextRun>>]) -> Table {
     let width = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
-    let row = |(place, cells): (usize, &Vec<Vec<Span>>)| {
+    let row = |(place, cells): (usize, &Vec<Vec<TextRun>>)| {
         let cell = |column: usize| {
             let mut spans = cells.get(column).cloned().unwrap_or_default();
             if place == 0 {
@@ -186,7 +186,7 @@ fn table(rows: &[Vec<Vec<Span>>]) -> Table {
 mod tests {
     use super::super::blocks::blocks;
     use super::*;
-    use crate::element::Body;
+    use crate::element::ElementBody;
 
     #[test]
     fn what_is_written_can_be_read() {
@@ -201,21 +201,24 @@ mod tests {
         };
         let bytes = write(&blocks(text), &page).unwrap();
         let read = crate::parse("x.docx", &bytes, &serde_json::Map::new()).unwrap();
-        let bodies: Vec<&Body> = read.elements.iter().map(|element| &element.body).collect();
-        assert!(matches!(bodies[0], Body::Heading { level: 1, text } if text == "A & <b>"), "{bodies:?}");
+        let bodies: Vec<&ElementBody> = read.elements.iter().map(|element| &element.body).collect();
         assert!(
-            matches!(bodies[1], Body::Paragraph(text) if text.starts_with("One two three")),
+            matches!(bodies[0], ElementBody::Heading { level: 1, text } if text == "A & <b>"),
+            "{bodies:?}"
+        );
+        assert!(
+            matches!(bodies[1], ElementBody::Paragraph(text) if text.starts_with("One two three")),
             "{bodies:?}"
         );
         let table = bodies.iter().find_map(|body| match body {
-            Body::Table(table) => Some(&table.rows),
+            ElementBody::Table(table) => Some(&table.rows),
             _ => None,
         });
         assert_eq!(table.unwrap(), &[["h", "i"], ["1", "汉"]]);
         assert!(
             bodies
                 .iter()
-                .any(|body| matches!(body, Body::Paragraph(text) if text.contains("let a = \"<\";"))),
+                .any(|body| matches!(body, ElementBody::Paragraph(text) if text.contains("let a = \"<\";"))),
             "{bodies:?}"
         );
     }

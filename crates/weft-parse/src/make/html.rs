@@ -17,9 +17,12 @@ pub fn write(text: &str, page: &PageSettings) -> String {
     let events = Parser::new_ext(text, options()).filter_map(|event| harmless(event, &mut open));
     let mut body = String::new();
     pulldown_cmark::html::push_html(&mut body, events);
-    let part = |name: &str, text: &str| match text.is_empty() {
-        true => String::new(),
-        false => format!("<{name}>{}</{}>\n", escaped(text), name.split(' ').next().unwrap_or(name)),
+    let part = |name: &str, text: &str| {
+        if text.is_empty() {
+            String::new()
+        } else {
+            format!("<{name}>{}</{}>\n", escaped(text), name.split(' ').next().unwrap_or(name))
+        }
     };
     let header = part("header", &page.header) + &part("p", &page.timestamp);
     let footer = part("div class=\"watermark\"", &page.watermark) + &part("footer", &page.footer);

@@ -12,9 +12,9 @@ use pdf_oxide::writer::{DocumentBuilder, DocumentMetadata, EmbeddedFont, LineSty
 use weft_core::seam::document_writer::PageSettings;
 use weft_core::{Error, Result};
 
-use super::blocks::{Block, Style};
+use super::blocks::{RunStyle, TextBlock};
 use super::{Font, unwritten};
-use layout::{Drawn, Layout, Page};
+use layout::{Drawn, Layout, SetPage};
 
 /// The built-in fonts.
 const REGULAR: &str = "Regular";
@@ -56,7 +56,7 @@ impl Fonts {
     }
 
     /// The font that has a letter, and how wide it is in thousandths of the size.
-    fn find(&self, letter: char, style: Style) -> Option<(&'static str, u16)> {
+    fn find(&self, letter: char, style: RunStyle) -> Option<(&'static str, u16)> {
         let own = if style.bold { (BOLD, &self.bold) } else { (REGULAR, &self.regular) };
         let known =
             [Some(own), Some((REGULAR, &self.regular)), self.other.as_ref().map(|font| (OTHER, font))];
@@ -81,7 +81,7 @@ impl Fonts {
 ///
 /// # Errors
 /// `Invalid` for a letter that no font has.
-pub fn write(blocks: &[Block], page: &PageSettings, font: Font<'_>) -> Result<Vec<u8>> {
+pub fn write(blocks: &[TextBlock], page: &PageSettings, font: Font<'_>) -> Result<Vec<u8>> {
     let fonts = Fonts::open(font)?;
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size.min(TEXT_SIZE_MAX) };
     let pages = Layout::new(&fonts, size, page).set(blocks)?;
@@ -100,7 +100,7 @@ pub fn write(blocks: &[Block], page: &PageSettings, font: Font<'_>) -> Result<Ve
     document.build().map_err(|cause| unwritten("PDF", cause))
 }
 
-fn draw(document: &mut DocumentBuilder, page: &Page, size: PageSize) {
+fn draw(document: &mut DocumentBuilder, page: &SetPage, size: PageSize) {
     let mut builder = document.page(size);
     for drawn in &page.drawn {
         builder = match drawn {

@@ -2,33 +2,35 @@
 
 use weft_core::seam::document_writer::PageSettings;
 
-use super::blocks::{Block, Span};
+use super::blocks::{TextBlock, TextRun};
 use super::text_of;
 
 /// Writes blocks down as lines of text.
-pub fn write(blocks: &[Block], page: &PageSettings) -> String {
+pub fn write(blocks: &[TextBlock], page: &PageSettings) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend([&page.header, &page.timestamp].into_iter().filter(|text| !text.is_empty()).cloned());
     let mut in_list = false;
     for block in blocks {
         let part = match block {
-            Block::Heading(1, _) => {
+            TextBlock::Heading(1, _) => {
                 let text = text_of(block);
                 format!("{text}\n{}", "=".repeat(text.chars().count()))
             }
-            Block::Heading(..) => text_of(block),
-            Block::Paragraph(quotes, _) => {
+            TextBlock::Heading(..) => text_of(block),
+            TextBlock::Paragraph(quotes, _) => {
                 let mark = "> ".repeat(*quotes);
                 text_of(block).lines().map(|line| format!("{mark}{line}")).collect::<Vec<_>>().join("\n")
             }
-            Block::Item(depth, marker, _) => format!("{}{marker} {}", "  ".repeat(*depth), text_of(block)),
-            Block::Code(text) => {
+            TextBlock::Item(depth, marker, _) => {
+                format!("{}{marker} {}", "  ".repeat(*depth), text_of(block))
+            }
+            TextBlock::Code(text) => {
                 text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
             }
-            Block::Table(rows) => rows.iter().map(row).collect::<Vec<_>>().join("\n"),
-            Block::Rule => "-".repeat(40),
+            TextBlock::Table(rows) => rows.iter().map(row).collect::<Vec<_>>().join("\n"),
+            TextBlock::Rule => "-".repeat(40),
         };
-        let is_item = matches!(block, Block::Item(..));
+        let is_item = matches!(block, TextBlock::Item(..));
         match parts.last_mut() {
             Some(last) if in_list && is_item => {
                 last.push('\n');
@@ -45,8 +47,8 @@ pub fn write(blocks: &[Block], page: &PageSettings) -> String {
 }
 
 #[expect(clippy::ptr_arg, reason = "the rows of a table are such")]
-fn row(row: &Vec<Vec<Span>>) -> String {
-    let cell = |cell: &Vec<Span>| cell.iter().map(|span| span.text.replace('\n', " ")).collect::<String>();
+fn row(row: &Vec<Vec<TextRun>>) -> String {
+    let cell = |cell: &Vec<TextRun>| cell.iter().map(|span| span.text.replace('\n', " ")).collect::<String>();
     row.iter().map(cell).collect::<Vec<_>>().join("\t")
 }
 

@@ -6,9 +6,9 @@ use weft_core::seam::document_writer::Sheet;
 use weft_core::value::to_text;
 use weft_core::{Json, Result};
 
-use super::blocks::{Block, Span, blocks};
+use super::blocks::{TextBlock, TextRun, blocks};
 use super::{text_of, unwritten};
-use crate::element::Body;
+use crate::element::ElementBody;
 
 /// Characters that Excel takes in the name of a sheet.
 const NAME_MAX: usize = 31;
@@ -17,11 +17,11 @@ const NAME_MAX: usize = 31;
 pub fn of_text(text: &str) -> Vec<Sheet> {
     let blocks = blocks(text);
     let mut sheets = Vec::new();
-    let mut names = Names::default();
+    let mut names = SheetNames::default();
     let mut above = String::new();
     for block in &blocks {
         match block {
-            Block::Table(rows) => {
+            TextBlock::Table(rows) => {
                 let name = names.next(&above);
                 above.clear();
                 sheets.push(Sheet {
@@ -29,7 +29,7 @@ pub fn of_text(text: &str) -> Vec<Sheet> {
                     rows: rows.iter().map(|row| row.iter().map(|cell| cell_of(cell)).collect()).collect(),
                 });
             }
-            Block::Heading(..) => above = text_of(block),
+            TextBlock::Heading(..) => above = text_of(block),
             block => {
                 let text = text_of(block);
                 let line = text.lines().last().unwrap_or_default().trim();
@@ -47,7 +47,7 @@ pub fn of_text(text: &str) -> Vec<Sheet> {
     sheets
 }
 
-fn cell_of(cell: &[Span]) -> Json {
+fn cell_of(cell: &[TextRun]) -> Json {
     value(cell.iter().map(|span| span.text.as_str()).collect::<String>().trim())
 }
 
@@ -82,12 +82,12 @@ pub fn value(text: &str) -> Json {
 /// As [`crate::parse`].
 pub fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
     let parsed = crate::parse(name, bytes, &serde_json::Map::new())?;
-    let (mut sheets, mut names, mut above) = (Vec::new(), Names::default(), String::new());
+    let (mut sheets, mut names, mut above) = (Vec::new(), SheetNames::default(), String::new());
     for element in parsed.elements {
         match element.body {
-            Body::Break { name, .. } => above = name.unwrap_or_default(),
-            Body::Heading { text, .. } => above = text,
-            Body::Table(table) => {
+            ElementBody::Break { name, .. } => above = name.unwrap_or_default(),
+            ElementBody::Heading { text, .. } => above = text,
+            ElementBody::Table(table) => {
                 let width = table.rows.iter().map(Vec::len).max().unwrap_or_default();
                 let row = |row: Vec<String>| {
                     let mut cells: Vec<Json> = row.iter().map(|cell| value(cell)).collect();
@@ -145,25 +145,23 @@ pub fn csv(sheet: &Sheet) -> Result<Vec<u8>> {
 
 /// A text that spreadsheets do not take for a formula.
 fn harmless(text: &str) -> String {
-    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
-        true => format!("'{text}"),
-        false => text.to_owned(),
-    }
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
 }
 
 /// Names of sheets, each one once, as Excel takes them.
 #[derive(Default)]
-pub struct Names(HashSet<String>);
+pub struct SheetNames(HashSet<String>);
 
-impl Names {
+impl SheetNames {
     /// A name that is like `wanted`; of none, the number of the table.
     pub fn next(&mut self, wanted: &str) -> String {
         let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\') && !c.is_control();
         let clean: String = wanted.chars().filter(kept).collect();
         let clean = clean.trim().trim_matches('\'').trim();
-        let base = match clean.is_empty() || clean.eq_ignore_ascii_case("history") {
-            true => format!("Table_{}", self.0.len() + 1),
-            false => clean.chars().take(NAME_MAX).collect(),
+        let base = if clean.is_empty() || clean.eq_ignore_ascii_case("history") {
+            format!("Table_{}", self.0.len() + 1)
+        } else {
+            clean.chars().take(NAME_MAX).collect()
         };
         let mut name = base.clone();
         for number in 2.. {
@@ -234,7 +232,7 @@ mod tests {
 
     #[test]
     fn no_two_sheets_have_a_name() {
-        let mut names = Names::default();
+        let mut names = SheetNames::default();
         let long = "x".repeat(40);
         let found: Vec<String> =
             ["a", "A", &long, &long, "", "History"].iter().map(|name| names.next(name)).collect();

@@ -5,7 +5,7 @@ use weft_core::seam::document_writer::Sheet;
 use weft_core::value::to_text;
 use weft_core::{Error, Json, Result};
 
-use super::tables::Names;
+use super::tables::SheetNames;
 use super::unwritten;
 
 /// What Excel takes of one sheet.
@@ -23,7 +23,7 @@ const WHOLE_MAX: i64 = 1 << 53;
 pub fn write(sheets: &[Sheet]) -> Result<Vec<u8>> {
     let mut book = Workbook::new();
     let header = Format::new().set_bold();
-    let mut names = Names::default();
+    let mut names = SheetNames::default();
     for sheet in sheets {
         let too_large = |what: &str, most: usize| {
             Err(Error::invalid(format!("the sheet `{}` has more than {most} {what}", sheet.name))

@@ -1,9 +1,9 @@
 //! The inner side of a process: reads or makes one file, tells what became of it, and ends.
 //!
 //! ```text
-//! standard input    one line of JSON, an Order; the bytes of the file; then it stays open as long as the
+//! standard input    one line of JSON, a ReaderOrder; the bytes of the file; then it stays open as long as the
 //!                   result is wanted
-//! standard output   JSON, an Answer; behind one that says so the bytes of the file that was made
+//! standard output   JSON, a ReaderAnswer; behind one that says so the bytes of the file that was made
 //! exit code         as weft-child says
 //! ```
 
@@ -31,7 +31,7 @@ pub(super) const READINGS_BYTES_MAX: usize = 256 << 20;
 
 /// What a worker is to do with the bytes that it is given.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Job {
+pub enum ReaderJob {
     /// They are a file to read and cut into pieces.
     Read(ReadRequest),
     /// They are a file whose pictures are wanted.
@@ -48,8 +48,8 @@ pub enum Job {
 
 /// What a worker is to do, and within which limits.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Order {
-    job: Job,
+pub struct ReaderOrder {
+    job: ReaderJob,
     time: Duration,
     memory_bytes: usize,
     /// How many bytes of the file follow.
@@ -59,9 +59,9 @@ pub struct Order {
     confinement: Confinement,
 }
 
-impl Order {
+impl ReaderOrder {
     /// A file of so many bytes, within these limits.
-    pub fn new(job: Job, limits: Limits, file_bytes: usize) -> Self {
+    pub fn new(job: ReaderJob, limits: Limits, file_bytes: usize) -> Self {
         let Limits { time, memory_bytes, .. } = limits;
         let confinement = Confinement::default();
         Self { job, time, memory_bytes, file_bytes, confinement }
@@ -75,7 +75,7 @@ impl Order {
 
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum ReaderAnswer {
     /// The file was read.
     Read(ReadDocument),
     /// Its tables were.
@@ -95,14 +95,14 @@ pub enum Answer {
     },
 }
 
-impl From<Error> for Answer {
+impl From<Error> for ReaderAnswer {
     fn from(mut error: Error) -> Self {
         let help = error.help.take();
         Self::Undone { kind: error.kind, message: error.full(), help }
     }
 }
 
-impl Answer {
+impl ReaderAnswer {
     /// What a worker wrote: an answer, and the bytes behind it.
     pub fn read(told: &[u8]) -> Result<(Self, &[u8])> {
         let mut answers = serde_json::Deserializer::from_slice(told).into_iter();
@@ -124,26 +124,28 @@ impl Answer {
 }
 
 /// Does the job; what is to follow the answer comes with it.
-fn done(job: &Job, bytes: &[u8]) -> (Answer, Vec<u8>) {
+fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
     let answer = match job {
-        Job::Read(request) => guarded(request, bytes, &[]).map(Answer::Read),
-        Job::ReadWith(request, count) => read_with(request, *count, bytes).map(Answer::Read),
-        Job::Pictures(request) => match harmless(&request.name, || pictures(request, bytes)) {
+        ReaderJob::Read(request) => guarded(request, bytes, &[]).map(ReaderAnswer::Read),
+        ReaderJob::ReadWith(request, count) => read_with(request, *count, bytes).map(ReaderAnswer::Read),
+        ReaderJob::Pictures(request) => match harmless(&request.name, || pictures(request, bytes)) {
             Ok(found) => return found,
             Err(error) => Err(error),
         },
-        Job::Recognize(_) => Err(Error::internal("a picture is read by another program")),
-        Job::Sheets(name) => harmless(name, || crate::make::sheets(name, bytes)).map(Answer::Sheets),
-        Job::Write(request) => match harmless("the document", || crate::make(request, bytes)) {
-            Ok(made) => return (Answer::Made, made),
+        ReaderJob::Recognize(_) => Err(Error::internal("a picture is read by another program")),
+        ReaderJob::Sheets(name) => {
+            harmless(name, || crate::make::sheets(name, bytes)).map(ReaderAnswer::Sheets)
+        }
+        ReaderJob::Write(request) => match harmless("the document", || crate::make(request, bytes)) {
+            Ok(made) => return (ReaderAnswer::Made, made),
             Err(error) => Err(error),
         },
     };
-    (answer.unwrap_or_else(Answer::from), Vec::new())
+    (answer.unwrap_or_else(ReaderAnswer::from), Vec::new())
 }
 
 /// The pictures of a file: what is known of them, and their bytes one behind the other.
-fn pictures(request: &ReadRequest, bytes: &[u8]) -> Result<(Answer, Vec<u8>)> {
+fn pictures(request: &ReadRequest, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
     let mut found = crate::format::pictures(&request.name, bytes, &request.settings)?;
     let (mut sizes, mut all) = (Vec::new(), Vec::new());
     for one in &mut found.pictures {
@@ -151,7 +153,7 @@ fn pictures(request: &ReadRequest, bytes: &[u8]) -> Result<(Answer, Vec<u8>)> {
         sizes.push(bytes.len());
         all.extend_from_slice(&bytes);
     }
-    Ok((Answer::Pictures(found, sizes), all))
+    Ok((ReaderAnswer::Pictures(found, sizes), all))
 }
 
 fn read_with(request: &ReadRequest, count: usize, bytes: &[u8]) -> Result<ReadDocument> {
@@ -195,10 +197,10 @@ fn warm() {
 
 fn one() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
-    let Order { job, time, memory_bytes, confinement, .. } = order;
+    let ReaderOrder { job, time, memory_bytes, confinement, .. } = order;
     let bounds = Bounds { time, memory_bytes, stack_bytes: STACK_BYTES, confinement };
     let job = match job {
-        Job::Recognize(recognition) => return recognition.begin(&bounds),
+        ReaderJob::Recognize(recognition) => return recognition.begin(&bounds),
         job => job,
     };
     confined(bounds, move || {
@@ -207,18 +209,18 @@ fn one() -> ExitCode {
     })
 }
 
-fn told() -> Option<(Order, Vec<u8>)> {
+fn told() -> Option<(ReaderOrder, Vec<u8>)> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     input.by_ref().take(ORDER_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
-    let order: Order = serde_json::from_slice(&line).ok()?;
+    let order: ReaderOrder = serde_json::from_slice(&line).ok()?;
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(order.file_bytes).ok()?;
     let count = input.take(u64::try_from(order.file_bytes).ok()?).read_to_end(&mut bytes).ok()?;
     (count == order.file_bytes).then_some((order, bytes))
 }
 
-fn tell(answer: &Answer, made: &[u8]) -> std::io::Result<()> {
+fn tell(answer: &ReaderAnswer, made: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     serde_json::to_writer(&mut out, answer)?;
     out.write_all(made)?;

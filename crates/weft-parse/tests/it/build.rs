@@ -2,16 +2,16 @@
 
 use std::io::{Cursor, Write as _};
 
-use weft_parse::element::{Body, Parsed};
-use weft_parse::{Settings, parse};
+use weft_parse::element::{ElementBody, Parsed};
+use weft_parse::{DocumentSettings, parse};
 use zip::write::SimpleFileOptions;
 
 pub fn read(name: &str, bytes: &[u8]) -> Parsed {
-    parse(name, bytes, &Settings::new()).unwrap_or_else(|error| panic!("{}", error.full()))
+    parse(name, bytes, &DocumentSettings::new()).unwrap_or_else(|error| panic!("{}", error.full()))
 }
 
 pub fn reason(name: &str, bytes: &[u8]) -> String {
-    match parse(name, bytes, &Settings::new()) {
+    match parse(name, bytes, &DocumentSettings::new()) {
         Ok(parsed) => panic!("{name} was read: {:?}", parsed.elements.first()),
         Err(error) => error.full(),
     }
@@ -22,19 +22,23 @@ pub fn shown(parsed: &Parsed) -> Vec<String> {
     parsed.elements.iter().map(|element| one_line(&element.body)).collect()
 }
 
-fn one_line(body: &Body) -> String {
+fn one_line(body: &ElementBody) -> String {
     match body {
-        Body::Heading { level, text } => format!("{} {text}", "#".repeat(usize::from(*level))),
-        Body::Paragraph(text) => text.clone(),
-        Body::Item { depth, text } => format!("{}* {text}", "  ".repeat(usize::from(*depth))),
-        Body::Code { language, text } => format!("`{}` {text}", language.as_deref().unwrap_or_default()),
-        Body::Table(table) => {
+        ElementBody::Heading { level, text } => format!("{} {text}", "#".repeat(usize::from(*level))),
+        ElementBody::Paragraph(text) => text.clone(),
+        ElementBody::Item { depth, text } => format!("{}* {text}", "  ".repeat(usize::from(*depth))),
+        ElementBody::Code { language, text } => {
+            format!("`{}` {text}", language.as_deref().unwrap_or_default())
+        }
+        ElementBody::Table(table) => {
             let rows: Vec<String> = table.rows.iter().map(|row| row.join("|")).collect();
             let caption = table.caption.as_ref().map(|caption| format!("{caption}: ")).unwrap_or_default();
             format!("table({}) {caption}{}", table.header_rows, rows.join(" / "))
         }
-        Body::Image { caption } => format!("image {caption}"),
-        Body::Break { number, name } => format!("--- {number} {}", name.as_deref().unwrap_or_default()),
+        ElementBody::Image { caption } => format!("image {caption}"),
+        ElementBody::Break { number, name } => {
+            format!("--- {number} {}", name.as_deref().unwrap_or_default())
+        }
     }
 }
 

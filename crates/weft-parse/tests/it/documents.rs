@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use weft_parse::element::Body;
-use weft_parse::{Settings, parse};
+use weft_parse::element::ElementBody;
+use weft_parse::{DocumentSettings, parse};
 
 use crate::build::{read, reason, shown, text};
 
@@ -158,7 +158,7 @@ fn portable_documents_have_the_words_that_others_find() {
 #[test]
 fn chinese_is_read_with_its_places_and_titles() {
     let Some(bytes) = file("debian-reference.zh-cn.pdf") else { return };
-    let settings: Settings = serde_json::from_str(r#"{"pages": [[1, 2], [29, 32]]}"#).unwrap();
+    let settings: DocumentSettings = serde_json::from_str(r#"{"pages": [[1, 2], [29, 32]]}"#).unwrap();
     let parsed = parse("debian-reference.zh-cn.pdf", &bytes, &settings).unwrap();
     assert_eq!((parsed.pages, &parsed.metadata["title"]), (251, &"Debian 参考手册".into()));
     assert!(parsed.warnings[0].contains("no text layer on the pages 1;"), "{:?}", parsed.warnings);
@@ -177,7 +177,7 @@ fn chinese_is_read_with_its_places_and_titles() {
         .elements
         .iter()
         .filter_map(|element| match &element.body {
-            Body::Heading { level, text } => Some((*level, text.as_str())),
+            ElementBody::Heading { level, text } => Some((*level, text.as_str())),
             _ => None,
         })
         .collect();

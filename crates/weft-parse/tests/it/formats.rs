@@ -1,6 +1,6 @@
 //! What files of each kind are made of.
 
-use weft_parse::Settings;
+use weft_parse::DocumentSettings;
 
 use crate::build::{MAIL, docx, epub, pdf, pptx, read, samples, shown, text, xlsx};
 
@@ -269,7 +269,7 @@ fn portable_documents() {
     assert!((place.left - 50.0).abs() < 2.0 && place.right > 300.0, "{place:?}");
     assert!((125.0..142.0).contains(&place.top) && (145.0..160.0).contains(&place.bottom), "{place:?}");
 
-    let settings: Settings = serde_json::from_str(r#"{"pages": [[2, 2]]}"#).unwrap();
+    let settings: DocumentSettings = serde_json::from_str(r#"{"pages": [[2, 2]]}"#).unwrap();
     let some = weft_parse::parse("a.pdf", &bytes, &settings).unwrap();
     assert!(text_of_pages(&some).iter().all(|page| *page == 2));
 }

@@ -4,7 +4,7 @@ use std::io::{Cursor, Write as _};
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use proptest::sample::Index;
-use weft_parse::{Settings, parse};
+use weft_parse::{DocumentSettings, parse};
 
 use crate::build::{archive, docx, read, reason, samples, text, xlsx};
 
@@ -38,7 +38,7 @@ fn laughs_are_not_multiplied() {
 fn depth_is_bounded() {
     let deep = 100_000;
     let check = |name: &str, bytes: Vec<u8>, part: &str| {
-        let said = match parse(name, &bytes, &Settings::new()) {
+        let said = match parse(name, &bytes, &DocumentSettings::new()) {
             Ok(parsed) => parsed.warnings.join(" "),
             Err(error) => error.full(),
         };
@@ -84,7 +84,7 @@ fn outlines_and_pages_in_circles_end() {
     ];
     for circle in circles {
         // Whatever comes of it, something comes.
-        let _ = parse("a.pdf", object(circle).as_bytes(), &Settings::new());
+        let _ = parse("a.pdf", object(circle).as_bytes(), &DocumentSettings::new());
     }
     let page = "1 0 obj << /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >> endobj
         2 0 obj << /Type /Pages /Kids [5 0 R] /Count 1 >> endobj 3 0 obj << /First 4 0 R >> endobj
@@ -93,7 +93,7 @@ fn outlines_and_pages_in_circles_end() {
         6 0 obj << /Length 44 >> stream\nBT /F 9 Tf 1 1 Td (text) Tj ET /X Do        \nendstream endobj
         7 0 obj << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> endobj
         8 0 obj << /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 8 0 R >> >> /Length 5 >> stream\n/X Do\nendstream endobj";
-    let _ = parse("a.pdf", object(page).as_bytes(), &Settings::new());
+    let _ = parse("a.pdf", object(page).as_bytes(), &DocumentSettings::new());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_library_that_fails_is_a_reason() {
 /// Reads it under every name, so that every reader of text sees it.
 fn read_anyhow(bytes: &[u8]) {
     for (name, _) in samples() {
-        let _ = parse(name, bytes, &Settings::new());
+        let _ = parse(name, bytes, &DocumentSettings::new());
     }
 }
 
@@ -148,7 +148,7 @@ fn mutated(bytes: &[u8], changes: &[(Index, u8)], cut: Option<Index>) -> Vec<u8>
 /// Files of every kind, changed.
 fn read_broken(changes: &[(Index, u8)], cut: Option<Index>) {
     for (name, bytes) in samples() {
-        let _ = parse(name, &mutated(&bytes, changes, cut), &Settings::new());
+        let _ = parse(name, &mutated(&bytes, changes, cut), &DocumentSettings::new());
     }
 }
 
@@ -166,7 +166,7 @@ fn read_broken_parts(changes: &[(Index, u8)], cut: Option<Index>) {
         }
         let files: Vec<(&str, &str)> =
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let _ = parse(name, &archive(&files), &Settings::new());
+        let _ = parse(name, &archive(&files), &DocumentSettings::new());
     }
 }
 

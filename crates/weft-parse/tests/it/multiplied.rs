@@ -1,6 +1,6 @@
 //! Small files that say one thing in many places: what is read of them must not be many times as large.
 
-use weft_parse::element::{Body, Parsed};
+use weft_parse::element::{ElementBody, Parsed};
 
 use crate::build::{archive, docx, pptx, read, relations, text, xlsx};
 
@@ -114,7 +114,7 @@ fn long_cells_reach_down_only_so_far() {
     );
     let parsed = read("a.pptx", &pptx(&slide));
     let table = parsed.elements.iter().find_map(|element| match &element.body {
-        Body::Table(table) => Some(table),
+        ElementBody::Table(table) => Some(table),
         _ => None,
     });
     let table = table.expect("there is a table");

@@ -210,7 +210,7 @@ fn wide_letters_are_read() {
 }
 
 fn shown_or_reason(bytes: &[u8]) -> String {
-    match weft_parse::parse("a.txt", bytes, &weft_parse::Settings::new()) {
+    match weft_parse::parse("a.txt", bytes, &weft_parse::DocumentSettings::new()) {
         Ok(parsed) => shown(&parsed).join(" "),
         Err(error) => error.full(),
     }

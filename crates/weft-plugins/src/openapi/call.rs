@@ -17,7 +17,7 @@ const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
 /// Where an argument goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ArgumentPlace {
     Path,
     Query,
     Header,
@@ -25,7 +25,7 @@ pub(super) enum Place {
 
 /// What the body is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum BodyKind {
     None,
     Json,
     Form,
@@ -33,17 +33,17 @@ pub(super) enum Body {
 
 /// An operation.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct OperationCall {
     pub(super) base: Url,
     /// With `{name}` for arguments.
     pub(super) path: String,
     pub(super) method: String,
-    pub(super) places: Vec<(String, Place)>,
-    pub(super) body: Body,
+    pub(super) places: Vec<(String, ArgumentPlace)>,
+    pub(super) body: BodyKind,
     pub(super) settings: Arc<PluginSettings>,
 }
 
-impl Call {
+impl OperationCall {
     /// The request for these arguments. They can change nothing of it but what the document leaves open.
     fn request(&self, mut arguments: Map<String, Json>) -> Result<HttpRequest> {
         let mut path = self.path.clone();
@@ -56,9 +56,11 @@ impl Call {
                 Some(value) => value,
             };
             match place {
-                Place::Path => path = path.replace(&format!("{{{name}}}"), &segment(name, &plain(&value))?),
-                Place::Header => headers.push((name.clone(), header(name, plain(&value))?)),
-                Place::Query => match &value {
+                ArgumentPlace::Path => {
+                    path = path.replace(&format!("{{{name}}}"), &segment(name, &plain(&value))?)
+                }
+                ArgumentPlace::Header => headers.push((name.clone(), header(name, plain(&value))?)),
+                ArgumentPlace::Query => match &value {
                     Json::Array(items) => query.extend(items.iter().map(|item| (name.as_str(), plain(item)))),
                     value => query.push((name, plain(value))),
                 },
@@ -75,12 +77,14 @@ impl Call {
         }
         let body = arguments.shift_remove("body").filter(|body| !body.is_null());
         let body = match (self.body, body) {
-            (Body::None, _) | (_, None) => HttpBody::Empty,
-            (Body::Json, Some(body)) => HttpBody::Json(body),
-            (Body::Form, Some(Json::Object(fields))) => {
+            (BodyKind::None, _) | (_, None) => HttpBody::Empty,
+            (BodyKind::Json, Some(body)) => HttpBody::Json(body),
+            (BodyKind::Form, Some(Json::Object(fields))) => {
                 HttpBody::Form(fields.into_iter().map(|(name, value)| (name, plain(&value))).collect())
             }
-            (Body::Form, Some(_)) => return Err(Error::invalid("`body` has to be an object of form fields")),
+            (BodyKind::Form, Some(_)) => {
+                return Err(Error::invalid("`body` has to be an object of form fields"));
+            }
         };
         // Those of the operator win.
         headers.retain(|(name, _)| !self.settings.headers.keys().any(|own| own.eq_ignore_ascii_case(name)));
@@ -116,20 +120,20 @@ fn segment(name: &str, value: &str) -> Result<String> {
     let mut segment = String::with_capacity(value.len());
     for byte in value.bytes() {
         // RFC 3986, section 2.3.
-        match byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            true => segment.push(char::from(byte)),
-            false => drop(write!(segment, "%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            segment.push(char::from(byte));
+        } else {
+            let _ = write!(segment, "%{byte:02X}");
         }
     }
     Ok(segment)
 }
 
 fn header(name: &str, value: String) -> Result<String> {
-    match value.chars().any(char::is_control) {
-        false => Ok(value),
-        true => Err(Error::invalid(format!(
-            "the argument `{name}` is a header and cannot have control characters"
-        ))),
+    if value.chars().any(char::is_control) {
+        Err(Error::invalid(format!("the argument `{name}` is a header and cannot have control characters")))
+    } else {
+        Ok(value)
     }
 }
 
@@ -147,7 +151,7 @@ fn output(response: &HttpResponse) -> ToolOutput {
     ToolOutput { failed: true, ..ToolOutput::text(text) }
 }
 
-impl ToolBody for Call {
+impl ToolBody for OperationCall {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let call = self.clone();
         once(async move {

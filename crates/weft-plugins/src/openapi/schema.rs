@@ -9,12 +9,12 @@ const DEPTH_MAX: usize = 12;
 const VALUES_MAX: usize = 5_000;
 
 /// Schemas of one operation.
-pub(super) struct Shapes<'a> {
+pub(super) struct OperationSchemas<'a> {
     document: &'a Json,
     left: usize,
 }
 
-impl<'a> Shapes<'a> {
+impl<'a> OperationSchemas<'a> {
     pub(super) fn of(document: &'a Json) -> Self {
         Self { document, left: VALUES_MAX }
     }

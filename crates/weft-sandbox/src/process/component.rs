@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex;
-use weft_child::{Duty, Ended};
+use weft_child::{Duty, WorkerEnd};
 use weft_core::seam::sandbox::{Failure, Limits, Ran, WasmCall, WasmTool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use super::{ProcessSandbox, answer_max};
 use crate::component::{self, COMPILING_MAX, COMPONENT_MAX};
 use crate::python::kept;
-use crate::worker::{Order, Told};
+use crate::worker::{SandboxAnswer, SandboxOrder};
 
 /// Bytes of the machine code of one component, at most.
 const CODE_MAX: u64 = 512 << 20;
@@ -47,7 +47,8 @@ impl ProcessSandbox {
     pub(super) async fn call_component(
         &self,
         tenant: &TenantId,
-        (tool, call): (&WasmTool, WasmCall),
+        tool: &WasmTool,
+        call: WasmCall,
         limits: Limits,
     ) -> Result<Ran> {
         let Some(components) = &self.components else {
@@ -56,21 +57,22 @@ impl ProcessSandbox {
         let limits = limits.within(self.limits);
         let code = components.file(tool);
         let confinement = self.confinement;
-        let order = Order::Wasm(component::Order { code: code.clone(), call, limits, confinement });
+        let order =
+            SandboxOrder::Wasm(component::ComponentOrder { code: code.clone(), call, limits, confinement });
         let asked = || async {
             let _slot = self.slots.acquire(tenant).await?;
             self.ask_for(&CALLING, &order, &[], (limits.time, answer_max(limits))).await
         };
         let mut ended = asked().await?;
-        if matches!(told(&ended)?, Some(Told::Unprepared)) {
+        if matches!(told(&ended)?, Some(SandboxAnswer::Unprepared)) {
             self.compile(components, tool, &code).await?;
             ended = asked().await?;
         }
         match (told(&ended)?, ended) {
-            (Some(Told::Ran(ran)), _) => Ok(ran),
-            (Some(Told::Unable(reason)), _) => Err(unusable(&reason)),
+            (Some(SandboxAnswer::Ran(ran)), _) => Ok(ran),
+            (Some(SandboxAnswer::Unable(reason)), _) => Err(unusable(&reason)),
             (Some(_), _) => Err(unusable("its machine code is gone again")),
-            (None, Ended::Late) => Ok(Ran::silent(Err(Failure::Time))),
+            (None, WorkerEnd::Late) => Ok(Ran::silent(Err(Failure::Time))),
             (None, _) => Ok(Ran::silent(Err(Failure::Broken))),
         }
     }
@@ -85,15 +87,15 @@ impl ProcessSandbox {
         if length > COMPONENT_MAX {
             return Err(Error::invalid(format!("the component has more than {COMPONENT_MAX} bytes")));
         }
-        let order = Order::Compile { length, confinement: self.confinement };
+        let order = SandboxOrder::Compile { length, confinement: self.confinement };
         let answered = self.ask_for(&COMPILING, &order, &[&tool.bytes], (COMPILING_MAX, CODE_MAX)).await?;
-        let Ended::Answered(answer) = &answered else {
+        let WorkerEnd::Answered(answer) = &answered else {
             return Err(Error::invalid(
                 "the component cannot be compiled within the limits of time and memory",
             ));
         };
         match told(&answered)? {
-            Some(Told::Compiled) => {
+            Some(SandboxAnswer::Compiled) => {
                 let start = answer.iter().position(|byte| *byte == b'\n').map_or(answer.len(), |at| at + 1);
                 let bytes = answer.get(start..).unwrap_or_default().to_vec();
                 let target = code.to_owned();
@@ -101,7 +103,7 @@ impl ProcessSandbox {
                     .await
                     .map_err(|cause| Error::internal("machine code could not be kept").because(cause))?
             }
-            Some(Told::Unable(reason)) => Err(Error::invalid(format!("it is no WebAssembly component: {reason}"))
+            Some(SandboxAnswer::Unable(reason)) => Err(Error::invalid(format!("it is no WebAssembly component: {reason}"))
                 .help("build it for the world `tool` of docs/agents.md; a core module is made a component by `wasm-tools component new`")),
             _ => Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked")),
         }
@@ -111,10 +113,10 @@ impl ProcessSandbox {
     async fn ask_for(
         &self,
         duty: &Duty,
-        order: &Order,
+        order: &SandboxOrder,
         rest: &[&[u8]],
         (time, answer_max): (Duration, u64),
-    ) -> Result<Ended> {
+    ) -> Result<WorkerEnd> {
         let mut line = serde_json::to_vec(order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         line.push(b'\n');
@@ -124,8 +126,8 @@ impl ProcessSandbox {
 }
 
 /// What a worker says in its first line; nothing when it did not come to say anything.
-fn told(ended: &Ended) -> Result<Option<Told>> {
-    let Ended::Answered(answer) = ended else { return Ok(None) };
+fn told(ended: &WorkerEnd) -> Result<Option<SandboxAnswer>> {
+    let WorkerEnd::Answered(answer) = ended else { return Ok(None) };
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
     serde_json::from_slice(line).map(Some).map_err(|cause| {
         Error::new(ErrorKind::Garbled, "cannot read what the worker of a component says").because(cause)

@@ -23,7 +23,7 @@ const ENTRY_BYTES: usize = 16;
 
 /// What a run has beside its memory.
 #[derive(Debug)]
-pub struct Host {
+pub struct PythonHost {
     pub printed: Printed,
     /// Whether the program was refused memory.
     pub denied: bool,
@@ -48,7 +48,7 @@ pub enum FirstMemory {
     Tools,
 }
 
-impl Host {
+impl PythonHost {
     /// A run that begins now.
     pub fn new(limits: Limits, first_memory: FirstMemory) -> Self {
         let began = Instant::now();
@@ -96,7 +96,7 @@ impl Host {
     }
 }
 
-impl ResourceLimiter for Host {
+impl ResourceLimiter for PythonHost {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
         let free = current == 0 && self.first_memory == FirstMemory::Interpreters;
         let more = if free { 0 } else { desired.saturating_sub(current) };
@@ -116,7 +116,7 @@ impl ResourceLimiter for Host {
 ///
 /// # Errors
 /// When a name is there twice.
-pub fn linker_of_tools(engine: &Engine) -> Result<Linker<Host>> {
+pub fn linker_of_tools(engine: &Engine) -> Result<Linker<PythonHost>> {
     let mut linker = Linker::new(engine);
     clocks(&mut linker)?;
     chance(&mut linker)?;
@@ -128,28 +128,28 @@ pub fn linker_of_tools(engine: &Engine) -> Result<Linker<Host>> {
 ///
 /// # Errors
 /// When a name is there twice.
-pub fn linker(engine: &Engine) -> Result<Linker<Host>> {
+pub fn linker(engine: &Engine) -> Result<Linker<PythonHost>> {
     let mut linker = linker_of_tools(engine)?;
     let mut root = linker.root();
-    root.func_wrap("show", |mut host: StoreContextMut<'_, Host>, (error, text): (bool, String)| {
+    root.func_wrap("show", |mut host: StoreContextMut<'_, PythonHost>, (error, text): (bool, String)| {
         let stream = if error { Stream::Error } else { Stream::Out };
         host.data_mut().printed.piece(stream, &text);
         Ok(())
     })?;
-    root.func_wrap("keep", |mut host: StoreContextMut<'_, Host>, (name, bytes): (String, Vec<u8>)| {
+    root.func_wrap("keep", |mut host: StoreContextMut<'_, PythonHost>, (name, bytes): (String, Vec<u8>)| {
         Ok((host.data_mut().keep(name, &bytes),))
     })?;
-    root.func_wrap("sleep", |host: StoreContextMut<'_, Host>, (seconds,): (f64,)| {
+    root.func_wrap("sleep", |host: StoreContextMut<'_, PythonHost>, (seconds,): (f64,)| {
         host.data().sleep(seconds)
     })?;
     Ok(linker)
 }
 
-fn interface<'a>(linker: &'a mut Linker<Host>, name: &str) -> Result<LinkerInstance<'a, Host>> {
+fn interface<'a>(linker: &'a mut Linker<PythonHost>, name: &str) -> Result<LinkerInstance<'a, PythonHost>> {
     linker.instance(&format!("wasi:{name}@{WASI}"))
 }
 
-fn clocks(linker: &mut Linker<Host>) -> Result<()> {
+fn clocks(linker: &mut Linker<PythonHost>) -> Result<()> {
     let mut wall = interface(linker, "clocks/wall-clock")?;
     let datetime = |time: Duration| {
         let record = [
@@ -164,15 +164,15 @@ fn clocks(linker: &mut Linker<Host>) -> Result<()> {
     })?;
     wall.func_new("resolution", move |_, _, _, results| give(results, datetime(Duration::from_nanos(1))))?;
     let mut monotonic = interface(linker, "clocks/monotonic-clock")?;
-    monotonic.func_wrap("now", |host: StoreContextMut<'_, Host>, (): ()| {
+    monotonic.func_wrap("now", |host: StoreContextMut<'_, PythonHost>, (): ()| {
         Ok((u64::try_from(host.data().began.elapsed().as_nanos()).unwrap_or(u64::MAX),))
     })?;
-    monotonic.func_wrap("resolution", |_: StoreContextMut<'_, Host>, (): ()| Ok((1_u64,)))
+    monotonic.func_wrap("resolution", |_: StoreContextMut<'_, PythonHost>, (): ()| Ok((1_u64,)))
 }
 
-fn chance(linker: &mut Linker<Host>) -> Result<()> {
+fn chance(linker: &mut Linker<PythonHost>) -> Result<()> {
     let mut random = interface(linker, "random/random")?;
-    random.func_wrap("get-random-bytes", |_: StoreContextMut<'_, Host>, (count,): (u64,)| {
+    random.func_wrap("get-random-bytes", |_: StoreContextMut<'_, PythonHost>, (count,): (u64,)| {
         if count > CHANCE_MAX {
             bail!("{count} random bytes at once are too many");
         }
@@ -180,15 +180,15 @@ fn chance(linker: &mut Linker<Host>) -> Result<()> {
         getrandom::fill(&mut bytes).map_err(|cause| format_err!("no random bytes: {cause}"))?;
         Ok((bytes,))
     })?;
-    random.func_wrap("get-random-u64", |_: StoreContextMut<'_, Host>, (): ()| {
+    random.func_wrap("get-random-u64", |_: StoreContextMut<'_, PythonHost>, (): ()| {
         let number = getrandom::u64().map_err(|cause| format_err!("no random number: {cause}"))?;
         Ok((number,))
     })
 }
 
 /// No folders, no variables, no arguments; and a program that wants its process to end has ended.
-fn nothing_else(linker: &mut Linker<Host>) -> Result<()> {
-    let none = |linker: &mut Linker<Host>, name: &str, function: &str, value: Val| -> Result<()> {
+fn nothing_else(linker: &mut Linker<PythonHost>) -> Result<()> {
+    let none = |linker: &mut Linker<PythonHost>, name: &str, function: &str, value: Val| -> Result<()> {
         interface(linker, name)?.func_new(function, move |_, _, _, results| give(results, value.clone()))
     };
     none(linker, "filesystem/preopens", "get-directories", Val::List(Vec::new()))?;
@@ -196,7 +196,7 @@ fn nothing_else(linker: &mut Linker<Host>) -> Result<()> {
     none(linker, "cli/environment", "get-arguments", Val::List(Vec::new()))?;
     none(linker, "cli/environment", "initial-cwd", Val::Option(None))?;
     let mut exit = interface(linker, "cli/exit")?;
-    exit.func_new("exit", |mut host: StoreContextMut<'_, Host>, _, _, _| {
+    exit.func_new("exit", |mut host: StoreContextMut<'_, PythonHost>, _, _, _| {
         host.data_mut().exited = true;
         bail!("the program has ended itself")
     })

@@ -7,7 +7,7 @@ use wasmtime::{Config, Engine, Error, Result, Store, Trap};
 use weft_core::Json;
 use weft_core::seam::sandbox::{Failure, Limits, Program, Ran};
 
-use super::host::{self, FirstMemory, Host};
+use super::host::{self, FirstMemory, PythonHost};
 use super::kept;
 use crate::result::{read, shortened};
 
@@ -41,12 +41,12 @@ pub fn config() -> Config {
 }
 
 /// An interpreter that has run nothing yet.
-pub struct Machine {
-    store: Store<Host>,
+pub struct PythonMachine {
+    store: Store<PythonHost>,
     run: TypedFunc<(String, String), Given>,
 }
 
-impl Machine {
+impl PythonMachine {
     /// The interpreter whose code is kept in this folder, with fresh memory; `None` when the code is not there or not
     /// for this machine. All files are opened here, and none afterwards.
     ///
@@ -69,7 +69,7 @@ impl Machine {
         };
         let mut linker = host::linker(&engine)?;
         linker.define_unknown_imports_as_traps(&component)?;
-        let mut store = Store::new(&engine, Host::new(limits, FirstMemory::Interpreters));
+        let mut store = Store::new(&engine, PythonHost::new(limits, FirstMemory::Interpreters));
         store.limiter(|host| host);
         store.set_epoch_deadline(1);
         let instance = linker.instantiate(&mut store, &component)?;
@@ -110,7 +110,7 @@ fn result(json: &str, limits: Limits) -> std::result::Result<Json, Failure> {
 }
 
 /// What the program raised.
-fn raised(message: String, line: Option<u32>, host: &Host) -> Failure {
+fn raised(message: String, line: Option<u32>, host: &PythonHost) -> Failure {
     if message.starts_with(NO_MEMORY) || host.denied && message.starts_with(LOST) {
         return Failure::Memory;
     }
@@ -118,7 +118,7 @@ fn raised(message: String, line: Option<u32>, host: &Host) -> Failure {
 }
 
 /// Why an interpreter did not come to its end.
-fn broken(error: &Error, host: &Host) -> Failure {
+fn broken(error: &Error, host: &PythonHost) -> Failure {
     match error.downcast_ref::<Trap>() {
         _ if host.exited => says("it ended itself instead of returning its result"),
         Some(Trap::Interrupt) => Failure::Time,

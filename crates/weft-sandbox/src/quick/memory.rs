@@ -18,12 +18,12 @@ impl Peak {
 }
 
 /// The memory of the process, with a count of what is in use.
-pub struct Counted {
+pub struct CountedMemory {
     in_use: usize,
     peak: Peak,
 }
 
-impl Counted {
+impl CountedMemory {
     /// Nothing is in use yet.
     pub fn new(peak: &Peak) -> Self {
         Self { in_use: 0, peak: peak.clone() }
@@ -42,7 +42,7 @@ impl Counted {
 #[expect(unsafe_code, reason = "every promise is kept by the allocator that does the work; this one counts")]
 // SAFETY: each method hands its arguments on to `RustAllocator` and gives back what that gives; sizes are asked
 // only of pointers that it has given and not yet taken back.
-unsafe impl Allocator for Counted {
+unsafe impl Allocator for CountedMemory {
     fn alloc(&mut self, size: usize) -> *mut u8 {
         let pointer = RustAllocator.alloc(size);
         if !pointer.is_null() {

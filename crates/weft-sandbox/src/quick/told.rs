@@ -3,7 +3,7 @@
 use rquickjs::{CaughtError, Coerced, Ctx, Object, Value};
 use weft_core::seam::sandbox::Failure;
 
-use super::Watch;
+use super::ProgramWatch;
 use crate::result::{read, shortened};
 
 /// A text of the program; `None` when there is no memory for it. Halves of characters, which only a
@@ -25,7 +25,8 @@ pub fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Option<Stri
 pub(super) fn failure<'js>(
     ctx: &Ctx<'js>,
     thrown: CaughtError<'js>,
-    (file, watch): (&str, &Watch),
+    file: &str,
+    watch: &ProgramWatch,
 ) -> Failure {
     let value = match thrown {
         CaughtError::Error(rquickjs::Error::Allocation) => return Failure::Memory,

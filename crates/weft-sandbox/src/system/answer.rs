@@ -11,7 +11,7 @@ use crate::result;
 /// A line of the process of a program, which may be anything.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Line {
+enum ProcessLine {
     Out(String),
     Error(String),
     Cut(bool),
@@ -32,13 +32,13 @@ enum Line {
 
 /// The last line, which the guard writes.
 #[derive(Debug, Deserialize)]
-struct Guard {
-    ended: End,
+struct GuardLine {
+    ended: ProgramEnd,
 }
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum End {
+enum ProgramEnd {
     Exit,
     Signal,
     Late,
@@ -47,8 +47,8 @@ enum End {
 /// What became of a program.
 pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
     let mut lines: Vec<&[u8]> = said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
-    let guard = lines.last().and_then(|line| serde_json::from_slice::<Guard>(line).ok());
-    let Some(Guard { ended }) = guard else {
+    let guard = lines.last().and_then(|line| serde_json::from_slice::<GuardLine>(line).ok());
+    let Some(GuardLine { ended }) = guard else {
         // It has said more than is read, or its guard is gone.
         let more = said.len() > limits.output_bytes;
         return Ran::silent(Err(if more { Failure::Output } else { Failure::Broken }));
@@ -61,17 +61,19 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
     let mut outcome: Option<Result<Json, Failure>> = None;
     for line in lines.into_iter().filter_map(|line| serde_json::from_slice(line).ok()) {
         match line {
-            Line::Out(text) => printed.piece(Stream::Out, &text),
-            Line::Error(text) => printed.piece(Stream::Error, &text),
-            Line::Cut(is) => cut |= is,
-            Line::Result(json) if json.len() > limits.output_bytes => outcome = Some(Err(Failure::Output)),
-            Line::Result(json) => outcome = Some(result::read(&json)),
-            Line::Memory(_) => outcome = Some(Err(Failure::Memory)),
-            Line::Output(_) => outcome = Some(Err(Failure::Output)),
-            Line::Failed { failed, line } => {
+            ProcessLine::Out(text) => printed.piece(Stream::Out, &text),
+            ProcessLine::Error(text) => printed.piece(Stream::Error, &text),
+            ProcessLine::Cut(is) => cut |= is,
+            ProcessLine::Result(json) if json.len() > limits.output_bytes => {
+                outcome = Some(Err(Failure::Output))
+            }
+            ProcessLine::Result(json) => outcome = Some(result::read(&json)),
+            ProcessLine::Memory(_) => outcome = Some(Err(Failure::Memory)),
+            ProcessLine::Output(_) => outcome = Some(Err(Failure::Output)),
+            ProcessLine::Failed { failed, line } => {
                 outcome = Some(Err(Failure::Program { message: result::shortened(failed), line }));
             }
-            Line::File { file, base64 } => {
+            ProcessLine::File { file, base64 } => {
                 file_bytes += base64.len() / 4 * 3;
                 if is_plain(&file) && files.len() < FILES_MAX && file_bytes <= FILES_BYTES_MAX + 2 {
                     files.push(WrittenFile { name: file, base64 });
@@ -80,9 +82,9 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
         }
     }
     let result = match (ended, outcome) {
-        (End::Late, _) => Err(Failure::Time),
-        (End::Signal, _) | (_, None) => Err(Failure::Broken),
-        (End::Exit, Some(outcome)) => outcome,
+        (ProgramEnd::Late, _) => Err(Failure::Time),
+        (ProgramEnd::Signal, _) | (_, None) => Err(Failure::Broken),
+        (ProgramEnd::Exit, Some(outcome)) => outcome,
     };
     if result.is_err() {
         files.clear();

@@ -21,7 +21,7 @@ use weft_child::{Confinement, Worker, become_program, filter_for_programs};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::SystemInterpreter;
-use crate::worker::Order;
+use crate::worker::SandboxOrder;
 
 /// What the interpreter is given to run: it serves programs from then on.
 const SERVER: &str = concat!(include_str!("../../python/guest.py"), include_str!("../../python/system.py"));
@@ -103,7 +103,7 @@ pub(super) struct Parent {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum ParentMessage {
     #[serde(rename = "ready")]
     Ready(IgnoredAny),
     Unable(String),
@@ -122,7 +122,7 @@ impl Parent {
             let (program, modules) = (program.clone(), modules.clone());
             let idle_seconds = idle.as_secs().max(1);
             let serve = Serve { program, modules, read: read.to_vec(), confinement, idle_seconds };
-            serde_json::to_vec(&Order::Serve(serve))
+            serde_json::to_vec(&SandboxOrder::Serve(serve))
                 .map_err(|cause| Error::internal("cannot write an order down").because(cause))
         };
         if let Some(bubblewrap) = bubblewrap {
@@ -167,8 +167,8 @@ impl Parent {
             Ok(Ok(_)) => {}
         }
         match serde_json::from_str(&line) {
-            Ok(Said::Ready(_)) => Ok(Self { folder, _child: child, _pipes: (input, output) }),
-            Ok(Said::Unable(reason)) => Err(reason),
+            Ok(ParentMessage::Ready(_)) => Ok(Self { folder, _child: child, _pipes: (input, output) }),
+            Ok(ParentMessage::Unable(reason)) => Err(reason),
             Err(_) => Err(line.trim().to_owned()),
         }
     }

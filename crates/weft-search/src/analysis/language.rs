@@ -20,7 +20,7 @@ const TEXT_WORDS_MIN: usize = 2;
 
 /// A language that is written in Latin letters and has a stemmer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Language {
+pub enum StemmedLanguage {
     /// English, and what is not known.
     #[default]
     English,
@@ -39,14 +39,14 @@ pub enum Language {
     Turkish,
 }
 
-use Language::{
+use StemmedLanguage::{
     Danish, Dutch, English, Finnish, French, German, Hungarian, Italian, Norwegian, Portuguese, Romanian,
     Spanish, Swedish, Turkish,
 };
 
 /// What is known of a language.
-struct Known {
-    language: Language,
+struct KnownLanguage {
+    language: StemmedLanguage,
     algorithm: Algorithm,
     /// What its terms begin with in the index: a word of two languages is two words there. Nothing of a text does.
     tag: &'static str,
@@ -55,8 +55,8 @@ struct Known {
 }
 
 /// All but English, whose terms have no tag.
-static OTHERS: [Known; 13] = [
-    Known {
+static OTHERS: [KnownLanguage; 13] = [
+    KnownLanguage {
         language: Danish,
         algorithm: Algorithm::Danish,
         tag: "\u{1}k",
@@ -65,7 +65,7 @@ static OTHERS: [Known; 13] = [
             med meget men mig min mit nar noget nogle nu og ogsa om op os over pa sadan sig sin skal skulle som ti til ud \
             under var vi vil ville vor",
     },
-    Known {
+    KnownLanguage {
         language: Dutch,
         algorithm: Algorithm::Dutch,
         tag: "\u{1}l",
@@ -75,7 +75,7 @@ static OTHERS: [Known; 13] = [
             uw van veel voor waar waarom wanneer want waren was wat welke werd wie wij wil worden wordt zal ze zelf zich \
             zij zijn zo zonder zou",
     },
-    Known {
+    KnownLanguage {
         language: Finnish,
         algorithm: Algorithm::Finnish,
         tag: "\u{1}f",
@@ -84,7 +84,7 @@ static OTHERS: [Known; 13] = [
             olen olemme olet olette oli olivat olla on ovat se sen seka siella siina sita tai taman tama tassa tasta tata \
             te tuo vaan vain voi jo han saa",
     },
-    Known {
+    KnownLanguage {
         language: French,
         algorithm: Algorithm::French,
         tag: "\u{1}r",
@@ -94,7 +94,7 @@ static OTHERS: [Known; 13] = [
             quand que quel quelle quelles quels qui quoi s sa sans se selon ses si son sont sous sur t ta te tes toi ton \
             tous tout toute toutes tres tu un une vers vos votre vous y",
     },
-    Known {
+    KnownLanguage {
         language: German,
         algorithm: Algorithm::German,
         tag: "\u{1}g",
@@ -105,7 +105,7 @@ static OTHERS: [Known; 13] = [
             sie sind so soll sollte sondern sowie uber um und uns unser unter vom von vor wann war waren warum was wegen weil \
             welche welcher welches wenn wer werden wie wieder will wir wird wo wurde wurden zu zum zur zwischen",
     },
-    Known {
+    KnownLanguage {
         language: Hungarian,
         algorithm: Algorithm::Hungarian,
         tag: "\u{1}h",
@@ -114,7 +114,7 @@ static OTHERS: [Known; 13] = [
             meg mert mi mely melyik mikor mind minden miert most nagyon ne nem nincs olyan ott pedig s sem sok szerint \
             szinten talan tehat ugy utan vagy van vannak volt voltak",
     },
-    Known {
+    KnownLanguage {
         language: Italian,
         algorithm: Algorithm::Italian,
         tag: "\u{1}i",
@@ -124,7 +124,7 @@ static OTHERS: [Known; 13] = [
             qual quale quali quando quanto quella quelle quelli quello questa queste questi questo qui se senza si sia sono \
             sopra sotto sta stata stato su sua sue sugli sui sul sulla sulle suo suoi tra tu tutti tutto un una uno voi",
     },
-    Known {
+    KnownLanguage {
         language: Norwegian,
         algorithm: Algorithm::Norwegian,
         tag: "\u{1}n",
@@ -133,7 +133,7 @@ static OTHERS: [Known; 13] = [
             kan kom kunne man mange med meg meget men mot na nar noe noen nei og ogsa om opp oss over pa sa seg selv sin \
             sine sitt ska skal skulle som til ut uten var ved vi vil ville vore",
     },
-    Known {
+    KnownLanguage {
         language: Portuguese,
         algorithm: Algorithm::Portuguese,
         tag: "\u{1}p",
@@ -142,7 +142,7 @@ static OTHERS: [Known; 13] = [
             muito na nao nas nem no nos nossa nosso num numa o onde os ou para pela pelas pelo pelos por porque qual quais \
             quando quem que se sem ser sera seu seus so sobre sua suas tambem te tem tinha todos tudo um uma umas uns voce",
     },
-    Known {
+    KnownLanguage {
         language: Romanian,
         algorithm: Algorithm::Romanian,
         tag: "\u{1}o",
@@ -151,7 +151,7 @@ static OTHERS: [Known; 13] = [
             fie fiecare fost iar ii il in insa intr intre isi la le lor lui mai mult ne nici noi nostru nu o ori pe pentru \
             poate prin sa sai sau se si sub sunt tot toate un una unde unei unui va voi vor",
     },
-    Known {
+    KnownLanguage {
         language: Spanish,
         algorithm: Algorithm::Spanish,
         tag: "\u{1}s",
@@ -161,7 +161,7 @@ static OTHERS: [Known; 13] = [
             otros para pero poco por porque que quien quienes se sea ser si sido sin sobre son su sus tambien tanto te \
             tiene todo todos tu un una uno unos usted y ya yo",
     },
-    Known {
+    KnownLanguage {
         language: Swedish,
         algorithm: Algorithm::Swedish,
         tag: "\u{1}w",
@@ -170,7 +170,7 @@ static OTHERS: [Known; 13] = [
             men mig min mina mot mycket nar ni nu nagon nagot nagra och om oss pa sa sadan sig sin sina ska skulle som till \
             under upp ut utan vad var vara varfor varit vem vi vid vilka vilken vill",
     },
-    Known {
+    KnownLanguage {
         language: Turkish,
         algorithm: Algorithm::Turkish,
         tag: "\u{1}t",
@@ -199,9 +199,9 @@ static STEMMERS: LazyLock<Vec<Stemmer>> =
 
 /// How often words of each language were seen.
 #[derive(Default)]
-struct Seen([usize; OTHERS.len() + 1]);
+struct LanguageCounts([usize; OTHERS.len() + 1]);
 
-impl Seen {
+impl LanguageCounts {
     fn read(&mut self, text: &str, folded: &mut String) {
         let end = text.floor_char_boundary(LOOKED_AT);
         for word in text[..end].split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()) {
@@ -220,9 +220,9 @@ impl Seen {
     }
 
     /// The language that has more of them than any other; `None` when none has enough.
-    fn best(&self, least: usize) -> Option<Language> {
+    fn best(&self, least: usize) -> Option<StemmedLanguage> {
         let (others, english) = (&self.0[..OTHERS.len()], self.0[OTHERS.len()]);
-        let mut best: Option<(usize, Language)> = (english >= least).then_some((english, English));
+        let mut best: Option<(usize, StemmedLanguage)> = (english >= least).then_some((english, English));
         for (known, count) in OTHERS.iter().zip(others) {
             let more = best.map_or(english, |(most, _)| most);
             if *count >= least && *count > more {
@@ -234,26 +234,26 @@ impl Seen {
 }
 
 /// The language of most of a text.
-pub fn of_text(text: &str) -> Language {
-    let (mut seen, mut folded) = (Seen::default(), String::new());
+pub fn of_text(text: &str) -> StemmedLanguage {
+    let (mut seen, mut folded) = (LanguageCounts::default(), String::new());
     seen.read(text, &mut folded);
     seen.best(TEXT_WORDS_MIN).unwrap_or_default()
 }
 
 /// The language of a line, where it says one.
-pub fn of_line(line: &str) -> Option<Language> {
-    let (mut seen, mut folded) = (Seen::default(), String::new());
+pub fn of_line(line: &str) -> Option<StemmedLanguage> {
+    let (mut seen, mut folded) = (LanguageCounts::default(), String::new());
     seen.read(line, &mut folded);
     seen.best(LINE_WORDS_MIN)
 }
 
 /// The language of a question. One word does not tell: `dog` is among the commonest of Danish, and a question of
 /// two nouns would lose one of them.
-pub fn of_question(question: &str) -> Language {
+pub fn of_question(question: &str) -> StemmedLanguage {
     of_text(question)
 }
 
-impl Language {
+impl StemmedLanguage {
     /// All that have a tag.
     pub fn others() -> impl Iterator<Item = Self> {
         OTHERS.iter().map(|known| known.language)
@@ -278,10 +278,7 @@ impl Language {
             return;
         };
         form.push_str(OTHERS[place].tag);
-        match self.is_common(folded) {
-            true => form.push_str(folded),
-            false => fold(&STEMMERS[place].stem(lower), form),
-        }
+        if self.is_common(folded) { form.push_str(folded) } else { fold(&STEMMERS[place].stem(lower), form) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::fold;
 
-type Found<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
+type PairVisitor<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
 
 /// Particles that are written behind a Korean word, longer ones first.
 const PARTICLES: [&str; 28] = [
@@ -40,29 +40,29 @@ const PARTICLES: [&str; 28] = [
 
 /// How a character of such a script is treated.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum PairKind {
     Hiragana,
     Katakana,
     Hangul,
     Other,
 }
 
-fn kind(c: char) -> Kind {
+fn kind(c: char) -> PairKind {
     match u32::from(c) {
-        0x3040..=0x309f => Kind::Hiragana,
-        0x30a0..=0x30ff | 0x31f0..=0x31ff | 0xff66..=0xff9f => Kind::Katakana,
-        0x1100..=0x11ff | 0x3130..=0x318f | 0xac00..=0xd7af | 0xffa0..=0xffdc => Kind::Hangul,
-        _ => Kind::Other,
+        0x3040..=0x309f => PairKind::Hiragana,
+        0x30a0..=0x30ff | 0x31f0..=0x31ff | 0xff66..=0xff9f => PairKind::Katakana,
+        0x1100..=0x11ff | 0x3130..=0x318f | 0xac00..=0xd7af | 0xffa0..=0xffdc => PairKind::Hangul,
+        _ => PairKind::Other,
     }
 }
 
 /// Whether a line is Japanese: it has kana, which Chinese has not.
 pub fn is_japanese(line: &str) -> bool {
-    line.chars().any(|c| matches!(kind(c), Kind::Hiragana | Kind::Katakana))
+    line.chars().any(|c| matches!(kind(c), PairKind::Hiragana | PairKind::Katakana))
 }
 
 /// Cuts a run of characters that begins at a place of the text, each kind by itself.
-pub fn cut(run: &str, at: usize, found: &mut Found<'_>) {
+pub fn cut(run: &str, at: usize, found: &mut PairVisitor<'_>) {
     let mut rest = run;
     while let Some(first) = rest.chars().next().map(kind) {
         let end = rest.char_indices().find(|(_, c)| kind(*c) != first).map_or(rest.len(), |(end, _)| end);
@@ -70,16 +70,16 @@ pub fn cut(run: &str, at: usize, found: &mut Found<'_>) {
         let from = at + run.len() - rest.len();
         match first {
             // What is written in hiragana alone is mostly grammar.
-            Kind::Hiragana => pairs(stretch, from, &|_| true, found),
-            Kind::Hangul => korean(stretch, from, found),
-            Kind::Katakana | Kind::Other => pairs(stretch, from, &|_| false, found),
+            PairKind::Hiragana => pairs(stretch, from, &|_| true, found),
+            PairKind::Hangul => korean(stretch, from, found),
+            PairKind::Katakana | PairKind::Other => pairs(stretch, from, &|_| false, found),
         }
         rest = after;
     }
 }
 
 /// Every pair of neighbours; a character that stands alone gives itself. `is_common` is told where each begins.
-pub fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mut Found<'_>) {
+pub fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mut PairVisitor<'_>) {
     let mut folded = String::new();
     let mut borders: Vec<usize> = run.char_indices().map(|(from, _)| from).collect();
     borders.push(run.len());
@@ -96,7 +96,7 @@ pub fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mu
 
 /// Pairs of a Korean word. Those with a part of its particle say nothing of what it is about; a word of one syllable with a
 /// particle gives itself, too.
-fn korean(word: &str, at: usize, found: &mut Found<'_>) {
+fn korean(word: &str, at: usize, found: &mut PairVisitor<'_>) {
     let stem =
         PARTICLES.iter().find_map(|particle| word.strip_suffix(particle)).filter(|stem| !stem.is_empty());
     let Some(stem) = stem else { return pairs(word, at, &|_| false, found) };

@@ -5,19 +5,19 @@ use std::ops::Range;
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::common_words::is_common;
-use super::language::{Language, of_script};
-use super::{LETTERS_MAX, Script, fold};
+use super::language::{StemmedLanguage, of_script};
+use super::{CharTreatment, LETTERS_MAX, fold};
 
 /// Parts of one joined word, at most; what follows is a word of its own.
 const PARTS_MAX: usize = 16;
 
-type Found<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
+type WordVisitor<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
 
 /// Cuts words; keeps its buffers from one to the next.
 #[derive(Debug, Default)]
-pub struct Words {
+pub struct WordCutter {
     /// The language that words of Latin letters are in; of a question, the one whose commonest words are left out.
-    pub language: Language,
+    pub language: StemmedLanguage,
     /// Whether words are asked for, so that each is given in the form of every language.
     pub is_question: bool,
     lower: String,
@@ -27,10 +27,10 @@ pub struct Words {
     parts: Vec<Range<usize>>,
 }
 
-impl Words {
+impl WordCutter {
     /// Takes the word that a text begins with, and gives its length in bytes. The text begins at a place
     /// of a longer one.
-    pub fn take(&mut self, text: &str, at: usize, found: &mut Found<'_>) -> usize {
+    pub fn take(&mut self, text: &str, at: usize, found: &mut WordVisitor<'_>) -> usize {
         self.parts.clear();
         let mut end = part(text);
         self.parts.push(0..end);
@@ -65,7 +65,7 @@ impl Words {
     }
 
     /// Each part by itself, then the whole.
-    fn joined(&mut self, text: &str, joints: &[&str], at: usize, found: &mut Found<'_>) {
+    fn joined(&mut self, text: &str, joints: &[&str], at: usize, found: &mut WordVisitor<'_>) {
         let parts = std::mem::take(&mut self.parts);
         for part in &parts {
             self.word(&text[part.clone()], at + part.start..at + part.end, found);
@@ -74,15 +74,16 @@ impl Words {
         let has_letters = text[whole.clone()].chars().any(char::is_alphabetic);
         let together = has_letters && joints.iter().all(|joint| is_soft(joint));
         self.whole.clear();
-        match together {
-            true => parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole)),
-            false => fold::fold(&text[whole.clone()], &mut self.whole),
+        if together {
+            parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole));
+        } else {
+            fold::fold(&text[whole.clone()], &mut self.whole);
         }
         found(cut(&self.whole), at + whole.start..at + whole.end, false);
         self.parts = parts;
     }
 
-    fn word(&mut self, word: &str, range: Range<usize>, found: &mut Found<'_>) {
+    fn word(&mut self, word: &str, range: Range<usize>, found: &mut WordVisitor<'_>) {
         self.folded.clear();
         fold::fold(word, &mut self.folded);
         let folded = cut(&self.folded);
@@ -104,22 +105,23 @@ impl Words {
     }
 
     /// A word of Latin letters, in the form of the language or of all of them.
-    fn latin(&mut self, word: &str, range: Range<usize>, found: &mut Found<'_>) {
+    fn latin(&mut self, word: &str, range: Range<usize>, found: &mut WordVisitor<'_>) {
         let folded = cut(&self.folded);
         let common = match self.language {
-            Language::English => is_common(folded),
+            StemmedLanguage::English => is_common(folded),
             other => other.is_common(folded),
         };
-        if self.is_question || self.language == Language::English {
+        if self.is_question || self.language == StemmedLanguage::English {
             self.form.clear();
-            match is_common(folded) || folded.len() <= 2 {
-                true => self.form.push_str(folded),
-                false => Language::English.form(folded, folded, &mut self.form),
+            if is_common(folded) || folded.len() <= 2 {
+                self.form.push_str(folded);
+            } else {
+                StemmedLanguage::English.form(folded, folded, &mut self.form);
             }
             found(&self.form, range.clone(), common);
         }
-        let own = (self.language != Language::English).then_some(self.language);
-        let all = self.is_question.then(Language::others).into_iter().flatten();
+        let own = (self.language != StemmedLanguage::English).then_some(self.language);
+        let all = self.is_question.then(StemmedLanguage::others).into_iter().flatten();
         let others = all.chain(own.filter(|_| !self.is_question));
         lower(word, &mut self.lower);
         let has_diacritics = self.lower != folded;
@@ -140,10 +142,13 @@ impl Words {
     }
 
     /// Names such as `C++` and `F#`; gives the length of the sign.
-    fn suffix(&mut self, text: &str, end: usize, at: usize, found: &mut Found<'_>) -> usize {
+    fn suffix(&mut self, text: &str, end: usize, at: usize, found: &mut WordVisitor<'_>) -> usize {
         let sign = ["++", "#"].into_iter().find(|sign| text[end..].starts_with(sign)).unwrap_or_default();
         let next = text[end + sign.len()..].chars().next();
-        if sign.is_empty() || end > 2 || next.is_some_and(|next| Script::of(next) == Script::Word) {
+        if sign.is_empty()
+            || end > 2
+            || next.is_some_and(|next| CharTreatment::of(next) == CharTreatment::Word)
+        {
             return 0;
         }
         self.whole.clear();
@@ -155,7 +160,9 @@ impl Words {
 
 /// The length of the letters and digits that a text begins with.
 fn part(text: &str) -> usize {
-    text.char_indices().find(|(_, c)| Script::of(*c) != Script::Word).map_or(text.len(), |(at, _)| at)
+    text.char_indices()
+        .find(|(_, c)| CharTreatment::of(*c) != CharTreatment::Word)
+        .map_or(text.len(), |(at, _)| at)
 }
 
 /// The length of the sign that joins what was before to the word behind it.
@@ -183,7 +190,7 @@ fn joint(text: &str) -> Option<usize> {
         )
     })?;
     let next = chars.next()?;
-    (Script::of(next) == Script::Word).then(|| sign.len_utf8())
+    (CharTreatment::of(next) == CharTreatment::Word).then(|| sign.len_utf8())
 }
 
 /// Whether what a sign joins is also written together: `e-mail`, `max_count`, `don't`.
@@ -210,8 +217,9 @@ fn cut(word: &str) -> &str {
 /// Small letters with their diacritics, each as one letter.
 fn lower(word: &str, lower: &mut String) {
     lower.clear();
-    match word.is_ascii() {
-        true => lower.extend(word.chars().map(|c| c.to_ascii_lowercase())),
-        false => lower.extend(word.nfkc().flat_map(char::to_lowercase)),
+    if word.is_ascii() {
+        lower.extend(word.chars().map(|c| c.to_ascii_lowercase()));
+    } else {
+        lower.extend(word.nfkc().flat_map(char::to_lowercase));
     }
 }

@@ -10,15 +10,15 @@ use tantivy::{IndexReader, ReloadPolicy, Term};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinSet;
 use weft_core::id::{DatasetKey, DocumentId};
-use weft_core::seam::index::{IndexChange, Kept};
+use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::home::{Home, Stamp};
 use super::pending::Pending;
-use super::schema::{self, Fields};
+use super::schema::{self, EntryFields};
 use super::snapshot::{Snapshot, hash};
-use super::waiting::{Urgency, Waiting, Waitlist, stopped, told};
-use super::writer::{IDLE_MAX, Writer, unwritable};
+use super::waiting::{Urgency, WaitingWrite, Waitlist, stopped, told};
+use super::writer::{DatasetWriter, IDLE_MAX, unwritable};
 use crate::vectors::row;
 
 /// How long what was accepted may gather before it is written, when nobody asks.
@@ -47,11 +47,11 @@ pub enum Freshness {
 }
 
 /// One dataset that is open.
-pub struct Dataset {
+pub struct IndexedDataset {
     key: DatasetKey,
     home: Home,
     reader: IndexReader,
-    fields: Fields,
+    fields: EntryFields,
     snapshot: RwLock<Arc<Snapshot>>,
     /// What the index looked like before the snapshot was read. Held while the next one is read.
     seen: Mutex<Stamp>,
@@ -60,7 +60,7 @@ pub struct Dataset {
     behind: AtomicUsize,
     /// Whether somebody is going to make them.
     will_flush: AtomicBool,
-    writer: Arc<AsyncMutex<Writer>>,
+    writer: Arc<AsyncMutex<DatasetWriter>>,
     /// Whether the index was removed by this process.
     retired: AtomicBool,
     /// Whether somebody is going to close the writer, and who.
@@ -68,7 +68,7 @@ pub struct Dataset {
     tasks: Mutex<JoinSet<()>>,
 }
 
-impl Dataset {
+impl IndexedDataset {
     /// Opens what is in a folder, or begins there; without a folder everything is in memory.
     pub fn open(key: &DatasetKey, folder: Option<&Path>) -> Result<Self> {
         let failed = |cause: tantivy::TantivyError| {
@@ -108,7 +108,7 @@ impl Dataset {
     }
 
     /// The fields of its entries.
-    pub fn fields(&self) -> Fields {
+    pub fn fields(&self) -> EntryFields {
         self.fields
     }
 
@@ -154,6 +154,7 @@ impl Dataset {
         if self.will_rest.swap(true, Ordering::Relaxed) {
             return;
         }
+        // Held weakly: waiting for this must not keep a dataset open that nobody needs.
         let dataset = Arc::downgrade(self);
         self.spawn(async move {
             loop {
@@ -184,7 +185,7 @@ impl Dataset {
 
     /// Accepts changes that are made together with those that follow soon, and at the latest for the next question. When
     /// much waits it is written first.
-    pub async fn write_behind(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<Kept> {
+    pub async fn write_behind(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<WriteConfirmation> {
         // What may be refused is refused while somebody listens.
         if !self.is_plain(&changes) {
             self.write(changes).await?;
@@ -266,7 +267,7 @@ impl Dataset {
         tasks.spawn(task);
     }
 
-    fn write_all(&self, writer: &mut Writer, all: Vec<Waiting>) {
+    fn write_all(&self, writer: &mut DatasetWriter, all: Vec<WaitingWrite>) {
         let behind = all.iter().filter(|waiting| waiting.urgency == Urgency::Behind).count();
         match self.begin_turn(writer) {
             Ok(()) => self.write_accepted(writer, self.accepted(all)),
@@ -276,10 +277,10 @@ impl Dataset {
     }
 
     /// Those of some writes that may be made; the others are told why not.
-    fn accepted(&self, all: Vec<Waiting>) -> Vec<Waiting> {
+    fn accepted(&self, all: Vec<WaitingWrite>) -> Vec<WaitingWrite> {
         let before = self.snapshot();
         let mut pending = Pending::new(&self.key.id, &before);
-        let mut accepted: Vec<Waiting> = Vec::new();
+        let mut accepted: Vec<WaitingWrite> = Vec::new();
         for waiting in all {
             // Who has gone away before anything was done gets nothing done.
             if waiting.urgency == Urgency::Now && waiting.done.is_closed() {
@@ -294,7 +295,7 @@ impl Dataset {
         accepted
     }
 
-    fn write_accepted(&self, writer: &mut Writer, accepted: Vec<Waiting>) {
+    fn write_accepted(&self, writer: &mut DatasetWriter, accepted: Vec<WaitingWrite>) {
         if accepted.is_empty() {
             return;
         }
@@ -317,7 +318,7 @@ impl Dataset {
         told(done, &outcome);
     }
 
-    fn change(&self, writer: &mut Writer, gathered: &mut Gathered, change: IndexChange) -> Result<()> {
+    fn change(&self, writer: &mut DatasetWriter, gathered: &mut Gathered, change: IndexChange) -> Result<()> {
         let Gathered { before, documents, added } = gathered;
         let fields = self.fields;
         let writer = writer.get(&self.home)?;
@@ -354,7 +355,7 @@ impl Dataset {
     }
 
     /// Opens the writer, and sees what others have written before it was open.
-    fn begin_turn(&self, writer: &mut Writer) -> Result<()> {
+    fn begin_turn(&self, writer: &mut DatasetWriter) -> Result<()> {
         if self.retired.load(Ordering::Acquire) {
             return Err(gone(&self.key));
         }
@@ -374,7 +375,7 @@ impl Dataset {
         }
     }
 
-    fn commit(&self, writer: &mut Writer) -> Result<()> {
+    fn commit(&self, writer: &mut DatasetWriter) -> Result<()> {
         writer.get(&self.home)?.commit().map_err(unwritable)?;
         self.refresh()?;
         writer.end_turn()
@@ -411,7 +412,7 @@ mod tests {
     async fn a_write_waits_for_the_latest_state() {
         let folder = tempfile::tempdir().unwrap();
         let key = DatasetKey::new(&TenantId::new("t"), "k");
-        let open = || Arc::new(Dataset::open(&key, Some(folder.path())).unwrap());
+        let open = || Arc::new(IndexedDataset::open(&key, Some(folder.path())).unwrap());
         let (one, other) = (open(), open());
         one.write(write_of("old")).await.unwrap();
         let reading = Arc::clone(&other);
@@ -432,7 +433,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn what_was_removed_takes_no_writes() {
         let key = DatasetKey::new(&TenantId::new("t"), "k");
-        let dataset = Arc::new(Dataset::open(&key, None).unwrap());
+        let dataset = Arc::new(IndexedDataset::open(&key, None).unwrap());
         dataset.write(write_of("old")).await.unwrap();
         let retired = Arc::clone(&dataset);
         tokio::task::spawn_blocking(move || retired.retire()).await.unwrap();

@@ -88,7 +88,7 @@ impl Home {
             Self::Memory(directory) => Index::open(directory.clone())?,
             Self::Folder(folder) => Index::open(MmapDirectory::open(folder)?)?,
         };
-        index.tokenizers().register(schema::WORDS, schema::Words::default());
+        index.tokenizers().register(schema::WORDS, schema::EntryWords::default());
         Ok(index)
     }
 

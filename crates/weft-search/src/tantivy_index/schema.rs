@@ -19,7 +19,7 @@ use weft_core::{Error, Result};
 
 use crate::analysis::{each_word_of, language_of};
 use crate::fields;
-use crate::vectors::Row;
+use crate::vectors::VectorRow;
 
 /// Goes up when entries are written down in another way or words are cut in another way: an index of
 /// another version is made again.
@@ -31,7 +31,7 @@ pub const WORDS: &str = "weft";
 
 /// The fields of an entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields {
+pub struct EntryFields {
     /// What a chunk is found by.
     pub words: Field,
     /// Its id.
@@ -45,12 +45,12 @@ pub struct Fields {
 }
 
 /// The schema, and its fields.
-pub fn schema() -> (Schema, Fields) {
+pub fn schema() -> (Schema, EntryFields) {
     let mut schema = Schema::builder();
     let words =
         TextFieldIndexing::default().set_tokenizer(WORDS).set_index_option(IndexRecordOption::WithFreqs);
     let id = STRING;
-    let fields = Fields {
+    let fields = EntryFields {
         words: schema.add_text_field("words", TextOptions::default().set_indexing_options(words)),
         chunk: schema.add_text_field("chunk", id.clone()),
         document: schema.add_text_field("document", id.clone()),
@@ -62,7 +62,7 @@ pub fn schema() -> (Schema, Fields) {
 
 /// What is read back of an entry.
 #[derive(Debug)]
-pub enum Record<'a> {
+pub enum EntryRecord<'a> {
     /// A chunk.
     Chunk {
         /// Its id.
@@ -96,11 +96,11 @@ struct StoredDocument {
 
 /// The entry of a chunk.
 pub fn chunk_entry(
-    fields: Fields,
+    fields: EntryFields,
     document: &DocumentId,
     id: &ChunkId,
     chunk: &IndexedChunk,
-    vector: Option<&Row>,
+    vector: Option<&VectorRow>,
 ) -> TantivyDocument {
     let mut record = vec![CHUNK];
     put(&mut record, id.as_str().as_bytes());
@@ -125,7 +125,7 @@ pub fn chunk_entry(
 }
 
 /// The entry of a document.
-pub fn document_entry(fields: Fields, document: &IndexedDocument) -> Result<TantivyDocument> {
+pub fn document_entry(fields: EntryFields, document: &IndexedDocument) -> Result<TantivyDocument> {
     let IndexedDocument { id, name, metadata, available } = document.clone();
     let mut record = vec![DOCUMENT];
     serde_json::to_writer(&mut record, &StoredDocument { id, name, metadata, available })
@@ -149,24 +149,24 @@ fn take<'a>(record: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// The bytes of an entry that are read back.
-pub fn record_of(fields: Fields, entry: &TantivyDocument) -> Result<&[u8]> {
+pub fn record_of(fields: EntryFields, entry: &TantivyDocument) -> Result<&[u8]> {
     entry.get_first(fields.record).and_then(|value| value.as_bytes()).ok_or_else(damaged)
 }
 
 /// Reads an entry back.
-pub fn read(record: &[u8]) -> Result<Record<'_>> {
+pub fn read(record: &[u8]) -> Result<EntryRecord<'_>> {
     match record.split_first() {
         Some((&CHUNK, rest)) => chunk(rest).ok_or_else(damaged),
         Some((&DOCUMENT, rest)) => {
             let StoredDocument { id, name, metadata, available } =
                 serde_json::from_slice(rest).map_err(|cause| damaged().because(cause))?;
-            Ok(Record::Document(IndexedDocument { id, name, metadata, available }))
+            Ok(EntryRecord::Document(IndexedDocument { id, name, metadata, available }))
         }
         _ => Err(damaged()),
     }
 }
 
-fn chunk(mut rest: &[u8]) -> Option<Record<'_>> {
+fn chunk(mut rest: &[u8]) -> Option<EntryRecord<'_>> {
     let id = std::str::from_utf8(take(&mut rest)?).ok()?;
     let document = std::str::from_utf8(take(&mut rest)?).ok()?;
     let (kind, more) = rest.split_first()?;
@@ -178,7 +178,7 @@ fn chunk(mut rest: &[u8]) -> Option<Record<'_>> {
     };
     let vector = rest.split_first_chunk::<4>();
     let vector = vector.map(|(factor, values)| (f32::from_le_bytes(*factor), values));
-    Some(Record::Chunk { id, document, parent, vector })
+    Some(EntryRecord::Chunk { id, document, parent, vector })
 }
 
 fn damaged() -> Error {
@@ -187,13 +187,13 @@ fn damaged() -> Error {
 
 /// The words of an entry, each field as often as it counts.
 #[derive(Clone, Debug, Default)]
-pub struct Words {
+pub struct EntryWords {
     terms: String,
     places: Vec<Range<usize>>,
     token: Token,
 }
 
-impl Tokenizer for Words {
+impl Tokenizer for EntryWords {
     type TokenStream<'a> = WordStream<'a>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
@@ -218,7 +218,7 @@ impl Tokenizer for Words {
 /// Gives the words one by one.
 #[derive(Debug)]
 pub struct WordStream<'a> {
-    words: &'a mut Words,
+    words: &'a mut EntryWords,
     next: usize,
 }
 
@@ -255,7 +255,8 @@ mod tests {
         let vector = row(&[1.0, -0.5]).unwrap();
         let entry = chunk_entry(fields, &document, &id, &chunk, Some(&vector));
         let bytes = record_of(fields, &entry).unwrap();
-        let Record::Chunk { id, document, parent, vector: Some((factor, values)) } = read(bytes).unwrap()
+        let EntryRecord::Chunk { id, document, parent, vector: Some((factor, values)) } =
+            read(bytes).unwrap()
         else {
             panic!()
         };
@@ -268,7 +269,9 @@ mod tests {
         let name = "d.pdf".to_owned();
         let document = IndexedDocument { id: DocumentId::new("d"), name, metadata, available: false };
         let entry = document_entry(fields, &document).unwrap();
-        let Record::Document(found) = read(record_of(fields, &entry).unwrap()).unwrap() else { panic!() };
+        let EntryRecord::Document(found) = read(record_of(fields, &entry).unwrap()).unwrap() else {
+            panic!()
+        };
         assert_eq!(found, document);
     }
 
@@ -277,7 +280,7 @@ mod tests {
         let chunk =
             IndexedChunk { title: "Title".to_owned(), content: "text".to_owned(), ..IndexedChunk::default() };
         let text = fields::joined(&chunk);
-        let mut words = Words::default();
+        let mut words = EntryWords::default();
         let mut found = Vec::new();
         words.token_stream(&text).process(&mut |token| found.push(token.text.clone()));
         let titles = found.iter().filter(|word| *word == "titl").count();

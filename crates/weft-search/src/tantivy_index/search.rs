@@ -15,11 +15,11 @@ use weft_core::id::{DatasetId, DocumentId};
 use weft_core::seam::index::{Hit, IndexAnswer, IndexQuery};
 use weft_core::{Error, Result};
 
-use super::snapshot::{COMPARED_MAX, Part, Snapshot, is_set};
+use super::snapshot::{COMPARED_MAX, IndexPart, Snapshot, is_set};
 use crate::best::Best;
 use crate::bm25;
 use crate::question::{self, Scale, Word};
-use crate::vectors::{Wanted, mean_cosine};
+use crate::vectors::{QuestionVector, mean_cosine};
 use crate::wrong_dimension;
 
 /// Frequencies up to this are looked up instead of computed.
@@ -35,15 +35,15 @@ const COMPARED_SHARE: usize = 48;
 type Place = (u32, u32);
 
 /// A part that is searched.
-struct Searched<'a> {
+struct SearchedPart<'a> {
     dataset: &'a DatasetId,
     snapshot: &'a Snapshot,
-    part: &'a Part,
+    part: &'a IndexPart,
     /// The chunks that pass the conditions; absent: all that are alive.
     allowed: Option<Vec<u64>>,
 }
 
-impl Searched<'_> {
+impl SearchedPart<'_> {
     fn allowed(&self) -> &[u64] {
         self.allowed.as_deref().unwrap_or(&self.part.alive)
     }
@@ -70,7 +70,7 @@ pub fn search(
                     return Err(wrong_dimension(id, vector.vector.len(), dimension));
                 }
             }
-            Wanted::new(&vector.vector)
+            QuestionVector::new(&vector.vector)
         }
         None => None,
     };
@@ -138,7 +138,7 @@ fn usual_cosine(datasets: &[(DatasetId, Arc<Snapshot>)], vector: &[f32]) -> (f32
     (mean_cosine(vector, &sum, count), count)
 }
 
-fn hit(parts: &[Searched<'_>], (part, chunk): Place, text: f32) -> Hit {
+fn hit(parts: &[SearchedPart<'_>], (part, chunk): Place, text: f32) -> Hit {
     let searched = &parts[part as usize];
     let contents = &searched.part.contents;
     let document = searched.snapshot.documents.get(contents.document(chunk));
@@ -155,14 +155,17 @@ fn hit(parts: &[Searched<'_>], (part, chunk): Place, text: f32) -> Hit {
 }
 
 /// The parts of all datasets, with what passes the conditions, and how many documents do.
-fn parts<'a>(datasets: &'a [(DatasetId, Arc<Snapshot>)], query: &IndexQuery) -> (Vec<Searched<'a>>, usize) {
+fn parts<'a>(
+    datasets: &'a [(DatasetId, Arc<Snapshot>)],
+    query: &IndexQuery,
+) -> (Vec<SearchedPart<'a>>, usize) {
     let chosen: Option<HashSet<&DocumentId>> = query.documents.as_ref().map(|list| list.iter().collect());
     let (mut parts, mut fitting) = (Vec::new(), 0);
     for (dataset, snapshot) in datasets {
         let unasked = chosen.is_none() && query.filter.is_none();
         if unasked && snapshot.documents.are_available() {
             fitting += snapshot.documents.count();
-            parts.extend(snapshot.parts.iter().map(|part| Searched {
+            parts.extend(snapshot.parts.iter().map(|part| SearchedPart {
                 dataset,
                 snapshot,
                 part,
@@ -182,13 +185,13 @@ fn parts<'a>(datasets: &'a [(DatasetId, Arc<Snapshot>)], query: &IndexQuery) -> 
         }
         for part in &snapshot.parts {
             let allowed = (!all_pass).then(|| allowed(part, &passing));
-            parts.push(Searched { dataset, snapshot, part, allowed });
+            parts.push(SearchedPart { dataset, snapshot, part, allowed });
         }
     }
     (parts, fitting)
 }
 
-fn allowed(part: &Part, passing: &[bool]) -> Vec<u64> {
+fn allowed(part: &IndexPart, passing: &[bool]) -> Vec<u64> {
     let mut allowed = part.alive.clone();
     for (at, word) in allowed.iter_mut().enumerate() {
         let mut left = *word;
@@ -205,9 +208,14 @@ fn allowed(part: &Part, passing: &[bool]) -> Vec<u64> {
 }
 
 /// The chunks that are nearest to a vector, best first. Of very many those are compared that may be near.
-fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: usize) -> Vec<(f32, Place)> {
+fn nearest(
+    parts: &[SearchedPart<'_>],
+    wanted: &QuestionVector,
+    cosine_min: f32,
+    count_max: usize,
+) -> Vec<(f32, Place)> {
     let mut best = Best::new(count_max);
-    let mut compared = |number, searched: &Searched<'_>| {
+    let mut compared = |number, searched: &SearchedPart<'_>| {
         let allowed = searched.allowed();
         searched.part.contents.rows.each(wanted, |chunk| is_set(allowed, chunk), &mut |cosine, chunk| {
             if cosine >= cosine_min {
@@ -215,7 +223,7 @@ fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: 
             }
         });
     };
-    let candidates: usize = parts.iter().map(Searched::vectors).sum();
+    let candidates: usize = parts.iter().map(SearchedPart::vectors).sum();
     if candidates <= COMPARED_MAX {
         (0_u32..).zip(parts).for_each(|(number, searched)| compared(number, searched));
         return best.into_sorted();
@@ -249,13 +257,13 @@ fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: 
 }
 
 /// A word with what it is worth, and its lists.
-struct Asked {
+struct AskedWord {
     worth: f32,
     lists: Vec<Option<BlockSegmentPostings>>,
 }
 
 struct TextPart {
-    asked: Vec<Asked>,
+    asked: Vec<AskedWord>,
     average: f32,
     once: f32,
     total: usize,
@@ -270,7 +278,7 @@ impl TextPart {
     /// Looks up the words, and counts over all datasets how rare they are.
     fn new(
         datasets: &[(DatasetId, Arc<Snapshot>)],
-        parts: &[Searched<'_>],
+        parts: &[SearchedPart<'_>],
         words: &[Word],
         field: Field,
     ) -> Result<Self> {
@@ -295,7 +303,7 @@ impl TextPart {
             if holding > 0 {
                 let worth = word.weight * bm25::rarity(chunks, holding);
                 scale.add(word, worth);
-                text.asked.push(Asked { worth, lists });
+                text.asked.push(AskedWord { worth, lists });
             }
         }
         text.once = scale.sum();
@@ -305,7 +313,7 @@ impl TextPart {
     /// The chunks with the highest sums, best first. Notes also the sums of chunks that are asked for.
     fn run(
         &mut self,
-        parts: &[Searched<'_>],
+        parts: &[SearchedPart<'_>],
         count_max: usize,
         noted: &[Place],
         scores: &mut Vec<f32>,
@@ -320,7 +328,7 @@ impl TextPart {
                 bm25::damping(bm25::real(length), self.average)
             })
             .collect();
-        let shares = Shares::new(&damping);
+        let shares = WordShares::new(&damping);
         for (number, searched) in (0_u32..).zip(parts) {
             let lengths = searched.part.contents.lengths();
             scores.clear();
@@ -346,7 +354,7 @@ impl TextPart {
 }
 
 /// How many chunks that are there a list names.
-fn count(list: &BlockSegmentPostings, part: &Part) -> usize {
+fn count(list: &BlockSegmentPostings, part: &IndexPart) -> usize {
     if !part.has_dead {
         return list.doc_freq() as usize;
     }
@@ -360,12 +368,12 @@ fn count(list: &BlockSegmentPostings, part: &Part) -> usize {
 }
 
 /// The share of a word's worth for each frequency and length.
-struct Shares<'a> {
+struct WordShares<'a> {
     damping: &'a [f32],
     known: Vec<[f32; 256]>,
 }
 
-impl<'a> Shares<'a> {
+impl<'a> WordShares<'a> {
     fn new(damping: &'a [f32]) -> Self {
         let row = |frequency: usize| {
             let mut row = [0.0; 256];
@@ -387,7 +395,13 @@ impl<'a> Shares<'a> {
 }
 
 /// Adds what a word gives to the chunks that hold it.
-fn add(list: &mut BlockSegmentPostings, worth: f32, shares: &Shares<'_>, lengths: &[u8], scores: &mut [f32]) {
+fn add(
+    list: &mut BlockSegmentPostings,
+    worth: f32,
+    shares: &WordShares<'_>,
+    lengths: &[u8],
+    scores: &mut [f32],
+) {
     loop {
         let chunks = list.docs();
         if chunks.first().is_none_or(|chunk| *chunk == TERMINATED) {

@@ -12,7 +12,7 @@ use weft_core::id::{ChunkId, DocumentId};
 use weft_core::seam::index::{IndexSize, IndexedDocument};
 use weft_core::{Error, Result};
 
-use super::schema::{Fields, Record, read, record_of};
+use super::schema::{EntryFields, EntryRecord, read, record_of};
 use crate::sketch::Sketches;
 use crate::vectors::Rows;
 
@@ -107,7 +107,7 @@ const NONE: u32 = u32::MAX;
 
 /// What is kept in memory of a part of the index. Parts never change; entries of one may die.
 #[derive(Debug)]
-pub struct Contents {
+pub struct PartContents {
     ids: String,
     id_ends: Vec<u32>,
     /// Hashes of the ids, sorted.
@@ -125,7 +125,7 @@ pub struct Contents {
     sketches: OnceLock<Sketches>,
 }
 
-impl Contents {
+impl PartContents {
     /// The id of a chunk by its number in this part.
     pub fn id(&self, chunk: u32) -> ChunkId {
         ChunkId::new(&self.ids[self.id_range(chunk)])
@@ -177,14 +177,14 @@ impl Contents {
 }
 
 /// A part of the index with what is alive in it.
-pub struct Part {
+pub struct IndexPart {
     id: SegmentId,
     /// Goes up with every deletion in it.
     deletions: Option<Opstamp>,
     /// The words.
     pub words: Arc<InvertedIndexReader>,
     /// What is in memory.
-    pub contents: Arc<Contents>,
+    pub contents: Arc<PartContents>,
     /// A bit for each chunk that is there.
     pub alive: Vec<u64>,
     /// Whether some are not.
@@ -202,7 +202,7 @@ pub struct Part {
 #[derive(Default)]
 pub struct Snapshot {
     /// Its parts.
-    pub parts: Vec<Arc<Part>>,
+    pub parts: Vec<Arc<IndexPart>>,
     /// Its documents.
     pub documents: Arc<Documents>,
     /// How much it holds.
@@ -234,17 +234,17 @@ fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Err
 
 impl Snapshot {
     /// The state after this one. Parts that were there need not be read again.
-    pub fn next(&self, searcher: &Searcher, fields: Fields) -> Result<Self> {
+    pub fn next(&self, searcher: &Searcher, fields: EntryFields) -> Result<Self> {
         let mut documents = Documents::numbers_of(&self.documents);
         let mut parts = Vec::new();
         for reader in searcher.segment_readers() {
             let before = self.parts.iter().find(|part| part.id == reader.segment_id());
             let next = match before {
                 Some(part) if part.deletions == reader.delete_opstamp() => Arc::clone(part),
-                Some(part) => Arc::new(Part::new(reader, fields, Arc::clone(&part.contents))?),
+                Some(part) => Arc::new(IndexPart::new(reader, fields, Arc::clone(&part.contents))?),
                 None => {
                     let contents = Arc::new(load(reader, fields, &mut documents)?);
-                    Arc::new(Part::new(reader, fields, contents)?)
+                    Arc::new(IndexPart::new(reader, fields, contents)?)
                 }
             };
             let alive = next.contents.entries.iter().filter(|(number, _)| !reader.is_deleted(*number));
@@ -255,7 +255,7 @@ impl Snapshot {
         Ok(Self::of(parts, Arc::new(documents)))
     }
 
-    fn of(parts: Vec<Arc<Part>>, documents: Arc<Documents>) -> Self {
+    fn of(parts: Vec<Arc<IndexPart>>, documents: Arc<Documents>) -> Self {
         let mut size = IndexSize { documents: documents.count, ..IndexSize::default() };
         let (mut length, mut vector_sum) = (0, Vec::new());
         for part in &parts {
@@ -294,9 +294,9 @@ impl Snapshot {
     }
 }
 
-fn load(reader: &SegmentReader, fields: Fields, documents: &mut Documents) -> Result<Contents> {
+fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) -> Result<PartContents> {
     let count = reader.max_doc() as usize;
-    let mut contents = Contents {
+    let mut contents = PartContents {
         ids: String::new(),
         id_ends: Vec::with_capacity(count),
         hashes: Vec::with_capacity(count),
@@ -314,7 +314,7 @@ fn load(reader: &SegmentReader, fields: Fields, documents: &mut Documents) -> Re
     for (number, entry) in reader.doc_ids_alive().zip(entries) {
         let entry = entry.map_err(unreadable)?;
         match read(record_of(fields, &entry)?)? {
-            Record::Chunk { id, document, parent, vector } => {
+            EntryRecord::Chunk { id, document, parent, vector } => {
                 let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
                 contents.id_ends.resize(number as usize, end);
                 contents.ids.push_str(id);
@@ -334,21 +334,23 @@ fn load(reader: &SegmentReader, fields: Fields, documents: &mut Documents) -> Re
                     contents.rows.push(number, factor, values.iter().map(|byte| i8::from_le_bytes([*byte])));
                 }
             }
-            Record::Document(document) => contents.entries.push((number, Arc::new(document))),
+            EntryRecord::Document(document) => contents.entries.push((number, Arc::new(document))),
         }
     }
     let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
     contents.id_ends.resize(count, end);
+    // It stays as it is as long as the part lives, so that spare room would never be used.
     contents.ids.shrink_to_fit();
     contents.rows.shrink();
+    // In order, so that whether an id is there is found by halves.
     contents.hashes.sort_unstable();
     let norms = reader.get_fieldnorms_reader(fields.words).map_err(unreadable)?;
     contents.lengths.extend((0..reader.max_doc()).map(|number| norms.fieldnorm_id(number)));
     Ok(contents)
 }
 
-impl Part {
-    fn new(reader: &SegmentReader, fields: Fields, contents: Arc<Contents>) -> Result<Self> {
+impl IndexPart {
+    fn new(reader: &SegmentReader, fields: EntryFields, contents: Arc<PartContents>) -> Result<Self> {
         let mut alive = vec![0_u64; contents.documents.len().div_ceil(64)];
         // A chunk that was dead when the part was read is in no list here, and in lists of words still.
         let mut has_dead = reader.has_deletes();

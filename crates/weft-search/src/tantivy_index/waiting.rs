@@ -7,7 +7,7 @@ use weft_core::seam::index::{IndexChange, IndexedChunk};
 use weft_core::{Error, Result};
 
 /// A write that waits for its turn.
-pub struct Waiting {
+pub struct WaitingWrite {
     /// All of it.
     pub changes: Vec<IndexChange>,
     /// Whether anybody waits.
@@ -31,7 +31,7 @@ pub struct Waitlist(Mutex<Writes>);
 
 #[derive(Default)]
 struct Writes {
-    writes: Vec<Waiting>,
+    writes: Vec<WaitingWrite>,
     bytes: usize,
 }
 
@@ -42,12 +42,12 @@ impl Waitlist {
         let more = changes.iter().map(bytes).sum::<usize>();
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.bytes += more;
-        waiting.writes.push(Waiting { changes, urgency, done });
+        waiting.writes.push(WaitingWrite { changes, urgency, done });
         (told, waiting.bytes)
     }
 
     /// Takes all.
-    pub fn take(&self) -> Vec<Waiting> {
+    pub fn take(&self) -> Vec<WaitingWrite> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).writes
     }
 }

@@ -28,17 +28,17 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The writer, while there is one. What it does blocks.
 #[derive(Default)]
-pub struct Writer {
-    open: Option<Open>,
+pub struct DatasetWriter {
+    open: Option<OpenWriter>,
 }
 
-struct Open {
+struct OpenWriter {
     writer: IndexWriter,
     since: Instant,
     used: Instant,
 }
 
-impl Writer {
+impl DatasetWriter {
     /// Whether it is this process's turn.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
@@ -48,10 +48,10 @@ impl Writer {
     pub fn get(&mut self, home: &Home) -> Result<&mut IndexWriter> {
         let now = Instant::now();
         let open = match self.open.take() {
-            Some(open) => Open { used: now, ..open },
+            Some(open) => OpenWriter { used: now, ..open },
             None => {
                 let writer = when_free(|| home.open()?.writer_with_num_threads(1, MEMORY))?;
-                Open { writer, since: Instant::now(), used: Instant::now() }
+                OpenWriter { writer, since: Instant::now(), used: Instant::now() }
             }
         };
         Ok(&mut self.open.insert(open).writer)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
-use weft_core::filter::{Condition, Filter, Logic, Metadata, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator, Logic, Metadata};
 use weft_core::seam::dataset_store::Settings;
 use weft_core::value::to_text;
 
@@ -72,14 +72,15 @@ fn one_condition(json: &Json) -> Result<Condition, ApiError> {
         return Err(ApiError::data("each condition of metadata_condition needs a name."));
     };
     let word = named(&["comparison_operator", "operator", "op"]).unwrap_or_else(|| "=".to_owned());
-    let Some(operator) = Operator::parse(&word) else {
-        let known: Vec<_> = Operator::ALL.iter().filter_map(|one| serde_json::to_value(one).ok()).collect();
+    let Some(operator) = FilterOperator::parse(&word) else {
+        let known: Vec<_> =
+            FilterOperator::ALL.iter().filter_map(|one| serde_json::to_value(one).ok()).collect();
         let known: Vec<_> = known.iter().filter_map(Json::as_str).collect();
         let known = known.join(", ");
         return Err(ApiError::data(format!("comparison_operator is `{word}`; it can be one of: {known}.")));
     };
     let value = json.get("value").cloned().unwrap_or_default();
-    if value.is_null() && !matches!(operator, Operator::Empty | Operator::NotEmpty) {
+    if value.is_null() && !matches!(operator, FilterOperator::Empty | FilterOperator::NotEmpty) {
         return Err(ApiError::data(format!("the condition on `{key}` in metadata_condition needs a value.")));
     }
     Ok(Condition { key, operator, value })
@@ -368,7 +369,7 @@ mod tests {
         let filter = condition(Some(&json)).unwrap().unwrap();
         assert_eq!(filter.logic, Logic::Or);
         let operators: Vec<_> = filter.conditions.iter().map(|one| one.operator).collect();
-        assert_eq!(operators, [Operator::Equal, Operator::AtLeast, Operator::Empty]);
+        assert_eq!(operators, [FilterOperator::Equal, FilterOperator::AtLeast, FilterOperator::Empty]);
         assert!(filter.matches(&object(json!({"author": "ada", "note": "x"}))));
         let of_dify = json!({"logical_operator": "or", "conditions": [
             {"name": ["author"], "comparison_operator": "is", "value": "Ada"},

@@ -229,7 +229,7 @@ async fn a_conversation_is_completed_with_the_whole_answer_so_far() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
-    use weft_core::seam::run_store::{Finished, GiveWay, RunLease, StoredEntry, StoredRun};
+    use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredEntry, StoredRun};
     use weft_core::{Record, RunKey};
     let bench = bench(Script::new()).await;
     let key = RunKey::new(&crate::support::default_tenant(), "cut");
@@ -271,7 +271,7 @@ async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
         let record = serde_json::to_string(&last).unwrap().into();
         let last = vec![StoredEntry { seq: 3, event: Some(3), at_ms: 45_000, record }];
         bench.app.runs.append(&lease, last).await.unwrap();
-        bench.app.runs.finish(&lease, Finished::new(weft_core::Ending::Succeeded, 45_000)).await.unwrap();
+        bench.app.runs.finish(&lease, FinishedRun::new(weft_core::Ending::Succeeded, 45_000)).await.unwrap();
     };
     let (frames, ()) = tokio::join!(async { bench.get("/api/v1/runs/cut/events").await.frames() }, goes_on);
     let events: Vec<_> = frames.iter().filter_map(|frame| frame.id).collect();

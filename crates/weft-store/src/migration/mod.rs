@@ -35,7 +35,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::failure;
 use crate::open::write_options;
-use crate::place::Place;
+use crate::place::StorePlace;
 
 /// Tells our migration lock from other locks on the same server.
 const LOCK_NUMBER: i64 = 0x77_65_66_74;
@@ -81,7 +81,7 @@ impl MigratorTrait for Migrator {
 }
 
 /// Brings the tables up to date. Several processes may do so at once: one works, the others wait.
-pub(crate) async fn run(db: &DatabaseConnection, place: &Place) -> Result<()> {
+pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<()> {
     if pending(db, place).await? == 0 {
         return Ok(());
     }
@@ -98,7 +98,7 @@ pub(crate) async fn run(db: &DatabaseConnection, place: &Place) -> Result<()> {
 ///
 /// # Errors
 /// `Unsupported` when they are of another version.
-pub(crate) async fn look(db: &DatabaseConnection, place: &Place) -> Result<()> {
+pub(crate) async fn look(db: &DatabaseConnection, place: &StorePlace) -> Result<()> {
     if pending(db, place).await? == 0 {
         return Ok(());
     }
@@ -106,7 +106,7 @@ pub(crate) async fn look(db: &DatabaseConnection, place: &Place) -> Result<()> {
         .help("a command that changes something, such as `weft serve`, brings it up to date"))
 }
 
-async fn pending(db: &DatabaseConnection, place: &Place) -> Result<usize> {
+async fn pending(db: &DatabaseConnection, place: &StorePlace) -> Result<usize> {
     match Migrator::get_pending_migrations_read_only(db).await {
         Ok(steps) => Ok(steps.len()),
         // The only custom error of this call: the tables have steps that this program does not know.

@@ -83,9 +83,10 @@ impl AuditStore for Store {
         }
         if let Some(after) = &filter.after {
             let same = Condition::all().add(Column::AtMs.eq(after.at_ms));
-            let (later, same) = match filter.ascending {
-                true => (Column::AtMs.gt(after.at_ms), same.add(Column::Id.gt(text(&after.id)))),
-                false => (Column::AtMs.lt(after.at_ms), same.add(Column::Id.lt(text(&after.id)))),
+            let (later, same) = if filter.ascending {
+                (Column::AtMs.gt(after.at_ms), same.add(Column::Id.gt(text(&after.id))))
+            } else {
+                (Column::AtMs.lt(after.at_ms), same.add(Column::Id.lt(text(&after.id))))
             };
             found = found.filter(Condition::any().add(later).add(same));
         }

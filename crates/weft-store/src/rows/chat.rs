@@ -87,9 +87,8 @@ impl ChatStore for Store {
         let row = Model::new(chat)?;
         let insert = || Entity::insert(row.clone().into_active_model());
         let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
-        stored.map(drop).map_err(|error| match is_duplicate(&error) {
-            true => taken(chat),
-            false => self.fail("store the chat assistant", error),
+        stored.map(drop).map_err(|error| {
+            if is_duplicate(&error) { taken(chat) } else { self.fail("store the chat assistant", error) }
         })
     }
 
@@ -111,9 +110,8 @@ impl ChatStore for Store {
             .filter(of(&chat.key))
             .filter(Column::Revision.eq(chat.revision));
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
-        let changed = changed.map_err(|error| match is_duplicate(&error) {
-            true => taken(chat),
-            false => self.fail("change the chat assistant", error),
+        let changed = changed.map_err(|error| {
+            if is_duplicate(&error) { taken(chat) } else { self.fail("change the chat assistant", error) }
         })?;
         let changed = changed.rows_affected > 0;
         let row = Model { revision: next, updated_ms: now_ms, ..row };

@@ -207,7 +207,8 @@ pub(crate) async fn insert(transaction: &DatabaseTransaction, rows: Vec<Model>) 
 pub(crate) async fn put_vector(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
-    (id, age): (&ChunkId, Age),
+    id: &ChunkId,
+    age: Age,
     vector: &[f32],
 ) -> Result<(), DbErr> {
     // Both columns are of one table.
@@ -224,7 +225,8 @@ pub(crate) async fn put_vector(
 async fn vectors(
     db: &impl ConnectionTrait,
     tenant: &str,
-    (ids, age): (&[String], Age),
+    ids: &[String],
+    age: Age,
 ) -> Result<HashMap<String, Vec<f32>>, DbErr> {
     let mut found = HashMap::with_capacity(ids.len());
     for some in ids.chunks(ROWS_AT_ONCE_MAX) {
@@ -248,7 +250,7 @@ pub(crate) async fn with_vectors(
 ) -> Result<Result<Vec<StoredChunk>>, DbErr> {
     let Some(tenant) = rows.first().map(|row| row.tenant_id.clone()) else { return Ok(Ok(Vec::new())) };
     let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
-    let mut vectors = vectors(db, &tenant, (&ids, age)).await?;
+    let mut vectors = vectors(db, &tenant, &ids, age).await?;
     let with = |row: Model| {
         let vector = vectors.remove(&row.id);
         row.into_chunk(vector)
@@ -382,12 +384,13 @@ impl Store {
         insert(&transaction, rows).await?;
         for chunk in chunks {
             if let Some(vector) = &chunk.vector {
-                put_vector(&transaction, key, (&chunk.id, Age::WorkOutcome), vector).await?;
+                put_vector(&transaction, key, &chunk.id, Age::WorkOutcome, vector).await?;
             }
         }
         let removed = counted(gone.values());
-        let counts = (before.chunk_count + added.0 - removed.0, before.token_count + added.1 - removed.1);
-        count(&transaction, key, counts).await?;
+        let chunks = before.chunk_count + added.0 - removed.0;
+        let tokens = before.token_count + added.1 - removed.1;
+        count(&transaction, key, chunks, tokens).await?;
         transaction.commit().await?;
         Ok(Some(index_note::after(&before)))
     }
@@ -412,8 +415,8 @@ impl Store {
         let Some(before) = document::locked(&transaction, key).await? else { return Ok(None) };
         let gone = take_out(&transaction, key, ids).await?;
         let removed = counted(gone.values());
-        let counts = (before.chunk_count - removed.0, before.token_count - removed.1);
-        count(&transaction, key, counts).await?;
+        let (chunks, tokens) = (before.chunk_count - removed.0, before.token_count - removed.1);
+        count(&transaction, key, chunks, tokens).await?;
         transaction.commit().await?;
         Ok(Some(gone.len() as u64))
     }
@@ -456,7 +459,8 @@ pub(crate) fn counted<'a>(rows: impl Iterator<Item = &'a Model>) -> (i64, i64) {
 async fn count(
     transaction: &DatabaseTransaction,
     key: &DocumentKey,
-    (chunks, tokens): (i64, i64),
+    chunks: i64,
+    tokens: i64,
 ) -> Result<(), DbErr> {
     document::Entity::update_many()
         .col_expr(document::Column::ChunkCount, Expr::value(std::cmp::max(chunks, 0)))

@@ -248,9 +248,10 @@ fn behind(filter: &DocumentFilter, row: &Model) -> Condition {
         DocumentOrder::Name => Value::from(row.name_folded.as_str()),
     };
     let id = row.id.as_str();
-    let (later, next) = match filter.ascending {
-        true => (by.gt(at.clone()), Column::Id.gt(id)),
-        false => (by.lt(at.clone()), Column::Id.lt(id)),
+    let (later, next) = if filter.ascending {
+        (by.gt(at.clone()), Column::Id.gt(id))
+    } else {
+        (by.lt(at.clone()), Column::Id.lt(id))
     };
     Condition::any().add(later).add(Condition::all().add(by.eq(at)).add(next))
 }

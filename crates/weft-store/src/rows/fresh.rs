@@ -68,7 +68,7 @@ impl Store {
         }
         for (one, [keywords, questions]) in amended {
             if let Some(vector) = &one.vector {
-                chunk::put_vector(&transaction, &lease.document, (&one.id, Age::Fresh), vector).await?;
+                chunk::put_vector(&transaction, &lease.document, &one.id, Age::Fresh, vector).await?;
             }
             let columns = [(chunk::Column::Keywords, keywords), (chunk::Column::Questions, questions)];
             for (column, json) in columns {
@@ -101,7 +101,7 @@ impl Store {
         chunk::insert(&transaction, rows.to_vec()).await?;
         for chunk in chunks {
             if let Some(vector) = &chunk.vector {
-                chunk::put_vector(&transaction, &lease.document, (&chunk.id, Age::Fresh), vector).await?;
+                chunk::put_vector(&transaction, &lease.document, &chunk.id, Age::Fresh, vector).await?;
             }
         }
         let fields = vec![

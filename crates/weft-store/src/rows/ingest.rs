@@ -5,7 +5,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
     TakenDocument, ToBeFound, Wanted,
@@ -53,21 +53,21 @@ fn ended(wanted: Wanted) -> DocumentState {
     }
 }
 
-pub(crate) type Change = Vec<(Column, Expr)>;
+pub(crate) type ColumnChanges = Vec<(Column, Expr)>;
 
 pub(crate) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
     (column, Expr::value(value))
 }
 
 /// Lets go of a document and leaves it in a state.
-fn into_state(into: DocumentState) -> Change {
+fn into_state(into: DocumentState) -> ColumnChanges {
     vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
 }
 
 pub(crate) async fn change(
     transaction: &DatabaseTransaction,
     condition: Condition,
-    change: Change,
+    change: ColumnChanges,
 ) -> Result<u64, DbErr> {
     let with = |update: sea_orm::UpdateMany<Entity>, (column, value)| update.col_expr(column, value);
     let update = change.into_iter().fold(Entity::update_many(), with);
@@ -314,7 +314,7 @@ impl IngestQueue for Store {
             }
             row.begun_ms = row.begun_ms.or(Some(now_ms));
             let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
-            let stage: Stage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
+            let stage: IngestStage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
             let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
             taken.push(TakenDocument { lease, document: row.into_document()?, stage, attempts });
         }
@@ -341,7 +341,7 @@ impl IngestQueue for Store {
         wanted.ok_or_else(|| lost(lease))
     }
 
-    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()> {
         let rows: Vec<chunk::Model> =
             chunks.iter().map(|chunk| chunk::Model::new(chunk, Age::Fresh)).collect::<Result<_>>()?;
         let stage = ids::word(&stage)?;

@@ -42,18 +42,18 @@ pub enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 /// What may end a change: the database, or that the change is not allowed.
-enum Stop {
+enum ChangeFailure {
     Database(DbErr),
     Refused(Error),
 }
 
-impl From<DbErr> for Stop {
+impl From<DbErr> for ChangeFailure {
     fn from(error: DbErr) -> Self {
         Self::Database(error)
     }
 }
 
-impl From<Error> for Stop {
+impl From<Error> for ChangeFailure {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
@@ -116,8 +116,9 @@ fn named(others: &[Model], own: &MemoryKey, wanted: &str) -> Result<String> {
 async fn append(
     db: &DatabaseTransaction,
     memory: &Model,
-    (rows, kept): (Vec<memory_message::Model>, Option<i64>),
-) -> Result<(), Stop> {
+    rows: Vec<memory_message::Model>,
+    kept: Option<i64>,
+) -> Result<(), ChangeFailure> {
     let key = MemoryKey::new(&TenantId::from(memory.tenant_id.clone()), memory.id.clone());
     let needed: u64 = rows.iter().map(|row| count(row.size)).sum();
     let size_max = memory.settings()?.size_max;
@@ -149,16 +150,19 @@ async fn append(
 }
 
 /// Ends a transaction: what was refused has changed nothing.
-async fn ended<T>(transaction: WriteTransaction, outcome: Result<T, Stop>) -> Result<Result<T>, DbErr> {
+async fn ended<T>(
+    transaction: WriteTransaction,
+    outcome: Result<T, ChangeFailure>,
+) -> Result<Result<T>, DbErr> {
     match outcome {
         Ok(value) => transaction.commit().await.map(|()| Ok(value)),
-        Err(Stop::Database(error)) => Err(error),
-        Err(Stop::Refused(error)) => transaction.rollback().await.map(|()| Err(error)),
+        Err(ChangeFailure::Database(error)) => Err(error),
+        Err(ChangeFailure::Refused(error)) => transaction.rollback().await.map(|()| Err(error)),
     }
 }
 
 /// Adds a memory under a name that nobody has.
-async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, Stop> {
+async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, ChangeFailure> {
     let others = of_tenant(db, &memory.key.tenant).await?;
     if others.len() >= MEMORIES_MAX {
         let message = format!("there are {MEMORIES_MAX} memories already");
@@ -188,9 +192,10 @@ async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, 
 /// Changes a memory that is still what was seen.
 async fn change_in(
     db: &DatabaseTransaction,
-    (seen, settings): (&Memory, &MemorySettings),
+    seen: &Memory,
+    settings: &MemorySettings,
     now_ms: i64,
-) -> Result<Memory, Stop> {
+) -> Result<Memory, ChangeFailure> {
     let key = &seen.key;
     let row = locked(db, key).await?.ok_or_else(|| missing(key))?;
     let before = row.settings()?;
@@ -213,12 +218,12 @@ async fn change_in(
         .exec(db)
         .await?;
     // A memory that is to hold less lets go of what is too much.
-    append(db, &row, (Vec::new(), None)).await?;
+    append(db, &row, Vec::new(), None).await?;
     Ok(row.into_memory()?)
 }
 
 /// Removes a memory with its messages.
-async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), Stop> {
+async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), ChangeFailure> {
     locked(db, key).await?.ok_or_else(|| missing(key))?;
     memory_message::remove_all(db, key).await?;
     Entity::delete_many().filter(of(key)).exec(db).await?;
@@ -229,17 +234,18 @@ async fn delete_in(db: &DatabaseTransaction, key: &MemoryKey) -> Result<(), Stop
 async fn add_in(
     db: &DatabaseTransaction,
     key: &MemoryKey,
-    (origin, message): (&[u8], &NewMessage),
+    origin: &[u8],
+    message: &NewMessage,
     now_ms: i64,
-) -> Result<i64, Stop> {
+) -> Result<i64, ChangeFailure> {
     let memory = locked(db, key).await?.ok_or_else(|| missing(key))?;
     if let Some(known) = memory_message::with_origin(db, key, origin).await? {
         return Ok(known);
     }
     let number = memory.last_number + 1;
-    let mut row = memory_message::Model::new(key, (number, None), message);
+    let mut row = memory_message::Model::new(key, number, None, message);
     (row.origin, row.due_ms) = (origin.to_vec(), Some(now_ms));
-    append(db, &memory, (vec![row], None)).await?;
+    append(db, &memory, vec![row], None).await?;
     Ok(number)
 }
 
@@ -248,7 +254,7 @@ async fn settle_in(
     db: &DatabaseTransaction,
     taken: &TakenMessage,
     outcome: &ExtractionOutcome,
-) -> Result<(), Stop> {
+) -> Result<(), ChangeFailure> {
     let (key, raw) = (&taken.memory, taken.message.number);
     let lost = || {
         let message = format!("message {raw} of the memory `{}` is not this process's any more", key.id);
@@ -263,8 +269,8 @@ async fn settle_in(
         ExtractionOutcome::RetryAt { .. } | ExtractionOutcome::Failed { .. } => &[],
     };
     let rows = derived.iter().zip(memory.last_number + 1..);
-    let rows = rows.map(|(new, number)| memory_message::Model::new(key, (number, Some(raw)), new));
-    append(db, &memory, (rows.collect(), Some(raw))).await
+    let rows = rows.map(|(new, number)| memory_message::Model::new(key, number, Some(raw), new));
+    append(db, &memory, rows.collect(), Some(raw)).await
 }
 
 #[async_trait]
@@ -294,7 +300,7 @@ impl MemoryStore for Store {
     async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Memory> {
         let attempt = async || {
             let transaction = self.begin().await?;
-            let outcome = change_in(&transaction.transaction, (seen, settings), now_ms).await;
+            let outcome = change_in(&transaction.transaction, seen, settings, now_ms).await;
             ended(transaction, outcome).await
         };
         repeated(attempt).await.map_err(|error| self.fail("change the memory", error))?
@@ -313,7 +319,7 @@ impl MemoryStore for Store {
         let origin = memory_message::origin(origin);
         let attempt = async || {
             let transaction = self.begin().await?;
-            let outcome = add_in(&transaction.transaction, key, (&origin, message), now_ms).await;
+            let outcome = add_in(&transaction.transaction, key, &origin, message, now_ms).await;
             ended(transaction, outcome).await
         };
         repeated(attempt).await.map_err(|error| self.fail("remember a message", error))?
@@ -341,12 +347,12 @@ impl MemoryStore for Store {
     }
 
     async fn set_status(&self, key: &MemoryKey, number: i64, status: MessageStatus) -> Result<()> {
-        let set = (memory_message::Column::Enabled, i64::from(status == MessageStatus::Enabled));
-        self.set(key, number, set).await
+        let enabled = i64::from(status == MessageStatus::Enabled);
+        self.set(key, number, memory_message::Column::Enabled, enabled).await
     }
 
     async fn forget(&self, key: &MemoryKey, number: i64, now_ms: i64) -> Result<()> {
-        self.set(key, number, (memory_message::Column::ForgottenMs, now_ms)).await
+        self.set(key, number, memory_message::Column::ForgottenMs, now_ms).await
     }
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenMessage>> {
@@ -384,7 +390,8 @@ impl Store {
         &self,
         key: &MemoryKey,
         number: i64,
-        (column, value): (memory_message::Column, i64),
+        column: memory_message::Column,
+        value: i64,
     ) -> Result<()> {
         let _permit = self.inner.gate.permit().await;
         let change = async || {

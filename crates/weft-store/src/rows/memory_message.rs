@@ -81,7 +81,7 @@ fn numbers(bytes: &[u8]) -> Vec<f32> {
 
 impl Model {
     /// A message whose extraction is done.
-    pub(crate) fn new(key: &MemoryKey, (place, source): (i64, Option<i64>), message: &NewMessage) -> Self {
+    pub(crate) fn new(key: &MemoryKey, place: i64, source: Option<i64>, message: &NewMessage) -> Self {
         Self {
             tenant_id: key.tenant.as_str().to_owned(),
             memory_id: key.id.as_str().to_owned(),

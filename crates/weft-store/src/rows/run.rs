@@ -9,7 +9,8 @@ use sea_orm::{Condition, DbBackend, IntoActiveModel, QueryOrder, QuerySelect, St
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::{
-    self, Finished, GiveWay, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+    self, FinishedRun, GiveWay, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry,
+    StoredRun,
 };
 use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
 
@@ -191,15 +192,15 @@ impl Store {
         repeated(store).await
     }
 
-    async fn append_in(&self, haste: Haste, (lease, entries): (&RunLease, Vec<StoredEntry>)) -> Result<()> {
-        let list = match pack::plain_length(&entries) >= pieces::CUT_FROM {
-            true => self
-                .in_pieces(&lease.run, &entries)
+    async fn append_in(&self, haste: Haste, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        let list = if pack::plain_length(&entries) >= pieces::CUT_FROM {
+            self.in_pieces(&lease.run, &entries)
                 .await
-                .map_err(|error| self.fail("append to the journal", error))?,
-            false => None,
+                .map_err(|error| self.fail("append to the journal", error))?
+        } else {
+            None
         };
-        self.inner.journal.append((lease, haste), &entries, list).await
+        self.inner.journal.append(lease, haste, &entries, list).await
     }
 
     pub(crate) async fn session_of(&self, key: &RunKey) -> Result<Option<SessionKey>, DbErr> {
@@ -226,11 +227,11 @@ impl RunStore for Store {
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        self.append_in(Haste::Brief, (lease, entries)).await
+        self.append_in(Haste::Brief, lease, entries).await
     }
 
     async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        self.append_in(Haste::Patient, (lease, entries)).await
+        self.append_in(Haste::Patient, lease, entries).await
     }
 
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
@@ -341,7 +342,7 @@ impl RunStore for Store {
         rows.into_iter().map(Model::into_run).collect()
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         self.finish_alone(lease, finished).await
     }
 
@@ -349,7 +350,7 @@ impl RunStore for Store {
         &self,
         lease: &RunLease,
         entries: Vec<StoredEntry>,
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<Result<()>> {
         if self.end_with(lease, &entries, finished).await? {
             return Ok(Ok(()));

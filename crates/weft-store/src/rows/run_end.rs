@@ -5,7 +5,7 @@ use sea_orm::sea_query::Expr;
 use weft_core::Result;
 use weft_core::id::SessionKey;
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
 
 use crate::Store;
 use crate::batch::BatchOutcome;
@@ -21,11 +21,11 @@ const ENDED_AT_ONCE_MAX: u64 = 1_024;
 
 impl Store {
     /// Notes how a run ended, and what it has used. See [`RunStore::finish`].
-    pub(super) async fn finish_alone(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    pub(super) async fn finish_alone(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         const DOING: &str = "store how the run ended";
         for _ in 0..NOTES_TRIED_MAX {
             let more = match finished.spent {
-                Some((day, spent)) => self.more_spent(lease, (day, spent), DOING).await?,
+                Some((day, spent)) => self.more_spent(lease, day, spent, DOING).await?,
                 None => None,
             };
             let found = self.end_compacted(lease, finished, more.as_ref()).await;
@@ -45,14 +45,15 @@ impl Store {
     async fn finish_compacted(
         &self,
         lease: &RunLease,
-        ended: (Finished, Option<&UnrecordedSpending>),
+        finished: FinishedRun,
+        more: Option<&UnrecordedSpending>,
         session: Option<&SessionKey>,
     ) -> Result<bool, DbErr> {
         let row = self.compacted(lease, session, Vec::new()).await?.unwrap_or_else(|error| {
             tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a journal could not be compacted");
             None
         });
-        self.finish_run(lease, ended, row.as_ref().map(|row| (row, session))).await
+        self.finish_run(lease, finished, more, row.as_ref().map(|row| (row, session))).await
     }
 
     /// Whether there is such a run and it still belongs to whoever ends it. `row` takes the place of rows of
@@ -60,7 +61,8 @@ impl Store {
     async fn finish_run(
         &self,
         lease: &RunLease,
-        (finished, more): (Finished, Option<&UnrecordedSpending>),
+        finished: FinishedRun,
+        more: Option<&UnrecordedSpending>,
         row: Option<(&Compacted, Option<&SessionKey>)>,
     ) -> Result<bool, DbErr> {
         let mut batch = self.batch();
@@ -85,7 +87,7 @@ impl Store {
         &self,
         lease: &RunLease,
         entries: &[StoredEntry],
-        finished: Finished,
+        finished: FinishedRun,
     ) -> Result<bool> {
         const DOING: &str = "store how the run ended";
         let long = entries.first().is_none_or(|first| first.seq > ENDED_AT_ONCE_MAX);
@@ -96,14 +98,14 @@ impl Store {
             return Ok(false);
         };
         let more = match finished.spent {
-            Some((day, spent)) => self.more_spent(lease, (day, spent), DOING).await?,
+            Some((day, spent)) => self.more_spent(lease, day, spent, DOING).await?,
             None => None,
         };
         let row = self.compacted(lease, Some(&session), entries.to_vec()).await;
         let Ok(Some(row)) = row.map_err(|error| self.fail(DOING, error))? else { return Ok(false) };
         // Whoever gets no answer appends the entries: it must be seen in the table then whether they are there.
         self.inner.journal.ended(&lease.run);
-        match self.finish_run(lease, (finished, more.as_ref()), Some((&row, Some(&session)))).await {
+        match self.finish_run(lease, finished, more.as_ref(), Some((&row, Some(&session)))).await {
             Err(error) if is_orphan(&error) || is_duplicate(&error) => {
                 self.inner.dictionaries.forget(&session);
                 Ok(false)
@@ -116,17 +118,16 @@ impl Store {
     async fn end_compacted(
         &self,
         lease: &RunLease,
-        finished: Finished,
+        finished: FinishedRun,
         more: Option<&UnrecordedSpending>,
     ) -> Result<bool> {
         let key = &lease.run;
         let session = self.inner.journal.home(key).map(|home| home.session);
-        let ended = (finished, more);
-        let done = match self.finish_compacted(lease, ended, session.as_ref()).await {
+        let done = match self.finish_compacted(lease, finished, more, session.as_ref()).await {
             // There is nobody to keep a base for.
             Err(error) if is_orphan(&error) => {
                 session.iter().for_each(|session| self.inner.dictionaries.forget(session));
-                self.finish_compacted(lease, ended, None).await
+                self.finish_compacted(lease, finished, more, None).await
             }
             done => done,
         };
@@ -135,7 +136,7 @@ impl Store {
             // That the run has ended is what counts.
             Err(error) => {
                 tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
-                self.finish_run(lease, ended, None).await
+                self.finish_run(lease, finished, more, None).await
             }
         };
         done.map_err(|error| self.fail("store how the run ended", error))

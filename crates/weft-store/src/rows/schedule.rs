@@ -25,7 +25,7 @@ pub struct Model {
     pub id: String,
     pub canvas_id: String,
     pub name: String,
-    /// [`Terms`] as JSON.
+    /// [`ScheduleTerms`] as JSON.
     pub terms: String,
     pub next_ms: Option<i64>,
     pub decided_ms: i64,
@@ -41,7 +41,7 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// What no query asks for.
 #[derive(Serialize, Deserialize)]
-struct Terms {
+struct ScheduleTerms {
     timing: Timing,
     input: TurnInput,
     session: SessionPolicy,
@@ -82,7 +82,7 @@ impl Model {
                 .help(format!("use at most {} characters", ids::TITLE_CHARS_MAX)));
         }
         let Schedule { timing, input, session, misfire, .. } = schedule.clone();
-        let terms = serde_json::to_string(&Terms { timing, input, session, misfire })
+        let terms = serde_json::to_string(&ScheduleTerms { timing, input, session, misfire })
             .map_err(|cause| Error::internal("cannot write a schedule").because(cause))?;
         Ok(Self {
             tenant_id: schedule.key.tenant.as_str().to_owned(),
@@ -99,7 +99,7 @@ impl Model {
     }
 
     fn into_schedule(self) -> Result<Schedule> {
-        let Terms { timing, input, session, misfire } =
+        let ScheduleTerms { timing, input, session, misfire } =
             serde_json::from_str(&self.terms).map_err(|cause| {
                 Error::new(ErrorKind::Garbled, format!("the schedule `{}` is damaged", self.id))
                     .because(cause)

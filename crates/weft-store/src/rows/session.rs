@@ -92,7 +92,7 @@ fn garbled(key_id: &str, cause: serde_json::Error) -> Error {
 }
 
 impl Model {
-    fn new(session: &Session, (state, state_list): (String, Option<Vec<u8>>)) -> Self {
+    fn new(session: &Session, state: String, state_list: Option<Vec<u8>>) -> Self {
         Self {
             tenant_id: session.key.tenant.as_str().to_owned(),
             id: session.key.id.as_str().to_owned(),
@@ -126,7 +126,7 @@ impl Model {
 
 /// A session as it is listed: nobody lists sessions for their state, and many of them would not fit into memory.
 #[derive(Debug, FromQueryResult)]
-struct Listed {
+struct ListedSession {
     tenant_id: String,
     id: String,
     canvas_id: String,
@@ -138,7 +138,7 @@ struct Listed {
     updated_ms: i64,
 }
 
-impl Listed {
+impl ListedSession {
     fn into_session(self) -> Session {
         Session {
             key: SessionKey::new(&TenantId::from(self.tenant_id), self.id),
@@ -187,10 +187,10 @@ impl Store {
     async fn create_session(&self, session: &Session, opening: &[SessionMessage]) -> Result<(), DbErr> {
         let (state, cut) = self.state_text(&session.key, &session.state).await?;
         let mut batch = self.batch();
-        let row = Model::new(session, (state, cut.as_ref().map(Cut::list))).into_active_model();
+        let row = Model::new(session, state, cut.as_ref().map(Cut::list)).into_active_model();
         batch.then(&Entity::insert(row));
         session_message::add(&mut batch, &session.key, session.revision, opening);
-        self.execute_with(batch, (cut, &session.key)).await.map(drop)
+        self.execute_with(batch, cut, &session.key).await.map(drop)
     }
 
     /// Unless it is committed nothing was changed.
@@ -218,7 +218,7 @@ impl Store {
         if let Some(change) = tasks {
             task::change(&mut batch, key, change)?;
         }
-        Ok(match self.execute_with(batch, (cut, key)).await? {
+        Ok(match self.execute_with(batch, cut, key).await? {
             BatchOutcome::Committed => Committed::Yes,
             BatchOutcome::Refused(0) if lease.is_some() => Committed::Overtaken,
             BatchOutcome::Refused(_) => Committed::Changed,
@@ -229,7 +229,8 @@ impl Store {
     async fn execute_with(
         &self,
         batch: Batch,
-        (cut, key): (Option<Cut>, &SessionKey),
+        cut: Option<Cut>,
+        key: &SessionKey,
     ) -> Result<BatchOutcome, DbErr> {
         let Some(cut) = cut else { return self.execute(&batch).await };
         let transaction = self.begin().await?;
@@ -397,11 +398,11 @@ impl SessionStore for Store {
                 Column::CreatedMs,
                 Column::UpdatedMs,
             ])
-            .into_model::<Listed>()
+            .into_model::<ListedSession>()
             .all(&self.inner.read)
             .await
             .map_err(fail)?;
-        Ok((rows.into_iter().map(Listed::into_session).collect(), total))
+        Ok((rows.into_iter().map(ListedSession::into_session).collect(), total))
     }
 
     async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {

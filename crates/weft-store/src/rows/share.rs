@@ -90,9 +90,12 @@ impl ShareStore for Store {
         let _permit = self.inner.gate.permit().await;
         let insert = || Entity::insert(row.clone().into_active_model());
         let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
-        stored.map(drop).map_err(|error| match is_duplicate(&error) {
-            true => Error::new(ErrorKind::Conflict, "this share token is stored already"),
-            false => self.fail("store the share token", error),
+        stored.map(drop).map_err(|error| {
+            if is_duplicate(&error) {
+                Error::new(ErrorKind::Conflict, "this share token is stored already")
+            } else {
+                self.fail("store the share token", error)
+            }
         })
     }
 

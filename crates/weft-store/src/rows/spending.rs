@@ -159,7 +159,8 @@ impl Store {
     pub(crate) async fn more_spent(
         &self,
         lease: &RunLease,
-        (day, spent): (i64, Spent),
+        day: i64,
+        spent: Spent,
         doing: &str,
     ) -> Result<Option<UnrecordedSpending>> {
         let (tenant, id) = (text(lease.run.tenant.as_str()), text(lease.run.id.as_str()));
@@ -194,7 +195,7 @@ impl SpendingStore for Store {
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
         const DOING: &str = "note what the run has used";
         for _ in 0..NOTES_TRIED_MAX {
-            let Some(more) = self.more_spent(lease, (day, spent), DOING).await? else { return Ok(()) };
+            let Some(more) = self.more_spent(lease, day, spent, DOING).await? else { return Ok(()) };
             let mut batch = self.batch();
             let run = of_run::Entity::update_many()
                 .filter(of_run::Column::TenantId.eq(text(lease.run.tenant.as_str())))

@@ -43,7 +43,7 @@ impl From<Model> for Tenant {
 
 /// What became of a change of members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum MemberChange {
     Done,
     NoTenant,
     NoUser,
@@ -52,7 +52,7 @@ pub(crate) enum Change {
     LastOwner,
 }
 
-impl Change {
+impl MemberChange {
     pub(crate) fn into_result(self) -> Result<()> {
         match self {
             Self::Done => Ok(()),
@@ -99,15 +99,15 @@ impl Store {
         transaction.commit().await
     }
 
-    async fn write_member(&self, member: &Membership) -> Result<Change, DbErr> {
+    async fn write_member(&self, member: &Membership) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
         if !lock(&*transaction, &text(member.tenant.as_str())).await? {
             transaction.rollback().await?;
-            return Ok(Change::NoTenant);
+            return Ok(MemberChange::NoTenant);
         }
         if user::Entity::find_by_id(text(member.user.as_str())).one(&*transaction).await?.is_none() {
             transaction.rollback().await?;
-            return Ok(Change::NoUser);
+            return Ok(MemberChange::NoUser);
         }
         let before = membership::Entity::find()
             .filter(membership::of(&member.tenant, &member.user))
@@ -118,39 +118,39 @@ impl Store {
             let tenant = text(member.tenant.as_str());
             if !membership::others(&*transaction, &tenant, &member.user).await?.0 {
                 transaction.rollback().await?;
-                return Ok(Change::LastOwner);
+                return Ok(MemberChange::LastOwner);
             }
         }
         membership::Model::new(member).put(&*transaction).await?;
         transaction.commit().await?;
-        Ok(Change::Done)
+        Ok(MemberChange::Done)
     }
 
-    async fn erase_member(&self, tenant: &TenantId, who: &UserId) -> Result<Change, DbErr> {
+    async fn erase_member(&self, tenant: &TenantId, who: &UserId) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
         let id = text(tenant.as_str());
         lock(&*transaction, &id).await?;
         let (owner, member) = membership::others(&*transaction, &id, who).await?;
         if member && !owner {
             transaction.rollback().await?;
-            return Ok(Change::LastOwner);
+            return Ok(MemberChange::LastOwner);
         }
         let gone =
             membership::Entity::delete_many().filter(membership::of(tenant, who)).exec(&*transaction).await?;
         if gone.rows_affected == 0 {
             transaction.rollback().await?;
-            return Ok(Change::NoMember);
+            return Ok(MemberChange::NoMember);
         }
         user::forget(&*transaction, Some(tenant), who).await?;
         transaction.commit().await?;
-        Ok(Change::Done)
+        Ok(MemberChange::Done)
     }
 
-    async fn write_invitation(&self, row: &invitation::Model) -> Result<Change, DbErr> {
+    async fn write_invitation(&self, row: &invitation::Model) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
         if !lock(&*transaction, &row.tenant_id).await? {
             transaction.rollback().await?;
-            return Ok(Change::NoTenant);
+            return Ok(MemberChange::NoTenant);
         }
         invitation::Entity::delete_many()
             .filter(invitation::Column::TenantId.eq(&row.tenant_id))
@@ -161,15 +161,16 @@ impl Store {
             .exec_without_returning(&*transaction)
             .await?;
         transaction.commit().await?;
-        Ok(Change::Done)
+        Ok(MemberChange::Done)
     }
 
     async fn join(
         &self,
         invited: &Invitation,
-        (new, joining): (Option<&user::Model>, Joining<'_>),
+        new: Option<&user::Model>,
+        joining: Joining<'_>,
         at_ms: i64,
-    ) -> Result<Change, DbErr> {
+    ) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
         lock(&*transaction, &text(invited.tenant.as_str())).await?;
         let taken = invitation::Entity::delete_many()
@@ -179,7 +180,7 @@ impl Store {
             .await?;
         if taken.rows_affected == 0 {
             transaction.rollback().await?;
-            return Ok(Change::NoInvitation);
+            return Ok(MemberChange::NoInvitation);
         }
         let who = match joining {
             Joining::New(user) => &user.id,
@@ -193,7 +194,7 @@ impl Store {
             }
             None if user::Entity::find_by_id(text(who.as_str())).one(&*transaction).await?.is_none() => {
                 transaction.rollback().await?;
-                return Ok(Change::NoUser);
+                return Ok(MemberChange::NoUser);
             }
             None => {}
         }
@@ -207,7 +208,7 @@ impl Store {
             Membership { tenant: invited.tenant.clone(), user: who.clone(), role, created_ms: at_ms };
         membership::Model::new(&member).put(&*transaction).await?;
         transaction.commit().await?;
-        Ok(Change::Done)
+        Ok(MemberChange::Done)
     }
 }
 
@@ -340,7 +341,7 @@ impl TenantStore for Store {
             Joining::New(user) => Some(user::Model::new(user)?),
             Joining::Known(_) => None,
         };
-        let changed = repeated(|| self.join(invited, (new.as_ref(), joining), at_ms)).await;
+        let changed = repeated(|| self.join(invited, new.as_ref(), joining, at_ms)).await;
         match changed {
             Err(error) if is_duplicate(&error) => {
                 Err(Error::new(ErrorKind::Conflict, "another user has this e-mail address"))

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{IntoActiveModel, QueryOrder};
-use weft_core::seam::tool_source::{Pin, PinStore};
+use weft_core::seam::tool_source::{PinStore, ToolPin};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -32,7 +32,7 @@ pub enum Relation {}
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Model {
-    fn new(pin: &Pin) -> Result<Self> {
+    fn new(pin: &ToolPin) -> Result<Self> {
         ids::check("MCP server", &pin.server)?;
         ids::check("tool", &pin.tool)?;
         Ok(Self {
@@ -43,12 +43,12 @@ impl Model {
         })
     }
 
-    fn into_pin(self) -> Result<Pin> {
+    fn into_pin(self) -> Result<ToolPin> {
         let definition = serde_json::from_str(&self.definition).map_err(|cause| {
             let message = format!("the definition of `{}` of `{}` is damaged", self.tool, self.server);
             Error::new(ErrorKind::Garbled, message).because(cause)
         })?;
-        Ok(Pin { server: self.server, tool: self.tool, definition, accepted_ms: self.accepted_ms })
+        Ok(ToolPin { server: self.server, tool: self.tool, definition, accepted_ms: self.accepted_ms })
     }
 }
 
@@ -70,7 +70,7 @@ impl Store {
 
 #[async_trait]
 impl PinStore for Store {
-    async fn pins(&self, server: &str) -> Result<Vec<Pin>> {
+    async fn pins(&self, server: &str) -> Result<Vec<ToolPin>> {
         let rows = Entity::find()
             .filter(Column::Server.eq(text(server)))
             .order_by_asc(Column::Tool)
@@ -80,7 +80,7 @@ impl PinStore for Store {
         rows.into_iter().map(Model::into_pin).collect()
     }
 
-    async fn accept(&self, pins: &[Pin]) -> Result<()> {
+    async fn accept(&self, pins: &[ToolPin]) -> Result<()> {
         // One statement may not name a row twice; the last one counts. The order keeps two writers
         // from waiting for each other.
         let rows: BTreeMap<_, _> = pins

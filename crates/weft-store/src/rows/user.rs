@@ -14,7 +14,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, fold, text};
 use crate::open::repeated;
-use crate::rows::tenant::{self, Change};
+use crate::rows::tenant::{self, MemberChange};
 use crate::rows::{login, membership, token};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -92,7 +92,7 @@ impl Store {
         transaction.commit().await
     }
 
-    async fn erase_user(&self, id: &UserId) -> Result<Change, DbErr> {
+    async fn erase_user(&self, id: &UserId) -> Result<MemberChange, DbErr> {
         // Outside of the transaction: what MariaDB reads first in one is what it sees to its end, and the owners are to
         // be seen as they are when nobody else can change them.
         let theirs = membership::Entity::find()
@@ -106,7 +106,7 @@ impl Store {
             let (owner, member) = membership::others(&*transaction, &one.tenant_id, id).await?;
             if member && !owner {
                 transaction.rollback().await?;
-                return Ok(Change::LastOwner);
+                return Ok(MemberChange::LastOwner);
             }
         }
         forget(&*transaction, None, id).await?;
@@ -117,10 +117,10 @@ impl Store {
         let gone = Entity::delete_many().filter(Column::Id.eq(text(id.as_str()))).exec(&*transaction).await?;
         if gone.rows_affected == 0 {
             transaction.rollback().await?;
-            return Ok(Change::NoUser);
+            return Ok(MemberChange::NoUser);
         }
         transaction.commit().await?;
-        Ok(Change::Done)
+        Ok(MemberChange::Done)
     }
 }
 
@@ -144,10 +144,9 @@ pub(crate) async fn forget(
 impl UserStore for Store {
     async fn add_user(&self, user: &User, memberships: &[Membership]) -> Result<()> {
         let row = Model::new(user)?;
-        repeated(|| self.write_user(&row, memberships)).await.map_err(|error| match is_duplicate(&error) {
-            true => taken(),
-            false => self.fail("store the user", error),
-        })
+        repeated(|| self.write_user(&row, memberships))
+            .await
+            .map_err(|error| if is_duplicate(&error) { taken() } else { self.fail("store the user", error) })
     }
 
     async fn user(&self, id: &UserId) -> Result<User> {
@@ -169,9 +168,8 @@ impl UserStore for Store {
             .col_expr(Column::SignedInMs, Expr::value(row.signed_in_ms))
             .filter(Column::Id.eq(row.id));
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
-        let changed = changed.map_err(|error| match is_duplicate(&error) {
-            true => taken(),
-            false => self.fail("change the user", error),
+        let changed = changed.map_err(|error| {
+            if is_duplicate(&error) { taken() } else { self.fail("change the user", error) }
         })?;
         if changed.rows_affected == 0 { Err(no_user()) } else { Ok(()) }
     }

@@ -22,7 +22,7 @@ use crate::rows::{canvas, canvas_label, canvas_version};
 
 /// A version without its drawing.
 #[derive(Debug, FromQueryResult)]
-struct Facts {
+struct VersionFactsRow {
     version: String,
     title: Option<String>,
     note: Option<String>,
@@ -66,7 +66,11 @@ fn no_canvas(key: &CanvasKey) -> Error {
 
 impl Store {
     /// The facts with what other tables say of them.
-    async fn with_labels(&self, key: &CanvasKey, found: Vec<Facts>) -> Result<Vec<CanvasVersion>, DbErr> {
+    async fn with_labels(
+        &self,
+        key: &CanvasKey,
+        found: Vec<VersionFactsRow>,
+    ) -> Result<Vec<CanvasVersion>, DbErr> {
         let published: Option<(Option<String>, Option<i64>)> = canvas::Entity::find()
             .select_only()
             .columns([canvas::Column::Published, canvas::Column::PublishedMs])
@@ -84,7 +88,7 @@ impl Store {
         for label in labels {
             by_version.entry(label.version).or_default().push(label.label);
         }
-        let whole = |facts: Facts| {
+        let whole = |facts: VersionFactsRow| {
             let at_ms =
                 published.as_ref().filter(|(version, _)| *version == facts.version).map(|(_, at)| *at);
             CanvasVersion {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 use weft_core::TenantId;
-use weft_core::seam::ingest_queue::{Waiting, in_turns};
+use weft_core::seam::ingest_queue::{TenantBacklog, in_turns};
 
 use crate::Store;
 use crate::ids::{self, bounded};
@@ -62,6 +62,7 @@ impl Store {
         let reading = if tenants.len() > 1 { counted(under_way).all(db).await? } else { Vec::new() };
         let reading: HashMap<String, u64> =
             reading.into_iter().map(|(tenant, count)| (tenant, ids::count(count))).collect();
+        // Whoever has the fewest comes first: a tenant with thousands of documents does not hold up the others.
         tenants.sort_by_key(|tenant| reading.get(tenant).copied().unwrap_or_default());
         let mut waiting = Vec::new();
         for tenant in tenants.into_iter().take(TENANTS_AT_ONCE_MAX) {
@@ -73,7 +74,7 @@ impl Store {
                 .all(db)
                 .await?;
             let line = rows.into_iter().map(|row| (row.at_ms, row)).collect();
-            waiting.push(Waiting { tenant: TenantId::from(tenant), line });
+            waiting.push(TenantBacklog { tenant: TenantId::from(tenant), line });
         }
         let reading = reading.into_iter().map(|(tenant, count)| (TenantId::from(tenant), count)).collect();
         Ok(in_turns(waiting, reading, usize::try_from(count_max).unwrap_or(usize::MAX)))

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use weft_core::id::{RunKey, SessionKey};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionFilter};
 use weft_core::{Ending, ErrorKind};
 use weft_store::Store;
@@ -51,7 +51,7 @@ async fn child() {
     // Nothing that was there is gone, and what cannot be written says so again and again.
     let there = store.entries(&run("r").key, 0, u64::MAX).await.unwrap().len();
     println!("there {there}");
-    let again = store.finish(&RunLease::first(&run("r").key), Finished::new(Ending::Succeeded, 1)).await;
+    let again = store.finish(&RunLease::first(&run("r").key), FinishedRun::new(Ending::Succeeded, 1)).await;
     println!("finish {}", again.is_ok());
 }
 
@@ -87,7 +87,7 @@ async fn a_disk_that_runs_full_loses_nothing_that_was_answered() {
         there.iter().zip(1..).all(|(entry, seq)| entry.seq == seq && *entry.record == *noise(seq, 2_000))
     );
     store.append(&RunLease::first(&run("r").key), entry(there.len() as u64 + 1, 9)).await.unwrap();
-    store.finish(&RunLease::first(&run("r").key), Finished::new(Ending::Succeeded, 1)).await.unwrap();
+    store.finish(&RunLease::first(&run("r").key), FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
     assert_eq!(store.entries(&run("r").key, 0, u64::MAX).await.unwrap().len(), there.len() + 1);
     store.close().await.unwrap();
 }
@@ -210,9 +210,10 @@ async fn a_log_that_lost_its_end_is_read_as_far_as_it_goes() {
             fs::copy(folder.path().join("weft.db"), copy.path().join("weft.db")).unwrap();
             let mut log = log.clone();
             let end = log.len() - cut;
-            match garbled {
-                true => log[end..].fill(0xa5),
-                false => log.truncate(end),
+            if garbled {
+                log[end..].fill(0xa5);
+            } else {
+                log.truncate(end);
             }
             fs::write(copy.path().join("weft.db-wal"), log).unwrap();
             let store = open(copy.path()).await;
@@ -247,7 +248,7 @@ async fn a_damaged_last_page_concerns_what_is_on_it() {
     let told = error.private_message();
     assert!(told.contains("is damaged") && error.private_help().is_some(), "{told}");
     // Its end can still be noted, and whoever writes to the page is told.
-    store.finish(&RunLease::first(&run("after").key), Finished::new(Ending::Failed, 1)).await.unwrap();
+    store.finish(&RunLease::first(&run("after").key), FinishedRun::new(Ending::Failed, 1)).await.unwrap();
     assert_eq!(store.get(&run("after").key).await.unwrap().ending, Some(Ending::Failed));
     let error = store.append(&RunLease::first(&run("before").key), entry(6, 300)).await.unwrap_err();
     assert!(error.kind == ErrorKind::Garbled && error.private_message().contains("is damaged"));
@@ -267,7 +268,7 @@ async fn a_clock_that_jumps_back_takes_nothing_along() {
         store.request_cancel(&run("r").key, at_ms).await.unwrap();
     }
     assert_eq!(store.get(&run("r").key).await.unwrap().cancel_ms, Some(1_000), "the first time counts");
-    store.finish(&RunLease::first(&run("r").key), Finished::new(Ending::Succeeded, -1)).await.unwrap();
+    store.finish(&RunLease::first(&run("r").key), FinishedRun::new(Ending::Succeeded, -1)).await.unwrap();
     let there = store.entries(&run("r").key, 0, 99).await.unwrap();
     assert!(there.iter().map(|entry| entry.at_ms).eq(times));
     store.close().await.unwrap();

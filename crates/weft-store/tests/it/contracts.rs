@@ -15,7 +15,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::spending_store_keeps_its_contract(opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     let (users, tenants, tokens) = (opened, opened, opened);
-    accounts::account_stores_keep_their_contract(accounts::AccountStores { users, tenants, tokens }).await;
+    accounts::account_stores_keep_their_contract(accounts::ContractStores { users, tenants, tokens }).await;
     accounts::share_store_keeps_its_contract(opened).await;
     accounts::audit_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
@@ -28,7 +28,7 @@ async fn keeps_all_contracts(opened: &Store) {
     secrets::secrets_keep_their_contract(&vault).await;
     chats::chat_store_keeps_its_contract(opened).await;
     memories::memory_store_keeps_its_contract(opened).await;
-    store::stores_remove_what_belongs_together(opened, opened, (opened, opened, opened)).await;
+    store::stores_remove_what_belongs_together(opened, opened, opened, opened, opened).await;
     store::stores_keep_large_values(opened, opened).await;
 }
 

@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait as _, Database, DbBackend, Statement};
 use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
-use weft_core::seam::run_store::{Finished, GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
@@ -148,7 +148,7 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
         store.append(&RunLease::first(&run.key), entries.collect()).await.unwrap();
     }
     store
-        .finish(&RunLease::first(&run.key), Finished::new(Ending::Succeeded, started_ms + 46))
+        .finish(&RunLease::first(&run.key), FinishedRun::new(Ending::Succeeded, started_ms + 46))
         .await
         .unwrap();
     run.key
@@ -246,7 +246,7 @@ async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
     let (under_way, rows) = beyond().await;
     println!("{under_way} bytes a node beyond its output in {rows} rows under way");
     assert!(under_way <= 300 && rows == NODES.cast_signed(), "{under_way} bytes in {rows} rows");
-    store.finish(&RunLease::first(&run.key), Finished::new(Ending::Succeeded, AT + 99)).await.unwrap();
+    store.finish(&RunLease::first(&run.key), FinishedRun::new(Ending::Succeeded, AT + 99)).await.unwrap();
     let (ended, rows) = beyond().await;
     println!("{ended} bytes a node beyond its output in {rows} rows at the end");
     assert!(ended <= 100 && rows <= 5, "{ended} bytes in {rows} rows");
@@ -289,7 +289,7 @@ async fn a_long_journal_that_squeezes_well_has_several_rows() {
         store.append(&RunLease::first(run), vec![entry]).await.unwrap();
     }
     assert!(journal(folder.path()).await.0 < 64 * 1024, "all of it is kept in memory");
-    store.finish(&RunLease::first(run), Finished::new(Ending::Succeeded, AT + 99)).await.unwrap();
+    store.finish(&RunLease::first(run), FinishedRun::new(Ending::Succeeded, AT + 99)).await.unwrap();
     let (_, rows) = journal(folder.path()).await;
     assert!((4..10).contains(&rows), "{rows} rows hold 800 kB");
     let whole = store.entries(run, 0, u64::MAX).await.unwrap();
@@ -386,7 +386,7 @@ async fn what_only_removed_runs_had_leaves_the_disk() {
     assert_eq!(store.remove(&runs[..5]).await.unwrap(), 5);
     assert_eq!(pieces(folder.path()).await.0, all, "left for another time");
     assert_eq!(store.entries(&open_run.key, 0, 9).await.unwrap(), [first]);
-    store.finish(&RunLease::first(&open_run.key), Finished::new(Ending::Failed, AT)).await.unwrap();
+    store.finish(&RunLease::first(&open_run.key), FinishedRun::new(Ending::Failed, AT)).await.unwrap();
     assert_eq!(store.remove(std::slice::from_ref(&open_run.key)).await.unwrap(), 1);
     let (left, fewer) = pieces(folder.path()).await;
     assert!(left * 2 < all && fewer * 2 < pages, "{left} of {all} pieces, {fewer} of {pages} pages");

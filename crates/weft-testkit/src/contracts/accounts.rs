@@ -15,7 +15,7 @@ use super::{fine, refused, tenant};
 
 /// One store, as the places that accounts are kept in.
 #[derive(Clone, Copy)]
-pub struct AccountStores<'a> {
+pub struct ContractStores<'a> {
     /// Users and their sign-ins.
     pub users: &'a dyn UserStore,
     /// Tenants, members and invitations.
@@ -24,7 +24,7 @@ pub struct AccountStores<'a> {
     pub tokens: &'a dyn TokenStore,
 }
 
-impl std::fmt::Debug for AccountStores<'_> {
+impl std::fmt::Debug for ContractStores<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AccountStores").finish_non_exhaustive()
     }
@@ -47,14 +47,14 @@ fn member(tenant: &TenantId, user: &User, role: MemberRole) -> Membership {
     Membership { tenant: tenant.clone(), user: user.id.clone(), role, created_ms: user.created_ms }
 }
 
-async fn new_tenant(stores: AccountStores<'_>) -> TenantId {
+async fn new_tenant(stores: ContractStores<'_>) -> TenantId {
     let id = tenant();
     fine(stores.tenants.add_tenant(&Tenant { id: id.clone(), name: "Ours".to_owned(), created_ms: 5 }).await);
     id
 }
 
 /// Checks every promise of [`UserStore`] and [`TenantStore`].
-pub async fn account_stores_keep_their_contract(stores: AccountStores<'_>) {
+pub async fn account_stores_keep_their_contract(stores: ContractStores<'_>) {
     tenants_are_stored_once(stores).await;
     users_come_back_as_they_were(stores).await;
     a_tenant_keeps_an_owner(stores).await;
@@ -63,8 +63,8 @@ pub async fn account_stores_keep_their_contract(stores: AccountStores<'_>) {
     an_invitation_is_accepted_once(stores).await;
 }
 
-async fn tenants_are_stored_once(stores: AccountStores<'_>) {
-    let AccountStores { tenants, .. } = stores;
+async fn tenants_are_stored_once(stores: ContractStores<'_>) {
+    let ContractStores { tenants, .. } = stores;
     let one = Tenant { id: tenant(), name: "One 汉".to_owned(), created_ms: 7 };
     refused(tenants.tenant(&one.id).await, NotFound);
     let adding = (0..4).map(|_| tenants.add_tenant(&one));
@@ -84,8 +84,8 @@ async fn tenants_are_stored_once(stores: AccountStores<'_>) {
     assert_eq!(seen.iter().filter(|id| **id == one.id).count(), 1);
 }
 
-async fn users_come_back_as_they_were(stores: AccountStores<'_>) {
-    let AccountStores { users, tenants, .. } = stores;
+async fn users_come_back_as_they_were(stores: ContractStores<'_>) {
+    let ContractStores { users, tenants, .. } = stores;
     let home = new_tenant(stores).await;
     let one = user(5);
     refused(users.user(&one.id).await, NotFound);
@@ -112,8 +112,8 @@ async fn users_come_back_as_they_were(stores: AccountStores<'_>) {
     assert!(after.len() <= 1 && after.iter().all(|user| user.email > one.email));
 }
 
-async fn a_tenant_keeps_an_owner(stores: AccountStores<'_>) {
-    let AccountStores { users, tenants, .. } = stores;
+async fn a_tenant_keeps_an_owner(stores: ContractStores<'_>) {
+    let ContractStores { users, tenants, .. } = stores;
     let home = new_tenant(stores).await;
     let (ann, bob) = (user(1), user(2));
     fine(users.add_user(&ann, &[]).await);
@@ -157,8 +157,8 @@ fn login(tenant: &TenantId, user: &User, created_ms: i64) -> Login {
     }
 }
 
-async fn sign_ins_follow_their_users(stores: AccountStores<'_>) {
-    let AccountStores { users, tenants, .. } = stores;
+async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
+    let ContractStores { users, tenants, .. } = stores;
     let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
     let (ann, bob) = (user(1), user(2));
     fine(users.add_user(&ann, &[member(&home, &ann, MemberRole::Editor)]).await);
@@ -193,8 +193,8 @@ async fn sign_ins_follow_their_users(stores: AccountStores<'_>) {
     fine(tenants.remove_member(&home, &ann.id).await);
 }
 
-async fn what_a_member_has_ends_with_the_membership(stores: AccountStores<'_>) {
-    let AccountStores { users, tenants, tokens } = stores;
+async fn what_a_member_has_ends_with_the_membership(stores: ContractStores<'_>) {
+    let ContractStores { users, tenants, tokens } = stores;
     let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
     let ann = user(1);
     let both = [member(&home, &ann, MemberRole::Owner), member(&away, &ann, MemberRole::User)];
@@ -242,8 +242,8 @@ fn invitation(tenant: &TenantId, email: &str, role: MemberRole) -> Invitation {
     }
 }
 
-async fn an_invitation_is_accepted_once(stores: AccountStores<'_>) {
-    let AccountStores { users, tenants, .. } = stores;
+async fn an_invitation_is_accepted_once(stores: ContractStores<'_>) {
+    let ContractStores { users, tenants, .. } = stores;
     let home = new_tenant(stores).await;
     let ann = user(1);
     let lost = invitation(&tenant(), &ann.email, MemberRole::User);

@@ -1,6 +1,6 @@
 //! The promises of an [`Embedder`].
 
-use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 /// How far two computations of one vector may lie apart in any number.
 const DIFFERENCE_MAX: f32 = 1e-4;
@@ -27,14 +27,15 @@ pub async fn near_texts_have_near_vectors(embedder: &dyn Embedder) {
         "The cat sleeps on the warm sofa all day.",
         "Interest rates of central banks rose again in the spring.",
     ]);
-    let passages = fine(embedder, Purpose::Passage, &passages).await;
-    let question = fine(embedder, Purpose::Query, &texts(&["Where does the cat sleep all day?"])).await;
+    let passages = fine(embedder, EmbeddingPurpose::Passage, &passages).await;
+    let question =
+        fine(embedder, EmbeddingPurpose::Query, &texts(&["Where does the cat sleep all day?"])).await;
     let near = |at: usize| dot(&question.vectors[0], &passages.vectors[at]);
     assert!(near(0) > near(1) + 0.1, "{} is not well above {}", near(0), near(1));
 }
 
 async fn nothing_gives_nothing(embedder: &dyn Embedder) {
-    for purpose in [Purpose::Query, Purpose::Passage] {
+    for purpose in [EmbeddingPurpose::Query, EmbeddingPurpose::Passage] {
         let embedded = fine(embedder, purpose, &[]).await;
         assert_eq!(embedded.vectors, Vec::<Vec<f32>>::new());
     }
@@ -42,7 +43,7 @@ async fn nothing_gives_nothing(embedder: &dyn Embedder) {
 
 async fn every_text_has_its_vector(embedder: &dyn Embedder) {
     let texts = texts(&["one", "", "汉字和词语", "  \n ", "one two three\u{0}four", "one", "🦀"]);
-    for purpose in [Purpose::Query, Purpose::Passage] {
+    for purpose in [EmbeddingPurpose::Query, EmbeddingPurpose::Passage] {
         let embedded = fine(embedder, purpose, &texts).await;
         check(&embedded, texts.len());
         same(&embedded.vectors[0], &embedded.vectors[5]);
@@ -52,10 +53,10 @@ async fn every_text_has_its_vector(embedder: &dyn Embedder) {
 async fn a_vector_depends_on_its_text_alone(embedder: &dyn Embedder) {
     let many: Vec<String> =
         (0..70).map(|at| format!("text number {at}{}", " and more".repeat(at % 7))).collect();
-    let together = fine(embedder, Purpose::Passage, &many).await;
+    let together = fine(embedder, EmbeddingPurpose::Passage, &many).await;
     check(&together, many.len());
     for at in [0, 33, 69] {
-        let alone = fine(embedder, Purpose::Passage, &many[at..=at]).await;
+        let alone = fine(embedder, EmbeddingPurpose::Passage, &many[at..=at]).await;
         same(&alone.vectors[0], &together.vectors[at]);
     }
 }
@@ -63,7 +64,7 @@ async fn a_vector_depends_on_its_text_alone(embedder: &dyn Embedder) {
 async fn long_texts_are_cut(embedder: &dyn Embedder) {
     let words = embedder.tokens_max().min(10_000) * 2;
     let long = texts(&[&"word ".repeat(words), &"字".repeat(words), &"x".repeat(words * 4)]);
-    check(&fine(embedder, Purpose::Passage, &long).await, long.len());
+    check(&fine(embedder, EmbeddingPurpose::Passage, &long).await, long.len());
 }
 
 fn texts(texts: &[&str]) -> Vec<String> {
@@ -93,7 +94,7 @@ fn dot(one: &[f32], other: &[f32]) -> f32 {
 }
 
 #[expect(clippy::panic, reason = "a contract fails by panicking")]
-async fn fine(embedder: &dyn Embedder, purpose: Purpose, texts: &[String]) -> Embedded {
+async fn fine(embedder: &dyn Embedder, purpose: EmbeddingPurpose, texts: &[String]) -> Embedded {
     match embedder.embed(purpose, texts).await {
         Ok(embedded) => embedded,
         Err(error) => panic!("{purpose:?} of {} texts: {}", texts.len(), error.full()),

@@ -31,12 +31,12 @@ fn bytes(size: usize) -> Bytes {
 /// Checks every promise of [`FileStore`], of a place that holds [`FILE_BYTES_MAX`] and [`TENANT_BYTES_MAX`].
 pub async fn file_store_keeps_its_contract(files: &dyn FileStore) {
     let (ours, theirs) = (tenant(), tenant());
-    kept_as_they_are(files, (&ours, &theirs)).await;
+    kept_as_they_are(files, &ours, &theirs).await;
     quotas_hold(files).await;
     found_by_age_and_session(files).await;
 }
 
-async fn kept_as_they_are(files: &dyn FileStore, (ours, theirs): (&TenantId, &TenantId)) {
+async fn kept_as_they_are(files: &dyn FileStore, ours: &TenantId, theirs: &TenantId) {
     let first = file("Ünïcode \"汉\".txt", 3, 10);
     refused(files.find(ours, &first.id).await, NotFound);
     refused(files.read(ours, &first.id).await, NotFound);

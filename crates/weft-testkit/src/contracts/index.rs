@@ -126,7 +126,7 @@ fn dataset() -> DatasetKey {
 }
 
 /// A chunk: its id, its text, and its vector unless that is empty.
-type Sketch<'a> = (&'a str, &'a str, &'a [f32]);
+type ChunkSketch<'a> = (&'a str, &'a str, &'a [f32]);
 
 fn document(id: &str) -> IndexChange {
     document_with(id, Metadata::new())
@@ -137,8 +137,8 @@ fn document_with(id: &str, metadata: Metadata) -> IndexChange {
     IndexChange::Document(IndexedDocument { id: DocumentId::new(id), name, metadata, available: true })
 }
 
-fn chunks(document: &str, chunks: &[Sketch<'_>]) -> IndexChange {
-    let chunk = |(id, content, vector): &Sketch<'_>| {
+fn chunks(document: &str, chunks: &[ChunkSketch<'_>]) -> IndexChange {
+    let chunk = |(id, content, vector): &ChunkSketch<'_>| {
         let vector = (!vector.is_empty()).then(|| of_length_one(vector));
         (
             ChunkId::new(*id),
@@ -153,7 +153,7 @@ fn of_length_one(vector: &[f32]) -> Vec<f32> {
     vector.iter().map(|value| value / length).collect()
 }
 
-async fn put(index: &dyn Index, dataset: &DatasetKey, id: &str, sketches: &[Sketch<'_>]) {
+async fn put(index: &dyn Index, dataset: &DatasetKey, id: &str, sketches: &[ChunkSketch<'_>]) {
     fine(index.write(dataset, vec![document(id), chunks(id, sketches)]).await);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{Named, VALUE_BYTES_MAX};
+use weft_core::seam::secrets::{NamedSecret, VALUE_BYTES_MAX};
 use weft_core::{ErrorKind, Secret, TenantId};
 
 use super::{fine, refused, tenant};
@@ -12,7 +12,7 @@ async fn values(secrets: &dyn Secrets, tenant: &TenantId, names: &[&str]) -> Vec
     let names: Vec<Arc<str>> = names.iter().map(|name| Arc::from(*name)).collect();
     let found = fine(secrets.values(tenant, &names).await).into_iter();
     let mut found: Vec<_> =
-        found.map(|Named { name, value }| (name.to_string(), value.reveal().to_owned())).collect();
+        found.map(|NamedSecret { name, value }| (name.to_string(), value.reveal().to_owned())).collect();
     found.sort();
     found
 }

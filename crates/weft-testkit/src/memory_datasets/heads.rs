@@ -5,7 +5,7 @@ use weft_core::seam::dataset_store::{
     ChunkHead, Document, DocumentFilter, DocumentHead, DocumentOrder, Heads, StoredChunk,
 };
 
-use super::{Kept, Tables, extra_number};
+use super::{DatasetTables, KeptDocument, extra_number};
 
 pub(super) fn of_chunk(chunk: StoredChunk) -> ChunkHead {
     ChunkHead { id: chunk.id, document: chunk.document, parent: chunk.parent, available: chunk.available }
@@ -21,10 +21,10 @@ fn of_document(document: &Document) -> DocumentHead {
     }
 }
 
-impl Tables {
+impl DatasetTables {
     /// In the order of their ids.
     pub(super) fn heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Vec<DocumentHead> {
-        let fits = |kept: &&Kept| match wanted {
+        let fits = |kept: &&KeptDocument| match wanted {
             Heads::Of(ids) => ids.contains(&kept.document.key.id),
             Heads::With(extra) => kept.extras.contains_key(&extra_number(*extra)),
             Heads::Page(after, _) => after.as_ref().is_none_or(|after| kept.document.key.id > *after),

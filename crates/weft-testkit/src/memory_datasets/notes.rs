@@ -2,17 +2,17 @@
 
 use weft_core::Result;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Stage};
+use weft_core::seam::dataset_store::{DocumentState, IngestStage};
 use weft_core::seam::ingest_queue::{IndexNote, NotedFilter, Removed, ToBeFound};
 
-use super::{Kept, MemoryDatasets, bounded};
+use super::{KeptDocument, MemoryDatasets, bounded};
 
-impl Kept {
+impl KeptDocument {
     /// Whether a worker is putting it into the index.
     fn is_busy(&self) -> bool {
         self.document.state == DocumentState::Running
             && self.taken_ms.is_some()
-            && self.stage == Stage::Indexing
+            && self.stage == IngestStage::Indexing
     }
 
     /// Notes that the index may differ.
@@ -32,7 +32,7 @@ impl MemoryDatasets {
     pub(super) fn note_all_unindexed(&self, dataset: &DatasetKey) {
         let mut tables = self.tables();
         let all = tables.documents.values_mut().filter(|kept| kept.document.key.dataset == *dataset);
-        all.for_each(Kept::note);
+        all.for_each(KeptDocument::note);
     }
 
     pub(super) fn note_indexed(&self, document: &DocumentKey, number: i64) -> bool {
@@ -49,7 +49,7 @@ impl MemoryDatasets {
 
     pub(super) fn noted(&self, filter: &NotedFilter) -> Vec<DocumentKey> {
         let tables = self.tables();
-        let noted = |kept: &&Kept| {
+        let noted = |kept: &&KeptDocument| {
             let key = &kept.document.key;
             kept.unindexed > 0
                 && !(kept.is_busy() && kept.at_ms > filter.now_ms)
@@ -65,7 +65,7 @@ impl MemoryDatasets {
 
     pub(super) fn count_to_be_found(&self, dataset: &DatasetKey) -> ToBeFound {
         let tables = self.tables();
-        let found = |kept: &Kept| {
+        let found = |kept: &KeptDocument| {
             let found = kept.chunks.iter().filter(|chunk| !chunk.is_parent && chunk.chunk.available);
             found.count() as u64
         };

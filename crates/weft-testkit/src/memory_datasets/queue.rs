@@ -4,17 +4,17 @@ use std::collections::{HashMap, VecDeque};
 
 use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
-    TakenDocument, ToBeFound, Waiting, Wanted, in_turns,
+    TakenDocument, TenantBacklog, ToBeFound, Wanted, in_turns,
 };
 use weft_core::value::Json;
 use weft_core::{Error, Result};
 
-use super::{Chunk, Kept, MemoryDatasets, at, bounded, conflict, extra_number, missing};
+use super::{KeptChunk, KeptDocument, MemoryDatasets, at, bounded, conflict, extra_number, missing};
 
-impl Kept {
+impl KeptDocument {
     fn end(&mut self, state: DocumentState) {
         self.document.state = state;
         self.taken_ms = None;
@@ -54,7 +54,7 @@ impl Kept {
             | DocumentState::Failed => {
                 self.end(DocumentState::Running);
                 self.forget_fresh();
-                (self.at_ms, self.attempts, self.stage) = (now_ms, 0, Stage::Reading);
+                (self.at_ms, self.attempts, self.stage) = (now_ms, 0, IngestStage::Reading);
                 let document = &mut self.document;
                 (document.progress, document.begun_ms, document.duration_ms) = (0.0, None, 0);
                 document.message.clear();
@@ -66,10 +66,10 @@ impl Kept {
 }
 
 impl MemoryDatasets {
-    fn with_lease<T>(&self, lease: &IngestLease, change: impl FnOnce(&mut Kept) -> T) -> Result<T> {
+    fn with_lease<T>(&self, lease: &IngestLease, change: impl FnOnce(&mut KeptDocument) -> T) -> Result<T> {
         let mut tables = self.tables();
         let place = (at(&lease.document.dataset), lease.document.id.clone());
-        let held = |kept: &&mut Kept| {
+        let held = |kept: &&mut KeptDocument| {
             kept.fence == lease.fence
                 && kept.taken_ms.is_some()
                 && kept.document.state == DocumentState::Running
@@ -126,22 +126,23 @@ impl IngestQueue for MemoryDatasets {
 
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>> {
         let mut tables = self.tables();
-        let ready = |kept: &&mut Kept| kept.document.state == DocumentState::Running && kept.at_ms <= now_ms;
+        let ready =
+            |kept: &&mut KeptDocument| kept.document.state == DocumentState::Running && kept.at_ms <= now_ms;
         let mut reading = HashMap::new();
-        let under_way = |kept: &&Kept| {
+        let under_way = |kept: &&KeptDocument| {
             kept.document.state == DocumentState::Running && kept.at_ms > now_ms && kept.taken_ms.is_some()
         };
         for kept in tables.documents.values().filter(under_way) {
             *reading.entry(kept.document.key.dataset.tenant.clone()).or_default() += 1;
         }
-        let mut found: Vec<&mut Kept> = tables.documents.values_mut().filter(ready).collect();
+        let mut found: Vec<&mut KeptDocument> = tables.documents.values_mut().filter(ready).collect();
         found.sort_by_key(|kept| (kept.at_ms, kept.document.key.id.clone()));
-        let mut waiting: Vec<Waiting<&mut Kept>> = Vec::new();
+        let mut waiting: Vec<TenantBacklog<&mut KeptDocument>> = Vec::new();
         for kept in found {
             let (tenant, entry) = (kept.document.key.dataset.tenant.clone(), (kept.at_ms, kept));
             match waiting.iter_mut().find(|one| one.tenant == tenant) {
                 Some(one) => one.line.push_back(entry),
-                None => waiting.push(Waiting { tenant, line: VecDeque::from([entry]) }),
+                None => waiting.push(TenantBacklog { tenant, line: VecDeque::from([entry]) }),
             }
         }
         let mut taken = Vec::new();
@@ -173,9 +174,9 @@ impl IngestQueue for MemoryDatasets {
         })
     }
 
-    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()> {
         self.with_lease(lease, |kept| {
-            let new = |chunk: &StoredChunk| Chunk {
+            let new = |chunk: &StoredChunk| KeptChunk {
                 chunk: StoredChunk { vector: None, ..chunk.clone() },
                 is_parent: !chunk.available,
             };
@@ -187,7 +188,7 @@ impl IngestQueue for MemoryDatasets {
     async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()> {
         self.with_lease(lease, |kept| {
             kept.attempts = 0;
-            let new = |chunk: &StoredChunk| Chunk { chunk: chunk.clone(), is_parent: !chunk.available };
+            let new = |chunk: &StoredChunk| KeptChunk { chunk: chunk.clone(), is_parent: !chunk.available };
             kept.fresh.extend(chunks.iter().map(new));
         })
     }
@@ -199,7 +200,7 @@ impl IngestQueue for MemoryDatasets {
         limit: u64,
     ) -> Result<Vec<StoredChunk>> {
         self.with_lease(lease, |kept| {
-            let later = |chunk: &&Chunk| after.is_none_or(|after| chunk.chunk.ordinal > after);
+            let later = |chunk: &&KeptChunk| after.is_none_or(|after| chunk.chunk.ordinal > after);
             let mut found: Vec<_> =
                 kept.fresh.iter().filter(later).map(|chunk| chunk.chunk.clone()).collect();
             found.sort_by_key(|chunk| chunk.ordinal);

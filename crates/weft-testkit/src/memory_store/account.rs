@@ -10,10 +10,10 @@ use weft_core::seam::user_store::{Login, Logins, User};
 use weft_core::seam::{TenantStore, UserStore};
 use weft_core::{Error, Result};
 
-use super::{MemoryStore, Tables, conflict};
+use super::{MemoryStore, StoreTables, conflict};
 
 #[derive(Default)]
-pub(super) struct Accounts {
+pub(super) struct AccountTables {
     tenants: BTreeMap<TenantId, Tenant>,
     users: BTreeMap<UserId, User>,
     members: BTreeMap<(TenantId, UserId), Membership>,
@@ -41,7 +41,7 @@ fn folded(user: &User) -> Result<User> {
     Ok(User { email, ..user.clone() })
 }
 
-impl Accounts {
+impl AccountTables {
     fn check_free(&self, user: &User) -> Result<()> {
         let taken = self.users.values().any(|other| other.id != user.id && other.email == user.email);
         if taken {
@@ -67,7 +67,7 @@ fn last_owner() -> Error {
     conflict("the tenant would be left without an owner".to_owned())
 }
 
-impl Tables {
+impl StoreTables {
     fn forget(&mut self, tenant: Option<&TenantId>, user: &UserId) {
         let there = |of: &TenantId| tenant.is_none_or(|tenant| tenant == of);
         self.accounts.logins.retain(|_, login| login.user != *user || !there(&login.tenant));

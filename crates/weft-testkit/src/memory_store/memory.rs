@@ -13,26 +13,26 @@ use weft_core::{Error, ErrorKind, Result};
 use super::MemoryStore;
 
 /// A memory with its messages.
-pub(super) struct Kept {
+pub(super) struct KeptMemory {
     memory: Memory,
-    messages: BTreeMap<i64, Row>,
+    messages: BTreeMap<i64, MessageRow>,
     last: i64,
 }
 
-struct Row {
+struct MessageRow {
     message: MemoryMessage,
     origin: Option<String>,
     due_ms: Option<i64>,
     attempts: u32,
 }
 
-impl Row {
+impl MessageRow {
     fn size(&self) -> MessageSize {
         (self.message.number, self.message.message.size(), self.message.forgotten_ms.is_some())
     }
 }
 
-pub(super) type Memories = BTreeMap<(TenantId, MemoryId), Kept>;
+pub(super) type MemoryTable = BTreeMap<(TenantId, MemoryId), KeptMemory>;
 
 fn at(key: &MemoryKey) -> (TenantId, MemoryId) {
     (key.tenant.clone(), key.id.clone())
@@ -46,9 +46,9 @@ fn conflict(what: &str) -> Error {
     Error::new(ErrorKind::Conflict, what)
 }
 
-impl Kept {
+impl KeptMemory {
     fn make_room(&mut self, needed: u64, kept: Option<i64>) -> Result<()> {
-        let sizes: Vec<MessageSize> = self.messages.values().map(Row::size).collect();
+        let sizes: Vec<MessageSize> = self.messages.values().map(MessageRow::size).collect();
         let (fixed, sizes): (Vec<_>, Vec<_>) =
             sizes.into_iter().partition(|(number, ..)| Some(*number) == kept);
         let needed = fixed.iter().fold(needed, |sum, (_, size, _)| sum + size);
@@ -58,7 +58,7 @@ impl Kept {
         Ok(())
     }
 
-    fn push(&mut self, message: &NewMessage, source: Option<i64>) -> &mut Row {
+    fn push(&mut self, message: &NewMessage, source: Option<i64>) -> &mut MessageRow {
         self.last += 1;
         let number = self.last;
         let message = MemoryMessage {
@@ -69,16 +69,16 @@ impl Kept {
             enabled: true,
             extraction: Extraction::Done,
         };
-        self.messages.entry(number).or_insert(Row { message, origin: None, due_ms: None, attempts: 0 })
+        self.messages.entry(number).or_insert(MessageRow { message, origin: None, due_ms: None, attempts: 0 })
     }
 
-    fn there(&mut self, number: i64) -> Result<&mut Row> {
+    fn there(&mut self, number: i64) -> Result<&mut MessageRow> {
         let found = self.messages.get_mut(&number).filter(|row| row.message.forgotten_ms.is_none());
         found.ok_or_else(|| Error::not_found(format!("there is no message {number}")))
     }
 }
 
-fn free(memories: &Memories, key: &MemoryKey, wanted: &str) -> String {
+fn free(memories: &MemoryTable, key: &MemoryKey, wanted: &str) -> String {
     let others = memories.iter().filter(|((tenant, id), _)| *tenant == key.tenant && *id != key.id);
     let others: Vec<String> = others.map(|(_, kept)| kept.memory.settings.name.clone()).collect();
     free_name(wanted, &others)
@@ -112,7 +112,7 @@ impl weft_core::seam::MemoryStore for MemoryStore {
         }
         let mut memory = memory.clone();
         memory.settings.name = free(memories, &memory.key, &memory.settings.name);
-        let kept = Kept { memory: memory.clone(), messages: BTreeMap::new(), last: 0 };
+        let kept = KeptMemory { memory: memory.clone(), messages: BTreeMap::new(), last: 0 };
         memories.insert(at(&memory.key), kept);
         Ok(memory)
     }
@@ -202,7 +202,7 @@ impl weft_core::seam::MemoryStore for MemoryStore {
             let key = kept.memory.key.clone();
             kept.messages.values_mut().map(move |row| (key.clone(), row))
         });
-        let mut due: Vec<(MemoryKey, &mut Row)> =
+        let mut due: Vec<(MemoryKey, &mut MessageRow)> =
             rows.filter(|(_, row)| row.due_ms.is_some_and(|due| due <= now_ms)).collect();
         due.sort_by_key(|(key, row)| (row.due_ms, key.id.clone(), row.message.number));
         let taken =

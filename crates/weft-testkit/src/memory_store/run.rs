@@ -5,19 +5,19 @@ use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
-    self, Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
+    self, FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
     StoredRun, overtaken,
 };
 use weft_core::{Ending, Error, ProcessId, Result};
 
-use super::{MemoryStore, Tables, conflict, missing, page};
+use super::{MemoryStore, StoreTables, conflict, missing, page};
 
 pub(super) struct Journaled {
     pub(super) run: StoredRun,
     entries: Vec<StoredEntry>,
 }
 
-impl Tables {
+impl StoreTables {
     /// A run that somebody writes into who has this right.
     pub(super) fn held(&mut self, lease: &RunLease, doing: &str) -> Result<&mut Journaled> {
         let at = (lease.run.tenant.clone(), lease.run.id.clone());
@@ -26,7 +26,7 @@ impl Tables {
     }
 }
 
-impl Tables {
+impl StoreTables {
     fn announce(&mut self, run: &StoredRun) -> Result<()> {
         let at = (run.key.tenant.clone(), run.key.id.clone());
         if self.runs.contains_key(&at) {
@@ -150,14 +150,14 @@ impl RunStore for MemoryStore {
         Ok(page(found.into_iter().cloned().collect(), 0, count_max).0)
     }
 
-    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         let mut tables = self.tables();
         let journal = tables.held(lease, "store how the run ended")?;
         journal.run.ending = Some(finished.ending);
         journal.run.finished_ms = Some(finished.at_ms);
         if let Some((day, spent)) = finished.spent {
             let canvas = journal.run.canvas.clone();
-            tables.note_spent(&lease.run, (&canvas, day), spent);
+            tables.note_spent(&lease.run, &canvas, day, spent);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use weft_core::{Error, Result};
 
 use super::{MemoryStore, conflict};
 
-pub(super) type Shares = BTreeMap<String, ShareToken>;
+pub(super) type ShareTable = BTreeMap<String, ShareToken>;
 pub(super) type Audit = BTreeMap<(TenantId, i64, String), AuditEntry>;
 
 fn missing() -> Error {

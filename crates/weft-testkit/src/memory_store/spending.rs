@@ -8,10 +8,10 @@ use weft_core::seam::SpendingStore;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
 
-use super::{MemoryStore, Tables};
+use super::{MemoryStore, StoreTables};
 
-impl Tables {
-    pub(super) fn note_spent(&mut self, run: &RunKey, (canvas, day): (&CanvasId, i64), spent: Spent) {
+impl StoreTables {
+    pub(super) fn note_spent(&mut self, run: &RunKey, canvas: &CanvasId, day: i64, spent: Spent) {
         let noted = self.spent.entry((run.tenant.clone(), run.id.clone())).or_default();
         let more = spent.beyond(*noted);
         *noted = noted.max(spent);
@@ -26,7 +26,7 @@ impl SpendingStore for MemoryStore {
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
         let mut tables = self.tables();
         let canvas = tables.held(lease, "note what the run has used")?.run.canvas.clone();
-        tables.note_spent(&lease.run, (&canvas, day), spent);
+        tables.note_spent(&lease.run, &canvas, day, spent);
         Ok(())
     }
 

@@ -5,9 +5,9 @@ use weft_core::Result;
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskStatus, TaskStore};
 
-use super::{MemoryStore, Tables, missing, page};
+use super::{MemoryStore, StoreTables, missing, page};
 
-impl Tables {
+impl StoreTables {
     pub(super) fn change_tasks(&mut self, key: &SessionKey, change: &TaskChange) {
         let of_session = |task: &&mut Task| {
             task.key.tenant == key.tenant && task.session == key.id && task.status == TaskStatus::Open

@@ -10,9 +10,9 @@ use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::version_store::{CanvasVersion, LABELS_MAX, VersionChange, check_label, checked_tags};
 use weft_core::{Error, Result};
 
-use super::{MemoryStore, Tables, missing, page};
+use super::{MemoryStore, StoreTables, missing, page};
 
-impl Tables {
+impl StoreTables {
     /// The versions of a canvas with the labels that point to them.
     fn versions_of(&self, key: &CanvasKey) -> Vec<CanvasVersion> {
         let at = (key.tenant.clone(), key.id.clone());

@@ -4,9 +4,9 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
 use weft_models::script::Step;
 
-use super::writer::{Writer, named, pieces, reason_word};
+use super::writer::{WireWriter, named, pieces, reason_word};
 
-impl Writer {
+impl WireWriter {
     pub(super) fn begin_anthropic(&self) -> String {
         let mut message = json!({"id": "msg_1", "type": "message", "role": "assistant", "content": [],
             "model": self.model});

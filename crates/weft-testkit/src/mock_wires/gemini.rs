@@ -4,9 +4,9 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
 use weft_models::script::Step;
 
-use super::writer::{Writer, data, reason_word};
+use super::writer::{WireWriter, data, reason_word};
 
-impl Writer {
+impl WireWriter {
     pub(super) fn say_gemini(&mut self, step: &Step) -> Vec<String> {
         let part = match step {
             Step::Text(text) => json!({"text": text}),

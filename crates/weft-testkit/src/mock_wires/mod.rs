@@ -9,7 +9,7 @@ mod writer;
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolSchema};
 
-pub(crate) use writer::Writer;
+pub(crate) use writer::WireWriter;
 
 /// Which provider's wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

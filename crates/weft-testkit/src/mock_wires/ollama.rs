@@ -4,9 +4,9 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
 use weft_models::script::Step;
 
-use super::writer::{Writer, reason_word};
+use super::writer::{WireWriter, reason_word};
 
-impl Writer {
+impl WireWriter {
     pub(super) fn say_ollama(&mut self, step: &Step) -> Vec<String> {
         let message = match step {
             Step::Text(text) => json!({"content": text}),

@@ -4,9 +4,9 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
 use weft_models::script::{CallPart, Step};
 
-use super::writer::{Writer, data, pieces, reason_word};
+use super::writer::{WireWriter, data, pieces, reason_word};
 
-impl Writer {
+impl WireWriter {
     pub(super) fn say_openai(&mut self, step: &Step) -> Vec<String> {
         match step {
             Step::Text(text) => vec![self.openai(&json!({"content": text}), &Json::Null)],

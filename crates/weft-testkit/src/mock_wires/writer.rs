@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{StopReason, Usage};
-use weft_models::script::{Call, CallPart, Step};
+use weft_models::script::{CallPart, ScriptCall, Step};
 
 use super::Wire;
 
@@ -13,7 +13,7 @@ const ARGUMENT_PIECE: usize = 7;
 
 /// Writes one answer.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct WireWriter {
     wire: Wire,
     pub(super) model: String,
     /// None when the provider sends none.
@@ -29,7 +29,7 @@ pub(crate) struct Writer {
     pub(super) seal: Option<String>,
 }
 
-impl Writer {
+impl WireWriter {
     pub fn new(wire: Wire, model: &str, usage: Option<Usage>) -> Self {
         Self {
             wire,
@@ -88,7 +88,7 @@ impl Writer {
         let held = std::mem::take(&mut self.held);
         let whole = |part: CallPart| {
             let arguments = serde_json::from_str(&part.arguments).unwrap_or(Json::String(part.arguments));
-            Step::Call(Call { id: part.id, name: part.name.unwrap_or_default(), arguments })
+            Step::Call(ScriptCall { id: part.id, name: part.name.unwrap_or_default(), arguments })
         };
         held.into_values().flat_map(|part| self.say_here(&whole(part))).collect()
     }
@@ -121,7 +121,7 @@ impl Writer {
     }
 
     /// The id of the next call.
-    pub(super) fn next_call_id(&mut self, call: &Call) -> String {
+    pub(super) fn next_call_id(&mut self, call: &ScriptCall) -> String {
         self.calls += 1;
         call.id.clone().unwrap_or_else(|| format!("call_{}", self.calls))
     }

@@ -3,16 +3,16 @@
 use tokio::sync::OwnedMutexGuard;
 use weft_core::Result;
 use weft_core::id::DocumentKey;
-use weft_core::seam::dataset_store::Stage;
-use weft_core::seam::index::{IndexChange, Kept};
+use weft_core::seam::dataset_store::IngestStage;
+use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::seam::ingest_queue::IndexNote;
 
-use super::Work;
+use super::DocumentWork;
 use crate::ingest::behind::Noted;
 use crate::ingest::indexing::{CHUNKS_AT_ONCE, adding, indexed_document};
 use crate::ingest::plan;
 
-impl Work<'_> {
+impl DocumentWork<'_> {
     /// Puts the new chunks into the index, then into the place of the old ones, then takes out what is of no
     /// more use. The module's description says why in this order.
     pub(super) async fn index(&self) -> Result<()> {
@@ -44,7 +44,7 @@ impl Work<'_> {
             }
             changes.push(adding(&document, page));
             kept.push(parts.index.write_behind(&key.dataset, std::mem::take(&mut changes)).await?);
-            self.say(Stage::Indexing, 0.5, &format!(": {done} chunks"));
+            self.say(IngestStage::Indexing, 0.5, &format!(": {done} chunks"));
         }
         let warnings = self.said(|said| {
             said.settled = true;
@@ -78,7 +78,12 @@ impl Work<'_> {
 
     /// Makes the last changes of the index, after which it holds what is kept; puts everything there anew
     /// when it is not known that it does.
-    async fn clean(&self, note: IndexNote, last: Vec<IndexChange>, mut kept: Vec<Kept>) -> Result<()> {
+    async fn clean(
+        &self,
+        note: IndexNote,
+        last: Vec<IndexChange>,
+        mut kept: Vec<WriteConfirmation>,
+    ) -> Result<()> {
         let key = &self.taken.document.key;
         // It was busy with this itself.
         let noted = Noted { busy: false, ..self.library.of_next_change(key, note) };

@@ -4,18 +4,18 @@ use std::sync::atomic::Ordering;
 
 use weft_core::id::CanvasId;
 use weft_core::pipeline::read_document;
-use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 use weft_core::value::Json;
 use weft_core::{Error, Result};
 
-use super::Work;
+use super::DocumentWork;
 use crate::ingest::{ids, pipeline};
 
-impl Work<'_> {
+impl DocumentWork<'_> {
     /// Has a pipeline read and cut the file.
     pub(super) async fn read_by(&self, pipeline: &CanvasId) -> Result<()> {
         let parts = &self.library.parts;
-        self.say(Stage::Reading, 0.0, &format!(" by the pipeline {pipeline}"));
+        self.say(IngestStage::Reading, 0.0, &format!(" by the pipeline {pipeline}"));
         let outputs = self.pipelines.run(pipeline, &self.taken.document).await?;
         let (handed, chunks) = pipeline::handed_over(&outputs)?;
         drop(outputs);
@@ -36,16 +36,18 @@ impl Work<'_> {
         let chunks = ids::chunks(&asked.key, read, self.library.now_ms());
         for addition in &parts.additions {
             let by_settings = addition.wanted(&self.taken.document.settings);
-            let value = match addition.wanted(&asked.settings) {
-                // It comes in its own stage.
-                true if by_settings => continue,
-                true => {
+            let value = if addition.wanted(&asked.settings) {
+                if by_settings {
+                    // It comes in its own stage.
+                    continue;
+                } else {
                     let available: Vec<StoredChunk> =
                         chunks.iter().filter(|chunk| chunk.available).cloned().collect();
                     let made = addition.make(&*parts.models, &asked, &available).await;
                     self.bearable(made)?.map_or(Json::Null, |made| made.value)
                 }
-                false => Json::Null,
+            } else {
+                Json::Null
             };
             parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
         }
@@ -55,9 +57,9 @@ impl Work<'_> {
 
     /// Keeps new chunks, and goes on to the next stage that is asked for.
     pub(super) async fn keep_new(&self, chunks: &[StoredChunk]) -> Result<()> {
-        let next = self.plan.next(Stage::Reading).unwrap_or(Stage::Indexing);
+        let next = self.plan.next(IngestStage::Reading).unwrap_or(IngestStage::Indexing);
         let next = match next {
-            Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => Stage::Indexing,
+            IngestStage::Embedding if self.words_alone.load(Ordering::Relaxed) => IngestStage::Indexing,
             next => next,
         };
         self.library.parts.queue.put_new(&self.taken.lease, chunks, next).await?;

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _};
-use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 use weft_core::seam::document_reader::PieceKind;
 use weft_core::seam::{ChatModel, Embedder};
 use weft_core::{Error, Json, Result};
 
-use super::{QUESTIONS_AT_ONCE, TEXTS_AT_ONCE, Work, part, vectors};
+use super::{DocumentWork, QUESTIONS_AT_ONCE, TEXTS_AT_ONCE, part, vectors};
 use crate::ask::{answer, request};
 use crate::ingest::ids::Namer;
 use crate::ingest::indexing::CHUNKS_AT_ONCE;
@@ -27,12 +27,12 @@ struct Summaries {
 }
 
 /// A group of chunks that is to be summed up.
-struct Group {
+struct SummaryGroup {
     of: String,
     texts: Vec<String>,
 }
 
-impl Work<'_> {
+impl DocumentWork<'_> {
     /// Sums up, unless the document does not ask for it or nothing here can do it.
     pub(super) async fn summarize(&self) -> Result<()> {
         let Some(settings) = Raptor::of(&self.taken.document) else { return Ok(()) };
@@ -92,13 +92,13 @@ impl Work<'_> {
         &self,
         (model, embedder): (&dyn ChatModel, &dyn Embedder),
         (settings, level): (&Raptor, u64),
-        missing: Vec<Group>,
+        missing: Vec<SummaryGroup>,
         summaries: &mut Summaries,
     ) -> Result<()> {
         let count = missing.len() as u64;
         let batch = usize::try_from(TEXTS_AT_ONCE).unwrap_or(1);
         for (number, groups) in missing.chunks(batch).enumerate() {
-            let ask = |group: &Group| {
+            let ask = |group: &SummaryGroup| {
                 let texts: Vec<&str> = group.texts.iter().map(String::as_str).collect();
                 let (instructions, question) = settings.question(&texts);
                 async move { answer(model, request(&instructions, &question)).await }.boxed()
@@ -123,7 +123,7 @@ impl Work<'_> {
             }
             let done = ((number + 1) * batch) as u64;
             let detail = format!(": level {level}, {} of {count} groups", done.min(count));
-            self.say(Stage::Summarizing, part(level - 1, LEVELS_MAX), &detail);
+            self.say(IngestStage::Summarizing, part(level - 1, LEVELS_MAX), &detail);
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Work<'_> {
         &self,
         embedder: &dyn Embedder,
         level: u64,
-        made: Vec<(&Group, String)>,
+        made: Vec<(&SummaryGroup, String)>,
         summaries: &mut Summaries,
     ) -> Result<()> {
         if made.is_empty() {
@@ -182,11 +182,11 @@ fn fingerprint(nodes: &[Arc<StoredChunk>], group: &[usize]) -> String {
 }
 
 /// What is to be summed up and has not been.
-fn missing(nodes: &[Arc<StoredChunk>], groups: &[Vec<usize>], summaries: &Summaries) -> Vec<Group> {
+fn missing(nodes: &[Arc<StoredChunk>], groups: &[Vec<usize>], summaries: &Summaries) -> Vec<SummaryGroup> {
     let group = |group: &Vec<usize>| {
         let of = fingerprint(nodes, group);
         let texts = group.iter().filter_map(|at| nodes.get(*at).map(|node| node.content.clone())).collect();
-        (!summaries.known.contains_key(&of)).then_some(Group { of, texts })
+        (!summaries.known.contains_key(&of)).then_some(SummaryGroup { of, texts })
     };
     groups.iter().filter(|group| group.len() > 1).filter_map(group).collect()
 }

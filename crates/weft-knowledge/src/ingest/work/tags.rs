@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DatasetKey};
-use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 use weft_core::seam::index::{IndexQuery, TextQuery};
 use weft_core::seam::ingest_queue::Amended;
 use weft_core::{ErrorKind, Result};
 
-use super::{ENRICHED_AT_ONCE, Work, part};
+use super::{DocumentWork, ENRICHED_AT_ONCE, part};
 
 /// Texts of the sets that are asked for their tags.
 const NEIGHBOURS: usize = 30;
 /// Characters of a chunk that are compared.
 const COMPARED_MAX: usize = 4_000;
 
-impl Work<'_> {
+impl DocumentWork<'_> {
     /// Adds what a model adds, then tags.
     pub(super) async fn enrich_and_tag(&self) -> Result<()> {
         self.enrich().await?;
@@ -48,7 +48,11 @@ impl Work<'_> {
                 }
             }
             self.amend(&amended).await?;
-            self.say(Stage::Enriching, part(done, count), &format!(": tags for {done} of {count} chunks"));
+            self.say(
+                IngestStage::Enriching,
+                part(done, count),
+                &format!(": tags for {done} of {count} chunks"),
+            );
         }
     }
 
@@ -94,6 +98,7 @@ impl Work<'_> {
             }
         }
         let mut tags: Vec<(String, f32)> = tags.into_iter().collect();
+        // By name among equals: a document that is read again gets the same tags.
         tags.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         tags.truncate(self.plan.tags_max);
         Ok(tags.into_iter().map(|(tag, _)| tag).collect())

@@ -13,9 +13,9 @@ use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, Ten
 use weft_core::seam::chat_model::{
     ChatDelta, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason, Usage,
 };
-use weft_core::seam::dataset_store::{Extra, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{Extra, IngestStage, StoredChunk};
 use weft_core::seam::document_reader::{DocumentPiece, ReadDocument, ReadRequest};
-use weft_core::seam::embedder::{Embedded, Purpose};
+use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
 use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument,
 };
@@ -244,7 +244,7 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
         self.faults.around(self.inner.report(lease, progress, until_ms)).await
     }
 
-    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()> {
         self.faults.around(self.inner.put_new(lease, chunks, stage)).await
     }
 
@@ -375,8 +375,8 @@ impl Embedder for HashEmbedder {
         512
     }
 
-    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
-        assert_eq!(purpose, Purpose::Passage);
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+        assert_eq!(purpose, EmbeddingPurpose::Passage);
         self.faults.step().await?;
         let stumbles =
             self.stumbling.load(Ordering::SeqCst) && self.calls.fetch_add(1, Ordering::SeqCst) % 2 == 1;

@@ -12,7 +12,7 @@ use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
-use weft_knowledge::ingest::{Addition, Made};
+use weft_knowledge::ingest::{Addition, MadeAddition};
 use weft_testkit::MemoryDatasets;
 
 use super::fakes::{Faults, hashed};
@@ -243,9 +243,14 @@ impl Addition for Count {
         settings.get("toc_extraction") == Some(&json!(true))
     }
 
-    async fn make(&self, _: &dyn ModelDirectory, _: &Document, chunks: &[StoredChunk]) -> Result<Made> {
+    async fn make(
+        &self,
+        _: &dyn ModelDirectory,
+        _: &Document,
+        chunks: &[StoredChunk],
+    ) -> Result<MadeAddition> {
         let value = json!(chunks.iter().map(|chunk| &chunk.content).collect::<Vec<_>>());
-        Ok(Made { value, notes: vec!["part 2 gave nothing".into()] })
+        Ok(MadeAddition { value, notes: vec!["part 2 gave nothing".into()] })
     }
 }
 

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
-use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, Unread, Vectors, at, read_results};
+use super::{EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Scores, Unread, Vectors, at, read_results};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire =
     EmbeddingWire { url: |base| at(base, "v2", "embed"), texts_max: 96, tokens_max: 8192, body: embed, read };
@@ -18,10 +18,10 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
     read: read_results,
 };
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let input_type = match asked.purpose {
-        Purpose::Query => "search_query",
-        Purpose::Passage => "search_document",
+        EmbeddingPurpose::Query => "search_query",
+        EmbeddingPurpose::Passage => "search_document",
     };
     // Older models read less than others; they cut by themselves.
     let mut body = json!({"model": asked.model, "texts": asked.texts, "input_type": input_type,
@@ -34,7 +34,7 @@ fn embed(asked: &Texts<'_>) -> Json {
 
 fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct CohereAnswer {
         embeddings: ByType,
         #[serde(default)]
         meta: Option<Meta>,
@@ -53,7 +53,7 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
         #[serde(default)]
         input_tokens: Option<f64>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: CohereAnswer = serde_json::from_slice(body)?;
     let billed = answer.meta.and_then(|meta| meta.billed_units).and_then(|billed| billed.input_tokens);
     Ok(Vectors::in_order(answer.embeddings.float, billed.map(|tokens| tokens as u64)))
 }

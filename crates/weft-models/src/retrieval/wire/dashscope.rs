@@ -2,9 +2,11 @@
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
-use super::{EmbeddingWire, Passages, RerankWire, Score, Scores, Texts, Unread, Vector, Vectors, at};
+use super::{
+    EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Score, Scores, Unread, Vector, Vectors, at,
+};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| at(root(base), "api/v1", "services/embeddings/text-embedding/text-embedding"),
@@ -29,15 +31,15 @@ fn root(base: &str) -> &str {
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct DashScopeUsage {
     #[serde(default)]
     total_tokens: Option<u64>,
 }
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let text_type = match asked.purpose {
-        Purpose::Query => "query",
-        Purpose::Passage => "document",
+        EmbeddingPurpose::Query => "query",
+        EmbeddingPurpose::Passage => "document",
     };
     let mut body = json!({"model": asked.model, "input": {"texts": asked.texts},
         "parameters": {"text_type": text_type}});
@@ -49,23 +51,23 @@ fn embed(asked: &Texts<'_>) -> Json {
 
 fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
-        output: Output,
+    struct EmbeddingAnswer {
+        output: EmbeddingOutput,
         #[serde(default)]
-        usage: Option<Usage>,
+        usage: Option<DashScopeUsage>,
     }
     #[derive(Deserialize)]
-    struct Output {
-        embeddings: Vec<Item>,
+    struct EmbeddingOutput {
+        embeddings: Vec<TextEmbedding>,
     }
     #[derive(Deserialize)]
-    struct Item {
+    struct TextEmbedding {
         #[serde(default)]
         text_index: Option<usize>,
         embedding: Vec<f32>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
-    let vector = |item: Item| Vector { index: item.text_index, numbers: item.embedding };
+    let answer: EmbeddingAnswer = serde_json::from_slice(body)?;
+    let vector = |item: TextEmbedding| Vector { index: item.text_index, numbers: item.embedding };
     let items = answer.output.embeddings.into_iter().map(vector).collect();
     Ok(Vectors { items, tokens: answer.usage.and_then(|usage| usage.total_tokens) })
 }
@@ -77,13 +79,13 @@ fn rerank(asked: &Passages<'_>) -> Json {
 
 fn scores(body: &[u8]) -> Result<Vec<Score>, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
-        output: Output,
+    struct RerankAnswer {
+        output: RerankOutput,
     }
     #[derive(Deserialize)]
-    struct Output {
+    struct RerankOutput {
         results: Vec<Score>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: RerankAnswer = serde_json::from_slice(body)?;
     Ok(answer.output.results)
 }

@@ -2,9 +2,9 @@
 //! count as 0.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
-use super::{EmbeddingWire, RerankWire, Scores, Texts, at, openai, read_listed, read_results};
+use super::{EmbeddingTexts, EmbeddingWire, RerankWire, Scores, at, openai, read_listed, read_results};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| at(base, "v1", "embeddings"),
@@ -23,13 +23,13 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
     read: read_results,
 };
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let mut body = json!({"model": asked.model, "input": asked.texts, "embedding_type": "float"});
     // The second generation knows one task only, and cuts without being told.
     if !asked.model.contains("-v2") {
         let task = match asked.purpose {
-            Purpose::Query => "retrieval.query",
-            Purpose::Passage => "retrieval.passage",
+            EmbeddingPurpose::Query => "retrieval.query",
+            EmbeddingPurpose::Passage => "retrieval.passage",
         };
         (body["task"], body["truncate"]) = (json!(task), json!(true));
     }

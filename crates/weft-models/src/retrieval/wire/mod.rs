@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
 use crate::factories::Provider;
 
@@ -27,7 +27,7 @@ pub(super) struct EmbeddingWire {
     pub texts_max: usize,
     /// Tokens of one text, unless the operator says otherwise.
     pub tokens_max: usize,
-    pub body: fn(&Texts<'_>) -> Json,
+    pub body: fn(&EmbeddingTexts<'_>) -> Json,
     pub read: fn(&[u8]) -> Result<Vectors, Unread>,
 }
 
@@ -57,9 +57,9 @@ pub(super) enum Scores {
 }
 
 /// Texts of one request.
-pub(super) struct Texts<'a> {
+pub(super) struct EmbeddingTexts<'a> {
     pub model: &'a str,
-    pub purpose: Purpose,
+    pub purpose: EmbeddingPurpose,
     pub texts: &'a [String],
     /// The number of dimensions, when it was chosen.
     pub dimensions: Option<usize>,
@@ -143,7 +143,7 @@ fn at(base_url: &str, version: &str, rest: &str) -> String {
 
 /// The list that OpenAI's wire, and those made after it, answer with.
 #[derive(Deserialize)]
-struct Listed {
+struct ListedVectors {
     data: Vec<ListedVector>,
     #[serde(default)]
     usage: Option<ListedUsage>,
@@ -172,7 +172,7 @@ enum Numbers {
 }
 
 fn read_listed(body: &[u8]) -> Result<Vectors, Unread> {
-    let Listed { data, usage } = serde_json::from_slice(body)?;
+    let ListedVectors { data, usage } = serde_json::from_slice(body)?;
     let usage = usage.unwrap_or_default();
     let vector =
         |item: ListedVector| Ok(Vector { index: item.index, numbers: item.embedding.into_numbers()? });
@@ -198,11 +198,11 @@ impl Numbers {
 /// The list that most rerankers answer with.
 fn read_results(body: &[u8]) -> Result<Vec<Score>, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct ScoredAnswer {
         #[serde(alias = "data")]
         results: Vec<Score>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: ScoredAnswer = serde_json::from_slice(body)?;
     Ok(answer.results)
 }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::{EmbeddingWire, Texts, Unread, Vectors};
+use super::{EmbeddingTexts, EmbeddingWire, Unread, Vectors};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire =
     EmbeddingWire { url, texts_max: 32, tokens_max: 8192, body, read };
@@ -13,7 +13,7 @@ fn url(base: &str) -> String {
     format!("{base}/api/embed")
 }
 
-fn body(asked: &Texts<'_>) -> Json {
+fn body(asked: &EmbeddingTexts<'_>) -> Json {
     let mut body = json!({"model": asked.model, "input": asked.texts, "truncate": true});
     if let Some(dimensions) = asked.dimensions {
         body["dimensions"] = json!(dimensions);
@@ -23,11 +23,11 @@ fn body(asked: &Texts<'_>) -> Json {
 
 fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct OllamaAnswer {
         embeddings: Vec<Vec<f32>>,
         #[serde(default)]
         prompt_eval_count: Option<u64>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: OllamaAnswer = serde_json::from_slice(body)?;
     Ok(Vectors::in_order(answer.embeddings, answer.prompt_eval_count))
 }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, read_listed, read_results};
+use super::{EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Scores, read_listed, read_results};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| format!("{}/embeddings", base.trim().trim_end_matches('/')),
@@ -23,7 +23,7 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
     read: read_results,
 };
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let mut body = json!({"model": asked.model, "input": asked.texts, "encoding_format": "float"});
     if let Some(dimensions) = asked.dimensions {
         body["dimensions"] = json!(dimensions);

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{EmbeddingWire, Passages, RerankWire, Score, Scores, Texts, Unread, Vectors};
+use super::{EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Score, Scores, Unread, Vectors};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| format!("{}/embed", root(base)),
@@ -28,7 +28,7 @@ fn root(base: &str) -> &str {
     base.trim().trim_end_matches('/').trim_end_matches("/v1")
 }
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let mut body = json!({"inputs": asked.texts, "truncate": true, "normalize": true});
     if let Some(dimensions) = asked.dimensions {
         body["dimensions"] = json!(dimensions);

@@ -1,9 +1,9 @@
 //! Voyage. Its scores are shares from 0 to 1.
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::embedder::Purpose;
+use weft_core::seam::embedder::EmbeddingPurpose;
 
-use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, at, read_listed, read_results};
+use super::{EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Scores, at, read_listed, read_results};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| at(base, "v1", "embeddings"),
@@ -22,10 +22,10 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
     read: read_results,
 };
 
-fn embed(asked: &Texts<'_>) -> Json {
+fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let input_type = match asked.purpose {
-        Purpose::Query => "query",
-        Purpose::Passage => "document",
+        EmbeddingPurpose::Query => "query",
+        EmbeddingPurpose::Passage => "document",
     };
     let mut body =
         json!({"model": asked.model, "input": asked.texts, "input_type": input_type, "truncation": true});

@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use weft_core::error::Result;
 
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Placed, Tables, plain};
-use crate::chunk::lines::Lines;
+use crate::chunk::flow::{Flow, Placed, TablePlacement, plain};
+use crate::chunk::lines::NumberedLines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::{pack_siblings, sections};
-use crate::chunk::writer::Writer;
-use crate::element::{Body, Element};
+use crate::chunk::writer::PieceWriter;
+use crate::element::{Element, ElementBody};
 
 /// Levels of headings that are told apart, at most.
 const LEVELS_MAX: usize = 5;
@@ -26,8 +26,8 @@ const WITHOUT_HEADINGS_MAX: u32 = 256;
 const CONTENTS_TITLES: [&str; 6] = ["contents", "table of contents", "目录", "目次", "目錄", "inhalt"];
 
 /// Cuts a book.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
-    let mut lines = Lines::new(&source.placed);
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
+    let mut lines = NumberedLines::new(&source.placed);
     let contents = table_of_contents(&lines.placed());
     let removed = contents.len();
     lines.remove(contents);
@@ -39,17 +39,17 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
     }
     let settings = &source.settings;
     if levels.distinct().is_empty() {
-        let flow = Flow::new(&placed, Tables::Apart);
+        let flow = Flow::new(&placed, TablePlacement::Apart);
         let limit = settings.limit.min(WITHOUT_HEADINGS_MAX);
-        let mut writer = Writer::new(&flow, settings).limit(limit, settings);
+        let mut writer = PieceWriter::new(&flow, settings).limit(limit, settings);
         writer.all();
         cutting.drafts = writer.drafts;
     } else {
         let deepest = levels.distinct().into_iter().take(LEVELS_MAX).next_back();
-        let flow = Flow::with_levels(&placed, Tables::Apart, |at| {
+        let flow = Flow::with_levels(&placed, TablePlacement::Apart, |at| {
             levels.of(at).filter(|level| Some(*level) <= deepest)
         });
-        let mut writer = Writer::new(&flow, settings);
+        let mut writer = PieceWriter::new(&flow, settings);
         for section in pack_siblings(sections(&flow), PACKED_TOKENS_MAX.min(settings.limit / 4 * 3)) {
             writer.spans(section.spans, &section.above);
         }
@@ -72,7 +72,7 @@ fn table_of_contents(placed: &[Placed<'_>]) -> Range<usize> {
         lasts.insert(text.as_str(), at);
     }
     let is_entry = |at: usize| {
-        let is_table = matches!(placed[at].element.body, Body::Table(_));
+        let is_table = matches!(placed[at].element.body, ElementBody::Table(_));
         let comes_again = lasts.get(texts[at].as_str()).is_some_and(|last| *last > at);
         !is_table && (comes_again || names_pages(placed[at].element))
     };

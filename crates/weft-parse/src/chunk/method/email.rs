@@ -3,11 +3,11 @@
 use weft_core::error::Result;
 
 use super::naive;
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 
 /// Cuts a mail.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     naive::cut(source)
 }
 

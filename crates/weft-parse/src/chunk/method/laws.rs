@@ -2,26 +2,26 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Tables};
-use crate::chunk::lines::Lines;
+use crate::chunk::flow::{Flow, TablePlacement};
+use crate::chunk::lines::NumberedLines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::sections;
-use crate::chunk::writer::Writer;
+use crate::chunk::writer::PieceWriter;
 
 /// How many levels of headings are told apart in a text without articles.
 const DEPTH: usize = 2;
 
 /// Cuts a law. Articles are the units, however deep they are; without any, the second level of headings is.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
-    let lines = Lines::new(&source.placed);
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
+    let lines = NumberedLines::new(&source.placed);
     let placed = lines.placed();
     let levels = Levels::find(&placed);
     let deepest = levels.article.or_else(|| levels.distinct().into_iter().take(DEPTH).next_back());
     let level = |at: usize| levels.of(at).filter(|level| Some(*level) <= deepest);
-    let flow = Flow::with_levels(&placed, Tables::Apart, level);
-    let mut writer = Writer::new(&flow, &source.settings);
+    let flow = Flow::with_levels(&placed, TablePlacement::Apart, level);
+    let mut writer = PieceWriter::new(&flow, &source.settings);
     for section in sections(&flow) {
         writer.spans(section.spans, &section.above);
     }

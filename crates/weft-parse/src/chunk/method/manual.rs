@@ -2,13 +2,13 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Tables};
-use crate::chunk::lines::Lines;
+use crate::chunk::flow::{Flow, TablePlacement};
+use crate::chunk::lines::NumberedLines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::{pack_small, sections};
-use crate::chunk::writer::Writer;
+use crate::chunk::writer::PieceWriter;
 
 /// Tokens of a section, at most, if the settings allow as many.
 const SECTION_TOKENS_MAX: u32 = 1_024;
@@ -16,14 +16,14 @@ const SECTION_TOKENS_MAX: u32 = 1_024;
 const SECTION_TOKENS_MIN: u32 = 32;
 
 /// Cuts a manual.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let settings = &source.settings;
     let limit = settings.limit.min(SECTION_TOKENS_MAX);
-    let lines = Lines::new(&source.placed);
+    let lines = NumberedLines::new(&source.placed);
     let placed = lines.placed();
     let levels = Levels::find(&placed);
-    let flow = Flow::with_levels(&placed, Tables::Apart, |at| levels.of(at));
-    let mut writer = Writer::new(&flow, settings).limit(limit, settings);
+    let flow = Flow::with_levels(&placed, TablePlacement::Apart, |at| levels.of(at));
+    let mut writer = PieceWriter::new(&flow, settings).limit(limit, settings);
     for section in pack_small(sections(&flow), SECTION_TOKENS_MIN, limit) {
         writer.spans(section.spans, &[]);
     }

@@ -17,14 +17,14 @@ mod titles;
 use weft_core::error::Result;
 use weft_core::seam::document_reader::ChunkMethod;
 
-use super::Source;
+use super::ChunkSource;
 use super::draft::Cutting;
 
 /// A method: a document into pieces.
-pub(crate) type Method = fn(&Source<'_>) -> Result<Cutting>;
+pub(crate) type CutMethod = fn(&ChunkSource<'_>) -> Result<Cutting>;
 
 /// The method of a name.
-pub(crate) fn of(method: ChunkMethod) -> Method {
+pub(crate) fn of(method: ChunkMethod) -> CutMethod {
     match method {
         // What was said is text like any other.
         ChunkMethod::Naive | ChunkMethod::Audio => naive::cut,

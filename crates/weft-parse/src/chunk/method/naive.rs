@@ -2,19 +2,19 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Tables};
+use crate::chunk::flow::{Flow, TablePlacement};
 use crate::chunk::sheet;
-use crate::chunk::writer::Writer;
+use crate::chunk::writer::PieceWriter;
 
 /// Cuts a document.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     if sheet::is_sheet(source) {
         return Ok(sheet::cut(source));
     }
-    let flow = Flow::new(&source.placed, Tables::Apart);
-    let mut writer = Writer::new(&flow, &source.settings).breaking_at_headings();
+    let flow = Flow::new(&source.placed, TablePlacement::Apart);
+    let mut writer = PieceWriter::new(&flow, &source.settings).breaking_at_headings();
     writer.all();
     Ok(Cutting { drafts: writer.drafts, ..Cutting::default() })
 }

@@ -4,16 +4,16 @@ use weft_core::error::Result;
 
 use crate::chunk::delimiter::Delimiters;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Tables};
-use crate::chunk::writer::Writer;
-use crate::chunk::{Source, WHOLE_TOKENS_MAX};
+use crate::chunk::flow::{Flow, TablePlacement};
+use crate::chunk::writer::PieceWriter;
+use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX};
 
 /// Keeps a document whole, or in as few parts as it can.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
-    let flow = Flow::new(&source.placed, Tables::Inside(WHOLE_TOKENS_MAX));
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
+    let flow = Flow::new(&source.placed, TablePlacement::Inside(WHOLE_TOKENS_MAX));
     let none = Delimiters::default();
     let mut writer =
-        Writer::new(&flow, &source.settings).limit(WHOLE_TOKENS_MAX, &source.settings).uncut(&none);
+        PieceWriter::new(&flow, &source.settings).limit(WHOLE_TOKENS_MAX, &source.settings).uncut(&none);
     writer.all();
     let mut cutting = Cutting { drafts: writer.drafts, ..Cutting::default() };
     let count = cutting.drafts.len();

@@ -5,12 +5,12 @@ use weft_core::error::Result;
 
 use crate::chunk::delimiter::Delimiters;
 use crate::chunk::draft::{Children, Cutting};
-use crate::chunk::flow::{Flow, Placed, Role, Tables, plain};
+use crate::chunk::flow::{Flow, Placed, SpanRole, TablePlacement, plain};
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::sections;
-use crate::chunk::writer::Writer;
-use crate::chunk::{Source, WHOLE_TOKENS_MAX};
-use crate::element::Body;
+use crate::chunk::writer::PieceWriter;
+use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX};
+use crate::element::ElementBody;
 
 /// Elements at the beginning in which the abstract is looked for.
 const FRONT_MAX: usize = 40;
@@ -22,7 +22,7 @@ const KEYWORDS: [&str; 5] = ["abstract", "summary", "摘要", "总结", "概括"
 const ABSTRACT: [&str; 4] = ["abstract", "summary", "摘要", "摘 要"];
 
 /// Cuts a paper.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let placed = &source.placed;
     let settings = &source.settings;
     let found = find_abstract(placed);
@@ -32,16 +32,16 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
     let deepest = levels.most_frequent();
     let (first, end) = found.unwrap_or((0, 0));
     let level = |at: usize| levels.of(at).filter(|level| Some(*level) <= deepest || at == first || at == end);
-    let flow = Flow::with_levels(placed, Tables::Apart, level);
+    let flow = Flow::with_levels(placed, TablePlacement::Apart, level);
     let before = flow.spans.partition_point(|span| span.element < first);
     let after = flow.spans.partition_point(|span| span.element < end);
-    let mut writer = Writer::new(&flow, settings);
+    let mut writer = PieceWriter::new(&flow, settings);
     writer.spans(0..before, &[]);
     cutting.drafts = writer.drafts;
     let none = Delimiters::default();
-    let mut writer = Writer::new(&flow, settings).limit(WHOLE_TOKENS_MAX, settings).uncut(&none);
+    let mut writer = PieceWriter::new(&flow, settings).limit(WHOLE_TOKENS_MAX, settings).uncut(&none);
     writer.spans(before..after, &[]);
-    if writer.drafts.len() > 1 && !flow.spans[before..after].iter().any(|span| span.role == Role::Table) {
+    if writer.drafts.len() > 1 && !flow.spans[before..after].iter().any(|span| span.role == SpanRole::Table) {
         cutting.warnings.push(format!("the abstract has more than {WHOLE_TOKENS_MAX} tokens and was cut"));
     }
     for draft in &mut writer.drafts {
@@ -49,7 +49,7 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
         draft.children = Children::None;
     }
     cutting.drafts.append(&mut writer.drafts);
-    let mut writer = Writer::new(&flow, settings);
+    let mut writer = PieceWriter::new(&flow, settings);
     for section in sections(&flow).into_iter().filter(|section| section.spans.end > after) {
         writer.spans(section.spans.start.max(after)..section.spans.end, &[]);
     }
@@ -62,21 +62,26 @@ fn find_abstract(placed: &[Placed<'_>]) -> Option<(usize, usize)> {
     let front = &placed[..placed.len().min(FRONT_MAX)];
     let first = front.iter().position(|placed| starts_abstract(&placed.element.body))?;
     let text = plain(&placed[first].element.body)?;
-    let is_title =
-        matches!(placed[first].element.body, Body::Heading { .. }) || text.trim().chars().count() <= 12;
+    let is_title = matches!(placed[first].element.body, ElementBody::Heading { .. })
+        || text.trim().chars().count() <= 12;
     if !is_title {
         return Some((first, first + 1));
     }
-    let is_text = |placed: &Placed<'_>| matches!(placed.element.body, Body::Paragraph(_) | Body::Item { .. });
+    let is_text = |placed: &Placed<'_>| {
+        matches!(placed.element.body, ElementBody::Paragraph(_) | ElementBody::Item { .. })
+    };
     let mut below = placed[first + 1..].iter().take_while(|placed| is_text(placed)).count();
-    if !placed[first + 1 + below..].iter().any(|placed| matches!(placed.element.body, Body::Heading { .. })) {
+    if !placed[first + 1 + below..]
+        .iter()
+        .any(|placed| matches!(placed.element.body, ElementBody::Heading { .. }))
+    {
         // Without headings nothing says where it ends: it is one paragraph.
         below = below.min(1);
     }
     Some((first, first + 1 + below))
 }
 
-fn starts_abstract(body: &Body) -> bool {
+fn starts_abstract(body: &ElementBody) -> bool {
     let Some(text) = plain(body) else { return false };
     let text = text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
     let text = text.to_lowercase();
@@ -87,7 +92,7 @@ fn starts_abstract(body: &Body) -> bool {
 }
 
 /// Title and authors: what stands before the abstract.
-fn front(source: &Source<'_>, end: Option<usize>, cutting: &mut Cutting) {
+fn front(source: &ChunkSource<'_>, end: Option<usize>, cutting: &mut Cutting) {
     let known = &source.parsed.metadata;
     let has = |name: &str| {
         known.get(name).and_then(|value| value.as_str()).is_some_and(|text| !text.trim().is_empty())
@@ -100,7 +105,7 @@ fn front(source: &Source<'_>, end: Option<usize>, cutting: &mut Cutting) {
         })
         .filter(|(_, text)| text.chars().count() <= FRONT_LINE_MAX)
         .collect();
-    let is_heading = |at: usize| matches!(source.placed[at].element.body, Body::Heading { .. });
+    let is_heading = |at: usize| matches!(source.placed[at].element.body, ElementBody::Heading { .. });
     let title = lines
         .iter()
         .find(|(at, _)| is_heading(*at))

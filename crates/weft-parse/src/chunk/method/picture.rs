@@ -4,11 +4,11 @@ use weft_core::error::{Error, ErrorKind, Result};
 use weft_core::seam::document_reader::PieceKind;
 
 use super::one;
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 
 /// Keeps the text of a picture. Without any it would have to be described by a model that sees.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut cutting = one::cut(source)?;
     if cutting.drafts.is_empty() {
         return Err(Error::new(
@@ -30,11 +30,11 @@ mod tests {
     use weft_core::seam::document_reader::{ChunkMethod, PieceKind};
 
     use crate::chunk::testing::{cut, request};
-    use crate::element::{Body, Element, Parsed};
+    use crate::element::{Element, ElementBody, Parsed};
 
     #[test]
     fn a_picture_without_text_is_refused() {
-        let image = Element { body: Body::Image { caption: String::new() }, positions: Vec::new() };
+        let image = Element { body: ElementBody::Image { caption: String::new() }, positions: Vec::new() };
         let parsed = Parsed { elements: vec![image], ..Parsed::default() };
         let error =
             crate::chunk::cut(&parsed, &request("a.png", ChunkMethod::Picture, json!({}))).unwrap_err();

@@ -2,21 +2,21 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::delimiter::Delimiters;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Tables};
-use crate::chunk::writer::Writer;
+use crate::chunk::flow::{Flow, TablePlacement};
+use crate::chunk::writer::PieceWriter;
 
 /// Cuts slides. One that is longer than a piece may be is cut like any text.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let settings = &source.settings;
-    let mut flow = Flow::new(&source.placed, Tables::Inside(settings.limit / 2));
+    let mut flow = Flow::new(&source.placed, TablePlacement::Inside(settings.limit / 2));
     if source.ending != "pdf" {
         own_titles(&mut flow);
     }
     let none = Delimiters::default();
-    let mut writer = Writer::new(&flow, settings).uncut(&none);
+    let mut writer = PieceWriter::new(&flow, settings).uncut(&none);
     let page = |span: usize| source.placed[flow.spans[span].element].page;
     let mut start = 0;
     for at in 0..flow.spans.len() {

@@ -2,15 +2,15 @@
 
 use weft_core::error::{Error, Result};
 
-use crate::chunk::delimited::{self, Row};
+use crate::chunk::delimited::{self, DelimitedRow};
 use crate::chunk::delimiter::Delimiters;
-use crate::chunk::draft::{Cutting, Draft};
-use crate::chunk::flow::{Flow, Role, Tables};
-use crate::chunk::numbering::{Marker, marker};
+use crate::chunk::draft::{Cutting, PieceDraft};
+use crate::chunk::flow::{Flow, SpanRole, TablePlacement};
+use crate::chunk::numbering::{NumberMarker, marker};
 use crate::chunk::pack::{HeadingBreaks, Packing};
 use crate::chunk::sections::sections;
 use crate::chunk::writer::pack_string;
-use crate::chunk::{Source, WHOLE_TOKENS_MAX, sheet};
+use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX, sheet};
 use crate::tokens::tokens;
 
 /// Names of questions and answers, which are taken off.
@@ -32,8 +32,8 @@ struct Pair {
 type Found = (Vec<Pair>, Vec<String>);
 
 /// Looks for questions in the way that fits the file, and then in the others.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
-    let ways: [fn(&Source<'_>) -> Found; 4] = match source.ending.as_str() {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
+    let ways: [fn(&ChunkSource<'_>) -> Found; 4] = match source.ending.as_str() {
         _ if sheet::is_sheet(source) => [of_tables, of_lines, of_numbers, of_headings],
         "pdf" => [of_numbers, of_headings, of_tables, of_lines],
         "txt" | "csv" | "tsv" => [of_lines, of_tables, of_numbers, of_headings],
@@ -54,19 +54,19 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
 }
 
 /// Rows of two cells; a third one and those after it belong to the answer.
-fn of_tables(source: &Source<'_>) -> Found {
+fn of_tables(source: &ChunkSource<'_>) -> Found {
     extend(delimited::of_tables(source))
 }
 
-fn of_lines(source: &Source<'_>) -> Found {
+fn of_lines(source: &ChunkSource<'_>) -> Found {
     extend(delimited::of_lines(source))
 }
 
 /// Rows that are no pair extend the answer before.
-fn extend(rows: Vec<Row>) -> Found {
+fn extend(rows: Vec<DelimitedRow>) -> Found {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut lost = 0;
-    for Row { element, cells, line } in rows {
+    for DelimitedRow { element, cells, line } in rows {
         match (cells.split_first(), pairs.last_mut()) {
             (Some((question, answer)), _) if !answer.is_empty() => {
                 if !(is_label(question) && answer.iter().all(|cell| is_label(cell))) {
@@ -86,13 +86,13 @@ fn extend(rows: Vec<Row>) -> Found {
 }
 
 /// The headings above a text are its question.
-fn of_headings(source: &Source<'_>) -> Found {
-    let flow = Flow::new(&source.placed, Tables::Inside(WHOLE_TOKENS_MAX));
+fn of_headings(source: &ChunkSource<'_>) -> Found {
+    let flow = Flow::new(&source.placed, TablePlacement::Inside(WHOLE_TOKENS_MAX));
     let mut pairs = Vec::new();
     let (mut before, mut bare) = (0, 0);
     for section in sections(&flow) {
         let spans = &flow.spans[section.spans];
-        let Some(text) = spans.iter().position(|span| span.role != Role::Heading) else {
+        let Some(text) = spans.iter().position(|span| span.role != SpanRole::Heading) else {
             bare += 1;
             continue;
         };
@@ -111,10 +111,10 @@ fn of_headings(source: &Source<'_>) -> Found {
 }
 
 /// Lines with the number of a question, of the kind that most lines have.
-fn of_numbers(source: &Source<'_>) -> Found {
+fn of_numbers(source: &ChunkSource<'_>) -> Found {
     let lines = delimited::lines(source);
-    let kinds: Vec<Option<Marker>> = lines.iter().map(|(_, line)| question_marker(line)).collect();
-    let count = |kind: Option<Marker>| kinds.iter().filter(|other| **other == kind).count();
+    let kinds: Vec<Option<NumberMarker>> = lines.iter().map(|(_, line)| question_marker(line)).collect();
+    let count = |kind: Option<NumberMarker>| kinds.iter().filter(|other| **other == kind).count();
     let most = kinds.iter().copied().filter(Option::is_some).max_by_key(|kind| count(*kind)).flatten();
     if most.is_none() || count(most) < NUMBERED_MIN {
         return (Vec::new(), Vec::new());
@@ -139,7 +139,7 @@ fn of_numbers(source: &Source<'_>) -> Found {
 }
 
 /// `Q1:`, `Question 2.`, `问题3：` and `第四问` stand for themselves; other numbers are what they are for headings.
-fn question_marker(line: &str) -> Option<Marker> {
+fn question_marker(line: &str) -> Option<NumberMarker> {
     let line = line.trim_start();
     let lower: String = line.chars().take(12).flat_map(char::to_lowercase).collect();
     let named = ["question", "问题", "q", "问"].iter().find_map(|name| lower.strip_prefix(name)).is_some_and(
@@ -152,7 +152,7 @@ fn question_marker(line: &str) -> Option<Marker> {
     );
     let ordinal = line.strip_prefix('第').and_then(|rest| rest.find(['问', '题'])).is_some_and(|at| at <= 12);
     // The marker of an article is used for all that are named.
-    if named || ordinal { Some(Marker::Article) } else { marker(line) }
+    if named || ordinal { Some(NumberMarker::Article) } else { marker(line) }
 }
 
 fn left_out(count: usize, what: &str) -> Vec<String> {
@@ -161,19 +161,19 @@ fn left_out(count: usize, what: &str) -> Vec<String> {
 
 /// In which language the names of question and answer are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Language {
+enum LabelLanguage {
     Chinese,
     Other,
 }
 
-fn language(pairs: &[Pair]) -> Language {
+fn language(pairs: &[Pair]) -> LabelLanguage {
     let (mut chinese, mut latin) = (0, 0);
     for c in pairs.iter().flat_map(|pair| pair.question.chars().chain(pair.answer.chars().take(1_000))) {
         chinese += usize::from(('\u{4e00}'..='\u{9fff}').contains(&c));
         latin += usize::from(c.is_alphabetic() && c < '\u{2e80}');
     }
     // A Chinese character says as much as several letters.
-    if chinese * 2 > latin { Language::Chinese } else { Language::Other }
+    if chinese * 2 > latin { LabelLanguage::Chinese } else { LabelLanguage::Other }
 }
 
 fn is_label(text: &str) -> bool {
@@ -192,11 +192,11 @@ fn bare(text: &str) -> &str {
     if is_named && is_parted { rest.trim_start_matches([':', '：', '\t', ' ']) } else { text }
 }
 
-fn push(source: &Source<'_>, pair: &Pair, language: Language, cutting: &mut Cutting) {
+fn push(source: &ChunkSource<'_>, pair: &Pair, language: LabelLanguage, cutting: &mut Cutting) {
     let (question, answer) = (bare(&pair.question), bare(&pair.answer));
     let (before, between) = match language {
-        Language::Chinese => ("问题：", "\t回答："),
-        Language::Other => ("Question: ", "\tAnswer: "),
+        LabelLanguage::Chinese => ("问题：", "\t回答："),
+        LabelLanguage::Other => ("Question: ", "\tAnswer: "),
     };
     let lead = format!("{before}{question}{between}");
     let whole = format!("{lead}{answer}");
@@ -216,7 +216,7 @@ fn push(source: &Source<'_>, pair: &Pair, language: Language, cutting: &mut Cutt
         cutting.warnings.push(format!("a pair has more than {WHOLE_TOKENS_MAX} tokens and was cut"));
     }
     for content in contents {
-        let mut draft = Draft::of(source, pair.first, content);
+        let mut draft = PieceDraft::of(source, pair.first, content);
         for element in pair.first + 1..=pair.last {
             let more = source.placed.get(element).map(|placed| placed.positions()).unwrap_or_default();
             crate::chunk::place::add(&mut draft.piece.positions, &more);

@@ -5,24 +5,24 @@ use weft_core::error::{Error, Result};
 
 use crate::chunk::delimited;
 use crate::chunk::delimiter::Delimiters;
-use crate::chunk::draft::{Cutting, Draft};
+use crate::chunk::draft::{Cutting, PieceDraft};
 use crate::chunk::pack::{HeadingBreaks, Packing};
 use crate::chunk::typed::ColumnType;
 use crate::chunk::writer::pack_string;
-use crate::chunk::{Source, WHOLE_TOKENS_MAX, sheet};
-use crate::element::{Body, Table};
+use crate::chunk::{ChunkSource, WHOLE_TOKENS_MAX, sheet};
+use crate::element::{ElementBody, TableElement};
 
 /// Names of columns in warnings, at most.
 const NAMED_MAX: usize = 10;
 
 /// Cuts tables between their rows.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut cutting = Cutting::default();
     let mut others = 0;
     let mut tables = 0;
     for (at, placed) in source.placed.iter().enumerate() {
         match &placed.element.body {
-            Body::Table(table) => {
+            ElementBody::Table(table) => {
                 tables += 1;
                 rows(source, at, table, &mut cutting);
             }
@@ -42,7 +42,7 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
 }
 
 /// The lines of a text without tables, which has to have a tab or the same number of commas in each.
-fn text_rows(source: &Source<'_>, cutting: &mut Cutting) {
+fn text_rows(source: &ChunkSource<'_>, cutting: &mut Cutting) {
     let lines = delimited::lines(source);
     let Some((element, first)) = lines.first() else { return };
     let delimiter = if first.contains('\t') { '\t' } else { ',' };
@@ -59,10 +59,10 @@ fn text_rows(source: &Source<'_>, cutting: &mut Cutting) {
             .warnings
             .push(format!("{} lines do not have {columns} columns and were left out", count - rows_.len()));
     }
-    rows(source, *element, &Table { caption: None, header_rows: 1, rows: rows_ }, cutting);
+    rows(source, *element, &TableElement { caption: None, header_rows: 1, rows: rows_ }, cutting);
 }
 
-fn rows(source: &Source<'_>, element: usize, table: &Table, cutting: &mut Cutting) {
+fn rows(source: &ChunkSource<'_>, element: usize, table: &TableElement, cutting: &mut Cutting) {
     // A table has a header by this method, whatever the file says.
     let header = match sheet::header(table) {
         (_, 0) => 1.min(table.rows.len()),
@@ -96,7 +96,7 @@ fn rows(source: &Source<'_>, element: usize, table: &Table, cutting: &mut Cuttin
 }
 
 fn push(
-    source: &Source<'_>,
+    source: &ChunkSource<'_>,
     element: usize,
     content: &str,
     fields: &Map<String, weft_core::value::Json>,
@@ -110,7 +110,7 @@ fn push(
         cutting.warnings.push(format!("a row has more than {WHOLE_TOKENS_MAX} tokens and was cut"));
     }
     for (content, _) in parts {
-        let mut draft = Draft::of(source, element, content);
+        let mut draft = PieceDraft::of(source, element, content);
         draft.piece.fields.clone_from(fields);
         cutting.drafts.push(draft);
     }

@@ -2,12 +2,12 @@
 
 use weft_core::error::{Error, Result};
 
-use crate::chunk::Source;
-use crate::chunk::delimited::{self, Row};
-use crate::chunk::draft::{Cutting, Draft};
+use crate::chunk::ChunkSource;
+use crate::chunk::delimited::{self, DelimitedRow};
+use crate::chunk::draft::{Cutting, PieceDraft};
 
 /// Reads rows of a text and a list of tags. Rows that do not fit belong to the text of the next one.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let mut rows = delimited::of_tables(source);
     if rows.is_empty() {
         rows = delimited::of_lines(source);
@@ -15,14 +15,14 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
     let mut cutting = Cutting::default();
     let mut before: Vec<String> = Vec::new();
     let mut last = 0;
-    for Row { element, cells, line } in rows {
+    for DelimitedRow { element, cells, line } in rows {
         last = element;
         let Some((content, tags)) = cells.split_first().filter(|(_, tags)| !tags.is_empty()) else {
             before.push(line);
             continue;
         };
         before.push(content.clone());
-        let mut draft = Draft::of(source, element, before.join("\n"));
+        let mut draft = PieceDraft::of(source, element, before.join("\n"));
         draft.piece.keywords = words(tags);
         cutting.drafts.push(draft);
         before.clear();
@@ -33,7 +33,7 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
     }
     if !before.is_empty() {
         cutting.warnings.push(format!("{} rows at the end have no tags", before.len()));
-        cutting.drafts.push(Draft::of(source, last, before.join("\n")));
+        cutting.drafts.push(PieceDraft::of(source, last, before.join("\n")));
     }
     Ok(cutting)
 }

@@ -2,28 +2,28 @@
 
 use weft_core::error::Result;
 
-use crate::chunk::Source;
+use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
-use crate::chunk::flow::{Flow, Joint, Placed, Tables};
+use crate::chunk::flow::{Flow, Joint, Placed, TablePlacement};
 use crate::chunk::sections::sections;
-use crate::chunk::settings::Settings;
-use crate::chunk::writer::Writer;
-use crate::element::{Body, Element};
+use crate::chunk::settings::ChunkSettings;
+use crate::chunk::writer::PieceWriter;
+use crate::element::{Element, ElementBody};
 
 /// Cuts a document. A line is a heading of the first level with a pattern that it has; the file's own headings are looked
 /// at as Markdown writes them, too, so that `^##[^#]` is one of the second level in a Word file as well. Without a pattern
 /// the file's own levels count.
-pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let patterns = &source.settings;
     let lines = lines(source);
-    let placed: Vec<Placed<'_>> = lines.iter().map(Line::placed).collect();
+    let placed: Vec<Placed<'_>> = lines.iter().map(TitleLine::placed).collect();
     let deepest = patterns.hierarchy.unwrap_or(u32::MAX);
     let level = |at: usize| {
         let level = level(patterns, &placed[at].element.body)?;
         (u32::from(level) <= deepest).then_some(level)
     };
-    let flow = Flow::with_levels(&placed, Tables::Inside(patterns.limit), level);
-    let mut writer = Writer::new(&flow, &source.settings);
+    let flow = Flow::with_levels(&placed, TablePlacement::Inside(patterns.limit), level);
+    let mut writer = PieceWriter::new(&flow, &source.settings);
     for section in sections(&flow) {
         let above = if patterns.title_paths { section.above.as_slice() } else { &[] };
         writer.spans(section.spans, above);
@@ -38,7 +38,7 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
 }
 
 /// A line of a paragraph, or an element of another kind.
-struct Line<'a> {
+struct TitleLine<'a> {
     placed: Placed<'a>,
     /// The line, where it is a part of its element only.
     own: Option<Element>,
@@ -46,54 +46,56 @@ struct Line<'a> {
     origin: usize,
 }
 
-impl Line<'_> {
+impl TitleLine<'_> {
     fn placed(&self) -> Placed<'_> {
         Placed { element: self.own.as_ref().unwrap_or(self.placed.element), ..self.placed }
     }
 }
 
 /// Takes paragraphs with a line that is a heading apart into their lines.
-fn lines<'a>(source: &Source<'a>) -> Vec<Line<'a>> {
+fn lines<'a>(source: &ChunkSource<'a>) -> Vec<TitleLine<'a>> {
     let mut lines = Vec::new();
     for (origin, placed) in source.placed.iter().enumerate() {
         let text = match &placed.element.body {
-            Body::Paragraph(text) if text.contains('\n') => text,
+            ElementBody::Paragraph(text) if text.contains('\n') => text,
             _ => {
-                lines.push(Line { placed: *placed, own: None, origin });
+                lines.push(TitleLine { placed: *placed, own: None, origin });
                 continue;
             }
         };
         let is_heading = |line: &str| matching(&source.settings, line).is_some();
         if !text.lines().any(is_heading) {
-            lines.push(Line { placed: *placed, own: None, origin });
+            lines.push(TitleLine { placed: *placed, own: None, origin });
             continue;
         }
         for (number, line) in text.lines().enumerate() {
             let joint = if number == 0 { placed.joint } else { Joint::Line };
-            let body = Body::Paragraph(line.to_owned());
+            let body = ElementBody::Paragraph(line.to_owned());
             let own = Element { body, positions: placed.element.positions.clone() };
-            lines.push(Line { placed: Placed { joint, ..*placed }, own: Some(own), origin });
+            lines.push(TitleLine { placed: Placed { joint, ..*placed }, own: Some(own), origin });
         }
     }
     lines
 }
 
 /// The level of the first pattern that a line has.
-fn matching(settings: &Settings, line: &str) -> Option<u8> {
+fn matching(settings: &ChunkSettings, line: &str) -> Option<u8> {
     let has = |patterns: &Vec<regex::Regex>| patterns.iter().any(|pattern| pattern.is_match(line));
     let level = settings.title_levels.iter().position(has)?;
     u8::try_from(level + 1).ok()
 }
 
-fn level(settings: &Settings, body: &Body) -> Option<u8> {
+fn level(settings: &ChunkSettings, body: &ElementBody) -> Option<u8> {
     let has_none = settings.title_levels.iter().all(Vec::is_empty);
     match body {
-        Body::Heading { level, .. } if has_none => Some((*level).max(1)),
-        Body::Heading { level, text } => {
+        ElementBody::Heading { level, .. } if has_none => Some((*level).max(1)),
+        ElementBody::Heading { level, text } => {
             let marked = format!("{} {text}", "#".repeat(usize::from((*level).max(1))));
             matching(settings, &marked).or_else(|| matching(settings, text))
         }
-        Body::Paragraph(text) | Body::Item { text, .. } if !text.contains('\n') => matching(settings, text),
+        ElementBody::Paragraph(text) | ElementBody::Item { text, .. } if !text.contains('\n') => {
+            matching(settings, text)
+        }
         _ => None,
     }
 }

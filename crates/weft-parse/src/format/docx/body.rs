@@ -8,12 +8,12 @@ use super::super::office::{Relation, end_link};
 use super::Notes;
 use super::styles::{ListPlace, Lists, Styles, outline_level};
 use crate::grid::{Grid, Header};
-use crate::markup::{Node, Tag, Xml};
-use crate::parts::Parts;
+use crate::markup::{Tag, Xml, XmlNode};
+use crate::parts::PartCollector;
 
 /// A paragraph that has begun. Text boxes hold paragraphs within paragraphs.
 #[derive(Default)]
-struct Paragraph {
+struct OpenParagraph {
     text: String,
     style: String,
     outline: Option<u8>,
@@ -25,7 +25,7 @@ struct Paragraph {
 
 /// A table that has begun.
 #[derive(Default)]
-struct Table {
+struct DocxTable {
     grid: Grid,
     cell: String,
     columns: usize,
@@ -34,16 +34,16 @@ struct Table {
 }
 
 /// Reads the text.
-pub struct Body<'a> {
+pub struct BodyReader<'a> {
     styles: &'a Styles,
     lists: Lists,
     relations: &'a HashMap<String, Relation>,
     notes: &'a Notes,
     /// Notes that have been said. One that is referred to again and again is not repeated.
     said: HashSet<(&'static str, String)>,
-    parts: &'a mut Parts,
-    paragraphs: Vec<Paragraph>,
-    tables: Vec<Table>,
+    parts: &'a mut PartCollector,
+    paragraphs: Vec<OpenParagraph>,
+    tables: Vec<DocxTable>,
     /// Where links lead, and where in the text they begin.
     links: Vec<(String, usize)>,
     math: Option<Math>,
@@ -53,14 +53,14 @@ pub struct Body<'a> {
     in_run: bool,
 }
 
-impl<'a> Body<'a> {
+impl<'a> BodyReader<'a> {
     /// A document with these styles, lists, relations and notes.
     pub fn new(
         styles: &'a Styles,
         lists: Lists,
         relations: &'a HashMap<String, Relation>,
         notes: &'a Notes,
-        parts: &'a mut Parts,
+        parts: &'a mut PartCollector,
     ) -> Self {
         Self {
             styles,
@@ -84,12 +84,12 @@ impl<'a> Body<'a> {
         let mut xml = Xml::new(text);
         while let Some(node) = xml.next()? {
             match node {
-                Node::Open(_) if self.passed_over > 0 => self.passed_over += 1,
-                Node::Close(_) if self.passed_over > 0 => self.passed_over -= 1,
-                Node::Text(_) if self.passed_over > 0 => {}
-                Node::Open(tag) => self.open(&tag),
-                Node::Close(name) => self.close(&name),
-                Node::Text(text) => self.text(&text),
+                XmlNode::Open(_) if self.passed_over > 0 => self.passed_over += 1,
+                XmlNode::Close(_) if self.passed_over > 0 => self.passed_over -= 1,
+                XmlNode::Text(_) if self.passed_over > 0 => {}
+                XmlNode::Open(tag) => self.open(&tag),
+                XmlNode::Close(name) => self.close(&name),
+                XmlNode::Text(text) => self.text(&text),
             }
             if self.parts.is_full() {
                 break;
@@ -133,7 +133,7 @@ impl<'a> Body<'a> {
         match tag.name() {
             // The other choice shows the same; what is deleted or moved away is not there any more.
             "Fallback" | "del" | "moveFrom" | "instrText" => self.passed_over = 1,
-            "p" => self.paragraphs.push(Paragraph::default()),
+            "p" => self.paragraphs.push(OpenParagraph::default()),
             "r" => self.in_run = true,
             "t" => self.is_text = true,
             "tab" | "ptab" if self.in_run => self.write("\t"),
@@ -150,8 +150,8 @@ impl<'a> Body<'a> {
             "endnoteReference" => self.note("endnotes", tag),
             "commentReference" => self.note("comments", tag),
             "docPr" => self.picture(tag),
-            "tbl" if self.tables.is_empty() => self.tables.push(Table::default()),
-            "tbl" => self.tables.push(Table { grid: Grid::inner(), ..Table::default() }),
+            "tbl" if self.tables.is_empty() => self.tables.push(DocxTable::default()),
+            "tbl" => self.tables.push(DocxTable { grid: Grid::inner(), ..DocxTable::default() }),
             "tr" | "tc" | "gridSpan" | "vMerge" | "tblHeader" => self.open_in_table(tag),
             _ => self.open_property(tag),
         }
@@ -253,7 +253,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn add(&mut self, paragraph: &Paragraph) {
+    fn add(&mut self, paragraph: &OpenParagraph) {
         let text = paragraph.text.trim();
         if text.is_empty() {
             return;
@@ -273,7 +273,7 @@ impl<'a> Body<'a> {
     }
 
     /// The list that a paragraph is in: what it says itself, completed by its style.
-    fn place(&self, paragraph: &Paragraph) -> Option<ListPlace> {
+    fn place(&self, paragraph: &OpenParagraph) -> Option<ListPlace> {
         let styled = self.styles.list(&paragraph.style);
         let place = match (&paragraph.list, styled) {
             (Some(own), Some(styled)) if own.list.is_empty() => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::Unreadable;
-use crate::markup::{Node, Tag, Xml};
+use crate::markup::{Tag, Xml, XmlNode};
 use crate::words::beginning;
 
 /// Styles that a style can be based on, one on another.
@@ -15,7 +15,7 @@ const LEVELS: usize = 9;
 
 /// A paragraph style.
 #[derive(Clone, Debug, Default)]
-struct Style {
+struct ParagraphStyle {
     name: String,
     based_on: Option<String>,
     outline: Option<u8>,
@@ -24,7 +24,7 @@ struct Style {
 
 /// The styles of a document.
 #[derive(Debug, Default)]
-pub struct Styles(HashMap<String, Style>);
+pub struct Styles(HashMap<String, ParagraphStyle>);
 
 /// A list, and how deep in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,11 +45,14 @@ impl Styles {
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let mut styles = HashMap::new();
         let mut xml = Xml::new(text);
-        let (mut id, mut style) = (String::new(), Style::default());
+        let (mut id, mut style) = (String::new(), ParagraphStyle::default());
         while let Some(node) = xml.next()? {
             match node {
-                Node::Open(tag) => match tag.name() {
-                    "style" => (id, style) = (tag.attribute("styleId").unwrap_or_default(), Style::default()),
+                XmlNode::Open(tag) => match tag.name() {
+                    "style" => {
+                        (id, style) =
+                            (tag.attribute("styleId").unwrap_or_default(), ParagraphStyle::default())
+                    }
                     "name" => style.name = value(&tag).to_lowercase(),
                     "basedOn" => style.based_on = Some(value(&tag)),
                     "outlineLvl" => style.outline = value(&tag).parse().ok(),
@@ -59,7 +62,7 @@ impl Styles {
                     }
                     _ => {}
                 },
-                Node::Close(name) if name == "style" => {
+                XmlNode::Close(name) if name == "style" => {
                     styles.insert(std::mem::take(&mut id), std::mem::take(&mut style));
                 }
                 _ => {}
@@ -69,7 +72,7 @@ impl Styles {
     }
 
     /// A style and those that it is based on, one after another.
-    fn chain(&self, id: &str) -> impl Iterator<Item = &Style> {
+    fn chain(&self, id: &str) -> impl Iterator<Item = &ParagraphStyle> {
         let mut next = self.0.get(id);
         std::iter::from_fn(move || {
             let this = next?;
@@ -108,7 +111,7 @@ pub fn outline_level(outline: u8) -> Option<u8> {
 
 /// One level of a list.
 #[derive(Clone, Debug, Default)]
-struct Level {
+struct ListLevel {
     format: String,
     /// The number as it is shown: `%1.%2`.
     shown: String,
@@ -120,7 +123,7 @@ struct Level {
 pub struct Lists {
     /// For each list its kind.
     kinds: HashMap<String, String>,
-    levels: HashMap<String, Vec<Level>>,
+    levels: HashMap<String, Vec<ListLevel>>,
     /// For each list where it begins anew.
     starts: HashMap<(String, usize), u32>,
     /// The numbers that each kind of list has come to.
@@ -136,12 +139,12 @@ impl Lists {
         let mut xml = Xml::new(text);
         let (mut kind, mut list, mut level) = (String::new(), String::new(), 0_usize);
         while let Some(node) = xml.next()? {
-            let Node::Open(tag) = node else { continue };
+            let XmlNode::Open(tag) = node else { continue };
             match tag.name() {
                 "abstractNum" => {
                     kind = tag.attribute("abstractNumId").unwrap_or_default();
                     list.clear();
-                    lists.levels.insert(kind.clone(), vec![Level::default(); LEVELS]);
+                    lists.levels.insert(kind.clone(), vec![ListLevel::default(); LEVELS]);
                 }
                 "num" => list = tag.attribute("numId").unwrap_or_default(),
                 "abstractNumId" => drop(lists.kinds.insert(list.clone(), value(&tag))),

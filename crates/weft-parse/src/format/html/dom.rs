@@ -25,7 +25,7 @@ pub type Id = usize;
 
 /// What a node is.
 #[derive(Debug)]
-pub enum Kind {
+pub enum DomNodeKind {
     /// An element with its attributes.
     Element(Rc<QualName>, Vec<Attribute>),
     /// Text.
@@ -35,8 +35,8 @@ pub enum Kind {
 }
 
 #[derive(Debug)]
-struct Node {
-    kind: Kind,
+struct DomNode {
+    kind: DomNodeKind,
     parent: Option<Id>,
     children: Vec<Id>,
     depth: usize,
@@ -45,7 +45,7 @@ struct Node {
 /// A page.
 #[derive(Debug)]
 pub struct Dom {
-    nodes: Vec<Node>,
+    nodes: Vec<DomNode>,
     /// Whether the rest was left out, because it is too deep or too large.
     pub is_cut: bool,
 }
@@ -53,7 +53,7 @@ pub struct Dom {
 impl Dom {
     /// Reads any text as HTML, as browsers do.
     pub fn parse(text: &str) -> Self {
-        let mut parser = parse_document(Builder::default(), ParseOpts::default());
+        let mut parser = parse_document(DomBuilder::default(), ParseOpts::default());
         let mut rest = text;
         let mut separators = 0;
         while !rest.is_empty() {
@@ -75,7 +75,7 @@ impl Dom {
     pub const ROOT: Id = 0;
 
     /// What a node is.
-    pub fn kind(&self, id: Id) -> &Kind {
+    pub fn kind(&self, id: Id) -> &DomNodeKind {
         &self.nodes[id].kind
     }
 
@@ -87,7 +87,7 @@ impl Dom {
     /// The name of an element; empty for everything else.
     pub fn name(&self, id: Id) -> &str {
         match self.kind(id) {
-            Kind::Element(name, _) => &name.local,
+            DomNodeKind::Element(name, _) => &name.local,
             _ => "",
         }
     }
@@ -95,7 +95,7 @@ impl Dom {
     /// An attribute of an element.
     pub fn attribute(&self, id: Id, name: &str) -> Option<&str> {
         match self.kind(id) {
-            Kind::Element(_, attributes) => {
+            DomNodeKind::Element(_, attributes) => {
                 attributes.iter().find(|one| &*one.name.local == name).map(|one| &*one.value)
             }
             _ => None,
@@ -115,7 +115,7 @@ impl Dom {
     /// All text below a node.
     pub fn text(&self, id: Id) -> String {
         let pieces = self.below(id).filter_map(|id| match self.kind(id) {
-            Kind::Text(text) => Some(text.as_str()),
+            DomNodeKind::Text(text) => Some(text.as_str()),
             _ => None,
         });
         pieces.collect()
@@ -134,17 +134,17 @@ pub struct Handle {
 }
 
 #[derive(Debug)]
-struct Builder {
-    nodes: RefCell<Vec<Node>>,
+struct DomBuilder {
+    nodes: RefCell<Vec<DomNode>>,
     deepest: Cell<usize>,
     /// What was added since somebody looked.
     changes: Cell<usize>,
     nameless: Rc<QualName>,
 }
 
-impl Default for Builder {
+impl Default for DomBuilder {
     fn default() -> Self {
-        let root = Node { kind: Kind::Other, parent: None, children: Vec::new(), depth: 0 };
+        let root = DomNode { kind: DomNodeKind::Other, parent: None, children: Vec::new(), depth: 0 };
         Self {
             nodes: RefCell::new(vec![root]),
             deepest: Cell::new(0),
@@ -154,10 +154,10 @@ impl Default for Builder {
     }
 }
 
-impl Builder {
-    fn add(&self, kind: Kind, name: Rc<QualName>) -> Handle {
+impl DomBuilder {
+    fn add(&self, kind: DomNodeKind, name: Rc<QualName>) -> Handle {
         let mut nodes = self.nodes.borrow_mut();
-        nodes.push(Node { kind, parent: None, children: Vec::new(), depth: 0 });
+        nodes.push(DomNode { kind, parent: None, children: Vec::new(), depth: 0 });
         Handle { id: nodes.len() - 1, name }
     }
 
@@ -170,13 +170,13 @@ impl Builder {
                 let mut nodes = self.nodes.borrow_mut();
                 let before = at.checked_sub(1).map(|before| nodes[parent].children[before]);
                 if let Some(before) = before
-                    && let Kind::Text(known) = &mut nodes[before].kind
+                    && let DomNodeKind::Text(known) = &mut nodes[before].kind
                 {
                     known.push_str(&text);
                     return;
                 }
                 drop(nodes);
-                self.add(Kind::Text(text.to_string()), Rc::clone(&self.nameless)).id
+                self.add(DomNodeKind::Text(text.to_string()), Rc::clone(&self.nameless)).id
             }
         };
         self.detach(child);
@@ -207,12 +207,12 @@ impl Builder {
     }
 }
 
-impl TreeSink for Builder {
+impl TreeSink for DomBuilder {
     type Handle = Handle;
-    type Output = Vec<Node>;
+    type Output = Vec<DomNode>;
     type ElemName<'a> = &'a QualName;
 
-    fn finish(self) -> Vec<Node> {
+    fn finish(self) -> Vec<DomNode> {
         self.nodes.into_inner()
     }
 
@@ -228,15 +228,15 @@ impl TreeSink for Builder {
 
     fn create_element(&self, name: QualName, attributes: Vec<Attribute>, _: ElementFlags) -> Handle {
         let name = Rc::new(name);
-        self.add(Kind::Element(Rc::clone(&name), attributes), name)
+        self.add(DomNodeKind::Element(Rc::clone(&name), attributes), name)
     }
 
     fn create_comment(&self, _: StrTendril) -> Handle {
-        self.add(Kind::Other, Rc::clone(&self.nameless))
+        self.add(DomNodeKind::Other, Rc::clone(&self.nameless))
     }
 
     fn create_pi(&self, _: StrTendril, _: StrTendril) -> Handle {
-        self.add(Kind::Other, Rc::clone(&self.nameless))
+        self.add(DomNodeKind::Other, Rc::clone(&self.nameless))
     }
 
     fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
@@ -275,7 +275,7 @@ impl TreeSink for Builder {
 
     fn add_attrs_if_missing(&self, target: &Handle, attributes: Vec<Attribute>) {
         let mut nodes = self.nodes.borrow_mut();
-        if let Kind::Element(_, known) = &mut nodes[target.id].kind {
+        if let DomNodeKind::Element(_, known) = &mut nodes[target.id].kind {
             for attribute in attributes {
                 if known.len() < ATTRIBUTES_MAX && !known.iter().any(|one| one.name == attribute.name) {
                     known.push(attribute);

@@ -1,12 +1,12 @@
 //! From the tree of a page to its parts.
 
-use super::dom::{Dom, Id, Kind};
+use super::dom::{Dom, DomNodeKind, Id};
 use crate::grid::{Grid, Header};
-use crate::parts::Parts;
+use crate::parts::PartCollector;
 
 /// Adds what is below a node.
-pub fn walk(dom: &Dom, root: Id, parts: &mut Parts) {
-    let mut walk = Walk {
+pub fn walk(dom: &Dom, root: Id, parts: &mut PartCollector) {
+    let mut walk = HtmlWalk {
         dom,
         parts,
         inline: String::new(),
@@ -17,16 +17,16 @@ pub fn walk(dom: &Dom, root: Id, parts: &mut Parts) {
         item: None,
     };
     // Nodes to enter and, once their children are done, to leave.
-    let mut open = vec![Step::Enter(root)];
+    let mut open = vec![WalkStep::Enter(root)];
     while let Some(step) = open.pop() {
         match step {
-            Step::Enter(id) => {
+            WalkStep::Enter(id) => {
                 if walk.enter(id) {
-                    open.push(Step::Leave(id));
-                    open.extend(dom.children(id).iter().rev().map(|child| Step::Enter(*child)));
+                    open.push(WalkStep::Leave(id));
+                    open.extend(dom.children(id).iter().rev().map(|child| WalkStep::Enter(*child)));
                 }
             }
-            Step::Leave(id) => walk.leave(id),
+            WalkStep::Leave(id) => walk.leave(id),
         }
         if walk.parts.is_full() {
             return;
@@ -58,7 +58,7 @@ pub fn is_passed_over(dom: &Dom, id: Id) -> bool {
     }
 }
 
-enum Step {
+enum WalkStep {
     Enter(Id),
     Leave(Id),
 }
@@ -75,9 +75,9 @@ struct OpenTable {
     outside: String,
 }
 
-struct Walk<'a> {
+struct HtmlWalk<'a> {
     dom: &'a Dom,
-    parts: &'a mut Parts,
+    parts: &'a mut PartCollector,
     /// Text since the last block began.
     inline: String,
     heading: Option<u8>,
@@ -89,10 +89,10 @@ struct Walk<'a> {
     code: Option<Id>,
 }
 
-impl Walk<'_> {
+impl HtmlWalk<'_> {
     /// Whether what is in it is looked at.
     fn enter(&mut self, id: Id) -> bool {
-        if let Kind::Text(text) = self.dom.kind(id) {
+        if let DomNodeKind::Text(text) = self.dom.kind(id) {
             self.text(text);
             return false;
         }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use weft_core::seam::document_reader::Position;
 
 use super::outline::{self, Outline};
-use super::page::{Block, Line, Page};
+use super::page::{PageBlock, PageLine, PdfPage};
 use super::paged_table::PagedTable;
-use crate::element::Body;
-use crate::parts::Parts;
+use crate::element::ElementBody;
+use crate::parts::PartCollector;
 use crate::words::{is_unspaced, join};
 
 /// Lines of one heading, at most.
@@ -38,16 +38,16 @@ struct Measures {
 
 /// Lines that belong together.
 #[derive(Clone, Debug)]
-struct Paragraph {
-    lines: Vec<Line>,
+struct PdfParagraph {
+    lines: Vec<PageLine>,
     /// How far the text above it on its page is, in sizes of the type.
     above: Option<f32>,
 }
 
 /// Adds what the pages say.
-pub fn add(pages: &[Page], outline: &Outline, parts: &mut Parts) {
+pub fn add(pages: &[PdfPage], outline: &Outline, parts: &mut PartCollector) {
     let measures = measure(pages);
-    let mut open: Option<Open> = None;
+    let mut open: Option<OpenBlock> = None;
     let mut above: Option<Position> = None;
     // Pages whose break has to wait until the paragraph or table that goes on in them has ended.
     for page in pages {
@@ -62,17 +62,17 @@ pub fn add(pages: &[Page], outline: &Outline, parts: &mut Parts) {
             }
             announce(page, &mut is_announced, parts);
             open = Some(match block {
-                Block::Line(line) => {
+                PageBlock::Line(line) => {
                     let above = before.filter(|before| before.page == line.place.page);
                     let above = above.map(|above| (line.place.top - above.bottom) / line.size.max(1.0));
                     // What is above in the file and not on the page is in another column.
-                    Open::Paragraph(Paragraph {
+                    OpenBlock::Paragraph(PdfParagraph {
                         lines: vec![line.clone()],
                         above: above.filter(|gap| *gap > -0.6),
                     })
                 }
-                Block::Table(rows, place) => {
-                    Open::Table(PagedTable { rows: rows.clone(), places: vec![*place] })
+                PageBlock::Table(rows, place) => {
+                    OpenBlock::Table(PagedTable { rows: rows.clone(), places: vec![*place] })
                 }
             });
         }
@@ -86,25 +86,25 @@ pub fn add(pages: &[Page], outline: &Outline, parts: &mut Parts) {
 }
 
 /// What may go on in the next block.
-enum Open {
-    Paragraph(Paragraph),
+enum OpenBlock {
+    Paragraph(PdfParagraph),
     Table(PagedTable),
 }
 
-impl Open {
+impl OpenBlock {
     /// Whether a block goes on with it; then it has it.
-    fn goes_on(&mut self, block: &Block, measures: &Measures) -> bool {
+    fn goes_on(&mut self, block: &PageBlock, measures: &Measures) -> bool {
         match (self, block) {
-            (Self::Paragraph(paragraph), Block::Line(line)) if paragraph.takes(line, measures) => {
+            (Self::Paragraph(paragraph), PageBlock::Line(line)) if paragraph.takes(line, measures) => {
                 paragraph.lines.push(line.clone());
                 true
             }
-            (Self::Table(table), Block::Table(rows, place)) => table.takes(rows, *place),
+            (Self::Table(table), PageBlock::Table(rows, place)) => table.takes(rows, *place),
             _ => false,
         }
     }
 
-    fn add(self, outline: &Outline, measures: &Measures, parts: &mut Parts) {
+    fn add(self, outline: &Outline, measures: &Measures, parts: &mut PartCollector) {
         match self {
             Self::Paragraph(paragraph) => paragraph.add(outline, measures, parts),
             Self::Table(table) => table.add(parts),
@@ -112,17 +112,17 @@ impl Open {
     }
 }
 
-fn announce(page: &Page, is_announced: &mut bool, parts: &mut Parts) {
+fn announce(page: &PdfPage, is_announced: &mut bool, parts: &mut PartCollector) {
     if !std::mem::replace(is_announced, true) {
         let number = u32::try_from(page.number).unwrap_or(u32::MAX);
-        parts.push_at(Body::Break { number, name: None }, Vec::new());
+        parts.push_at(ElementBody::Break { number, name: None }, Vec::new());
     }
 }
 
-fn lines(pages: &[Page]) -> impl Iterator<Item = &Line> {
+fn lines(pages: &[PdfPage]) -> impl Iterator<Item = &PageLine> {
     pages.iter().flat_map(|page| &page.blocks).filter_map(|block| match block {
-        Block::Line(line) => Some(line),
-        Block::Table(..) => None,
+        PageBlock::Line(line) => Some(line),
+        PageBlock::Table(..) => None,
     })
 }
 
@@ -134,7 +134,7 @@ fn tenths(size: f32) -> i32 {
     (size * 10.0).round() as i32
 }
 
-fn measure(pages: &[Page]) -> Measures {
+fn measure(pages: &[PdfPage]) -> Measures {
     let mut sizes: BTreeMap<i32, usize> = BTreeMap::new();
     let (mut mono, mut bold, mut all) = (0, 0, 0);
     for line in lines(pages) {
@@ -149,7 +149,7 @@ fn measure(pages: &[Page]) -> Measures {
     let headings =
         sizes.keys().rev().copied().filter(|size| *size as f32 > body as f32 * LARGER).take(6).collect();
     let mut gaps: Vec<f32> = Vec::new();
-    let all_lines: Vec<&Line> = lines(pages).collect();
+    let all_lines: Vec<&PageLine> = lines(pages).collect();
     for pair in all_lines.windows(2) {
         let gap = (pair[1].place.top - pair[0].place.bottom) / pair[0].size.max(1.0);
         if pair[0].place.page == pair[1].place.page
@@ -172,13 +172,13 @@ fn measure(pages: &[Page]) -> Measures {
     }
 }
 
-impl Paragraph {
-    fn last(&self) -> &Line {
+impl PdfParagraph {
+    fn last(&self) -> &PageLine {
         &self.lines[self.lines.len() - 1]
     }
 
     /// Whether a line goes on with it.
-    fn takes(&self, line: &Line, measures: &Measures) -> bool {
+    fn takes(&self, line: &PageLine, measures: &Measures) -> bool {
         let last = self.last();
         let is_alike = (last.size - line.size).abs() <= last.size * 0.08
             && (last.is_mono == line.is_mono || !measures.has_code)
@@ -210,7 +210,7 @@ impl Paragraph {
     }
 
     /// Whether the next line begins a paragraph, as its indent or the end of the last line tells.
-    fn ends_here(&self, next: &Line, size: f32) -> bool {
+    fn ends_here(&self, next: &PageLine, size: f32) -> bool {
         let left = self.lines.iter().skip(1).map(|line| line.place.left).fold(f32::MAX, f32::min);
         let is_indented =
             self.lines.len() > 1 && next.place.left > left + size && next.place.left < left + size * 6.0;
@@ -223,7 +223,7 @@ impl Paragraph {
         self.lines.len() > 1 && self.last().place.right < right - size * 3.0
     }
 
-    fn add(&self, outline: &Outline, measures: &Measures, parts: &mut Parts) {
+    fn add(&self, outline: &Outline, measures: &Measures, parts: &mut PartCollector) {
         let positions = self.positions();
         let first = &self.lines[0];
         if measures.has_code
@@ -231,7 +231,7 @@ impl Paragraph {
             && (self.lines.len() > 1 || is_alone(first))
         {
             let text = self.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
-            parts.push_at(Body::Code { language: None, text }, positions);
+            parts.push_at(ElementBody::Code { language: None, text }, positions);
             return;
         }
         let mut text = String::new();
@@ -247,14 +247,14 @@ impl Paragraph {
             return;
         }
         let body = if let Some(level) = self.heading(&text, outline, measures) {
-            Body::Heading { level, text }
+            ElementBody::Heading { level, text }
         } else {
             match marker(&text) {
-                Some(Marker::Bullet(length)) => {
-                    Body::Item { depth: 0, text: text[length..].trim().to_owned() }
+                Some(ItemMarker::Bullet(length)) => {
+                    ElementBody::Item { depth: 0, text: text[length..].trim().to_owned() }
                 }
-                Some(Marker::Number) => Body::Item { depth: 0, text },
-                None => Body::Paragraph(text),
+                Some(ItemMarker::Number) => ElementBody::Item { depth: 0, text },
+                None => ElementBody::Paragraph(text),
             }
         };
         parts.push_at(body, positions);
@@ -305,7 +305,7 @@ impl Paragraph {
     /// One rectangle for each column or page that it is on.
     fn positions(&self) -> Vec<Position> {
         let mut positions: Vec<Position> = Vec::new();
-        for Line { place, .. } in &self.lines {
+        for PageLine { place, .. } in &self.lines {
             match positions.last_mut() {
                 Some(last)
                     if last.page == place.page && place.top >= last.top - 1.0 && place.left < last.right =>
@@ -328,7 +328,7 @@ fn is_title(text: &str) -> bool {
 }
 
 /// A single line of program text stands alone when it looks like one.
-fn is_alone(line: &Line) -> bool {
+fn is_alone(line: &PageLine) -> bool {
     line.text.contains(['$', '#', '=', '(', '{', '/', ';', '_'])
 }
 
@@ -354,22 +354,22 @@ fn begins_within_sentence(text: &str) -> bool {
     text.chars().next().is_some_and(|c| c.is_lowercase() || is_unspaced(c))
 }
 
-enum Marker {
+enum ItemMarker {
     /// Bytes of the sign and the blanks behind it.
     Bullet(usize),
     Number,
 }
 
 /// What an item of a list begins with.
-fn marker(text: &str) -> Option<Marker> {
+fn marker(text: &str) -> Option<ItemMarker> {
     let mut characters = text.chars();
     let first = characters.next()?;
     if matches!(first, '•' | '◦' | '▪' | '■' | '●' | '○' | '◆' | '‣' | '∙' | '·' | '➢' | '✓' | '❑')
     {
-        return Some(Marker::Bullet(first.len_utf8()));
+        return Some(ItemMarker::Bullet(first.len_utf8()));
     }
     if matches!(first, '-' | '–' | '*') && characters.next() == Some(' ') {
-        return Some(Marker::Bullet(first.len_utf8()));
+        return Some(ItemMarker::Bullet(first.len_utf8()));
     }
     let digits = text.chars().take_while(char::is_ascii_digit).count();
     let rest = &text[digits..];
@@ -384,7 +384,7 @@ fn marker(text: &str) -> Option<Marker> {
                 length => length <= 4 && number.chars().all(is_numeral) && !number.is_empty(),
             }
         });
-    (is_number || in_brackets).then_some(Marker::Number)
+    (is_number || in_brackets).then_some(ItemMarker::Number)
 }
 
 /// How many numbers a title begins with: `1.2 Title` has two.

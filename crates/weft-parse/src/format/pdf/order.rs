@@ -3,7 +3,7 @@
 use weft_core::seam::document_reader::Position;
 
 use super::leftward::direction;
-use super::page::{Block, Line};
+use super::page::{PageBlock, PageLine};
 use super::spaced_table;
 
 /// Pieces of a row that are farther apart, in sizes of the type, may belong to different columns.
@@ -21,12 +21,12 @@ const PLACES: usize = 120;
 
 /// Pieces of text on the same height, from left to right.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct PageRow {
     /// There is one at least.
-    pub pieces: Vec<Line>,
+    pub pieces: Vec<PageLine>,
 }
 
-impl Row {
+impl PageRow {
     fn left(&self) -> f32 {
         self.pieces.iter().map(|piece| piece.place.left).fold(f32::MAX, f32::min)
     }
@@ -37,7 +37,7 @@ impl Row {
 }
 
 /// The lines and tables of a page in reading order, from pieces in any order.
-pub fn blocks(mut pieces: Vec<Line>) -> Vec<Block> {
+pub fn blocks(mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
     pieces.sort_by(|one, other| {
         one.place.top.total_cmp(&other.place.top).then(one.place.left.total_cmp(&other.place.left))
     });
@@ -47,8 +47,8 @@ pub fn blocks(mut pieces: Vec<Line>) -> Vec<Block> {
 }
 
 /// Pieces that overlap in their height are a row.
-fn rows(pieces: Vec<Line>) -> Vec<Row> {
-    let mut rows: Vec<(f32, f32, Row)> = Vec::new();
+fn rows(pieces: Vec<PageLine>) -> Vec<PageRow> {
+    let mut rows: Vec<(f32, f32, PageRow)> = Vec::new();
     for piece in pieces {
         let (top, bottom) = (piece.place.top, piece.place.bottom);
         // Rows come from above, so only the last ones can still be met.
@@ -58,18 +58,18 @@ fn rows(pieces: Vec<Line>) -> Vec<Row> {
         });
         match met {
             Some((.., row)) => row.pieces.push(piece),
-            None => rows.push((top, bottom, Row { pieces: vec![piece] })),
+            None => rows.push((top, bottom, PageRow { pieces: vec![piece] })),
         }
     }
     let sorted = rows.into_iter().map(|(.., mut row)| {
         row.pieces.sort_by(|one, other| one.place.left.total_cmp(&other.place.left));
-        Row { pieces: joined(as_read(row.pieces), GUTTER) }
+        PageRow { pieces: joined(as_read(row.pieces), GUTTER) }
     });
     sorted.collect()
 }
 
 /// Pieces from left to right in the order in which they are read.
-fn as_read(mut pieces: Vec<Line>) -> Vec<Line> {
+fn as_read(mut pieces: Vec<PageLine>) -> Vec<PageLine> {
     if !is_leftward(&pieces) {
         return pieces;
     }
@@ -85,13 +85,13 @@ fn as_read(mut pieces: Vec<Line>) -> Vec<Line> {
 }
 
 /// Whether most letters of some text are of a script that is written from right to left.
-fn is_leftward<'a>(pieces: impl IntoIterator<Item = &'a Line>) -> bool {
+fn is_leftward<'a>(pieces: impl IntoIterator<Item = &'a PageLine>) -> bool {
     pieces.into_iter().map(|piece| direction(&piece.text)).sum::<i32>() < 0
 }
 
 /// Pieces that are not farther apart than `gap` sizes of the type become one.
-fn joined(pieces: Vec<Line>, gap_max: f32) -> Vec<Line> {
-    let mut joined: Vec<Line> = Vec::new();
+fn joined(pieces: Vec<PageLine>, gap_max: f32) -> Vec<PageLine> {
+    let mut joined: Vec<PageLine> = Vec::new();
     // Where the last piece is by itself: what is read in another direction may lie in the middle of a line.
     let mut last_place = None;
     for piece in pieces {
@@ -110,7 +110,7 @@ fn gap(one: Position, other: Position) -> f32 {
     (other.left - one.right).max(one.left - other.right)
 }
 
-fn read(rows: Vec<Row>, depth: u8, found: &mut Vec<Block>) {
+fn read(rows: Vec<PageRow>, depth: u8, found: &mut Vec<PageBlock>) {
     let gutter = if depth == 0 { None } else { gutter(&rows) };
     let Some(gutter) = gutter else {
         read_rows(&rows, found);
@@ -121,7 +121,7 @@ fn read(rows: Vec<Row>, depth: u8, found: &mut Vec<Block>) {
     for row in rows {
         if row.pieces.iter().any(|piece| crosses(piece, gutter)) {
             read_band(std::mem::take(&mut band), gutter, depth, found);
-            found.extend(whole(row).map(Block::Line));
+            found.extend(whole(row).map(PageBlock::Line));
         } else {
             band.push(row);
         }
@@ -129,7 +129,7 @@ fn read(rows: Vec<Row>, depth: u8, found: &mut Vec<Block>) {
     read_band(band, gutter, depth, found);
 }
 
-fn read_band(band: Vec<Row>, gutter: f32, depth: u8, found: &mut Vec<Block>) {
+fn read_band(band: Vec<PageRow>, gutter: f32, depth: u8, found: &mut Vec<PageBlock>) {
     if band.iter().filter(|row| is_prose_beside(row, gutter)).count() * 2 < band.len().min(ROWS_MIN) {
         read_rows(&band, found);
         return;
@@ -138,10 +138,10 @@ fn read_band(band: Vec<Row>, gutter: f32, depth: u8, found: &mut Vec<Block>) {
     for row in band {
         let (before, after): (Vec<_>, Vec<_>) =
             row.pieces.into_iter().partition(|piece| piece.place.right <= gutter);
-        left.extend(Some(Row { pieces: before }).filter(|row| !row.pieces.is_empty()));
-        right.extend(Some(Row { pieces: after }).filter(|row| !row.pieces.is_empty()));
+        left.extend(Some(PageRow { pieces: before }).filter(|row| !row.pieces.is_empty()));
+        right.extend(Some(PageRow { pieces: after }).filter(|row| !row.pieces.is_empty()));
     }
-    let are_leftward = |rows: &[Row]| is_leftward(rows.iter().flat_map(|row| &row.pieces));
+    let are_leftward = |rows: &[PageRow]| is_leftward(rows.iter().flat_map(|row| &row.pieces));
     if are_leftward(&left) && are_leftward(&right) {
         std::mem::swap(&mut left, &mut right);
     }
@@ -149,13 +149,13 @@ fn read_band(band: Vec<Row>, gutter: f32, depth: u8, found: &mut Vec<Block>) {
     read(right, depth - 1, found);
 }
 
-fn crosses(piece: &Line, gutter: f32) -> bool {
+fn crosses(piece: &PageLine, gutter: f32) -> bool {
     piece.place.left < gutter && piece.place.right > gutter
 }
 
 /// Whether there is prose on both sides of a gutter, so that the row is two lines.
-fn is_prose_beside(row: &Row, gutter: f32) -> bool {
-    let is_prose = |piece: &Line| {
+fn is_prose_beside(row: &PageRow, gutter: f32) -> bool {
+    let is_prose = |piece: &PageLine| {
         piece.text.chars().count() >= PROSE_CHARS_MIN / 2 && piece.width_in_letters() >= PROSE_CHARS_MIN
     };
     row.pieces.iter().any(|piece| piece.place.right <= gutter && is_prose(piece))
@@ -163,9 +163,9 @@ fn is_prose_beside(row: &Row, gutter: f32) -> bool {
 }
 
 /// Where the blank between two columns is: the place that most rows of prose leave free.
-fn gutter(rows: &[Row]) -> Option<f32> {
-    let left = rows.iter().map(Row::left).fold(f32::MAX, f32::min);
-    let right = rows.iter().map(Row::right).fold(f32::MIN, f32::max);
+fn gutter(rows: &[PageRow]) -> Option<f32> {
+    let left = rows.iter().map(PageRow::left).fold(f32::MAX, f32::min);
+    let right = rows.iter().map(PageRow::right).fold(f32::MIN, f32::max);
     let place = |number: usize| {
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let share = number as f32 / PLACES as f32;
@@ -184,21 +184,21 @@ fn gutter(rows: &[Row]) -> Option<f32> {
 }
 
 /// Row by row, with what is a table.
-fn read_rows(rows: &[Row], found: &mut Vec<Block>) {
+fn read_rows(rows: &[PageRow], found: &mut Vec<PageBlock>) {
     let mut at = 0;
     while let Some(row) = rows.get(at) {
         if let Some(((cells, place), length)) = spaced_table::at_start(&rows[at..]) {
-            found.push(Block::Table(cells, place));
+            found.push(PageBlock::Table(cells, place));
             at += length;
         } else {
-            found.extend(whole(row.clone()).map(Block::Line));
+            found.extend(whole(row.clone()).map(PageBlock::Line));
             at += 1;
         }
     }
 }
 
 /// A row as one line.
-fn whole(row: Row) -> Option<Line> {
+fn whole(row: PageRow) -> Option<PageLine> {
     let mut pieces = row.pieces.into_iter();
     let mut line = pieces.next()?;
     let mut last_place = line.place;
@@ -215,17 +215,24 @@ fn whole(row: Row) -> Option<Line> {
 mod tests {
     use super::*;
 
-    fn piece(text: &str, left: f32, row: usize) -> Line {
+    fn piece(text: &str, left: f32, row: usize) -> PageLine {
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let (top, length) = (row as f32 * 12.0, text.chars().count() as f32);
         let place = Position { page: 1, left, right: left + length * 5.0, top, bottom: top + 10.0 };
-        Line { text: text.to_owned(), place, size: 10.0, is_bold: false, is_mono: false, has_cells: false }
+        PageLine {
+            text: text.to_owned(),
+            place,
+            size: 10.0,
+            is_bold: false,
+            is_mono: false,
+            has_cells: false,
+        }
     }
 
-    fn read(pieces: Vec<Line>) -> Vec<String> {
-        let told = |block: Block| match block {
-            Block::Line(line) => line.text,
-            Block::Table(rows, _) => rows.iter().map(|row| row.join("|")).collect::<Vec<_>>().join("/"),
+    fn read(pieces: Vec<PageLine>) -> Vec<String> {
+        let told = |block: PageBlock| match block {
+            PageBlock::Line(line) => line.text,
+            PageBlock::Table(rows, _) => rows.iter().map(|row| row.join("|")).collect::<Vec<_>>().join("/"),
         };
         blocks(pieces).into_iter().map(told).collect()
     }

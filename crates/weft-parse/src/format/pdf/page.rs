@@ -11,7 +11,7 @@ use pdf_oxide::{PdfDocument, ReadingOrder};
 use weft_core::seam::document_reader::Position;
 
 use super::extractor::font_name;
-use super::pieces::{Glyphs, Turn, pieces};
+use super::pieces::{Glyphs, TextTurn, pieces};
 use super::{order, placed, tex_fonts};
 use crate::words::{is_unspaced, line};
 
@@ -22,7 +22,7 @@ const BLANK: f32 = 0.15;
 
 /// A line of text.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct PageLine {
     /// What it says.
     pub text: String,
     /// Where it is.
@@ -39,16 +39,16 @@ pub struct Line {
 
 /// What a page is made of.
 #[derive(Clone, Debug)]
-pub enum Block {
+pub enum PageBlock {
     /// Text.
-    Line(Line),
+    Line(PageLine),
     /// A table, row by row.
     Table(Vec<Vec<String>>, Position),
 }
 
 /// A page.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct PdfPage {
     /// From 1 on.
     pub number: usize,
     /// How high it is, in points.
@@ -56,12 +56,12 @@ pub struct Page {
     /// Whether there is a picture on it.
     pub has_pictures: bool,
     /// What is on it, in reading order.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<PageBlock>,
 }
 
 /// The part of the page that is shown: left edge, upper edge, and how large it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct PageFrame {
     page: u32,
     left: f32,
     top: f32,
@@ -69,7 +69,7 @@ pub struct Frame {
     height: f32,
 }
 
-impl Frame {
+impl PageFrame {
     /// The frame of a page; of Letter where the document does not say.
     pub fn of(document: &PdfDocument, number: usize) -> Self {
         let (left, bottom, right, top) =
@@ -101,7 +101,7 @@ impl Frame {
     }
 }
 
-impl Page {
+impl PdfPage {
     /// Reads a page.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl Page {
 
     fn read_unguarded(document: &PdfDocument, number: usize) -> Result<Self, String> {
         let index = number - 1;
-        let frame = Frame::of(document, number);
+        let frame = PageFrame::of(document, number);
         let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
         let mut spans = match placed::spans(document, index) {
             Some(spans) => spans,
@@ -132,7 +132,7 @@ impl Page {
         let has_pictures =
             spans.is_empty() && document.page_image_handles(index).is_ok_and(|all| !all.is_empty());
         let tables = if spans.is_empty() { Vec::new() } else { tables(document, index, frame) };
-        let blocks = blocks(&spans, tables, (frame, &mut Glyphs::of(document, index)));
+        let blocks = blocks(&spans, tables, frame, &mut Glyphs::of(document, index));
         Ok(Self { number, height: frame.height, has_pictures, blocks })
     }
 }
@@ -141,7 +141,7 @@ type RuledTable = (Vec<Vec<String>>, Position);
 
 /// Tables with lines between their rows and columns. Those by blanks alone are found among the rows of the text
 /// (`spaced_table`): what the library takes for one would do more harm than it is of use.
-fn tables(document: &PdfDocument, index: usize, frame: Frame) -> Vec<RuledTable> {
+fn tables(document: &PdfDocument, index: usize, frame: PageFrame) -> Vec<RuledTable> {
     // To look for them the library takes the text apart into words, which takes longer than all the rest.
     let is_ruled =
         document.extract_paths(index).is_ok_and(|all| all.iter().any(|path| path.is_table_primitive()));
@@ -170,9 +170,10 @@ fn tables(document: &PdfDocument, index: usize, frame: Frame) -> Vec<RuledTable>
 fn blocks(
     spans: &[TextSpan],
     tables: Vec<RuledTable>,
-    (frame, glyphs): (Frame, &mut Glyphs<'_>),
-) -> Vec<Block> {
-    let mut turns: BTreeMap<Turn, Vec<Line>> = BTreeMap::new();
+    frame: PageFrame,
+    glyphs: &mut Glyphs<'_>,
+) -> Vec<PageBlock> {
+    let mut turns: BTreeMap<TextTurn, Vec<PageLine>> = BTreeMap::new();
     for span in spans.iter().filter(|span| !span.text.trim().is_empty() && !is_artifact(span)) {
         for (turn, piece) in pieces(span, frame, glyphs) {
             if !tables.iter().any(|(_, table)| is_within(piece.place, *table)) {
@@ -181,41 +182,41 @@ fn blocks(
         }
     }
     let mut turns: Vec<_> = turns.into_iter().collect();
-    let letters = |pieces: &[Line]| pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
+    let letters = |pieces: &[PageLine]| pieces.iter().map(|piece| piece.text.len()).sum::<usize>();
     turns.sort_by_key(|(_, pieces)| std::cmp::Reverse(letters(pieces)));
     let mut tables = tables.into_iter().peekable();
     let mut blocks = Vec::new();
     for block in turns.into_iter().flat_map(|(turn, pieces)| in_order(turn, pieces)) {
         while let Some((rows, place)) = tables.next_if(|(_, place)| place.top < block.place().top) {
-            blocks.push(Block::Table(rows, place));
+            blocks.push(PageBlock::Table(rows, place));
         }
         blocks.push(block);
     }
-    blocks.extend(tables.map(|(rows, place)| Block::Table(rows, place)));
+    blocks.extend(tables.map(|(rows, place)| PageBlock::Table(rows, place)));
     blocks
 }
 
 /// The lines and tables of text that is turned one way, in the order in which they are read.
-fn in_order(turn: Turn, mut pieces: Vec<Line>) -> Vec<Block> {
-    if turn == Turn::Slanted {
-        return pieces.into_iter().filter_map(told).map(Block::Line).collect();
+fn in_order(turn: TextTurn, mut pieces: Vec<PageLine>) -> Vec<PageBlock> {
+    if turn == TextTurn::Slanted {
+        return pieces.into_iter().filter_map(told).map(PageBlock::Line).collect();
     }
     pieces.iter_mut().for_each(|piece| piece.place = turn.upright(piece.place));
-    let back = |block: Block| match block {
-        Block::Line(mut line) => {
+    let back = |block: PageBlock| match block {
+        PageBlock::Line(mut line) => {
             line.place = turn.back(line.place);
-            told(line).map(Block::Line)
+            told(line).map(PageBlock::Line)
         }
-        Block::Table(rows, place) => {
+        PageBlock::Table(rows, place) => {
             let rows = rows.into_iter().map(|row| row.iter().map(|cell| plain(cell)).collect()).collect();
-            Some(Block::Table(rows, turn.back(place)))
+            Some(PageBlock::Table(rows, turn.back(place)))
         }
     };
     order::blocks(pieces).into_iter().filter_map(back).collect()
 }
 
 /// A line whose text is as it is told, unless that is none.
-fn told(mut line: Line) -> Option<Line> {
+fn told(mut line: PageLine) -> Option<PageLine> {
     line.text = plain(&line.text);
     (!line.text.is_empty()).then_some(line)
 }
@@ -230,15 +231,15 @@ fn is_within(place: Position, table: Position) -> bool {
     (table.left..=table.right).contains(&x) && (table.top..=table.bottom).contains(&y)
 }
 
-impl Block {
+impl PageBlock {
     /// Where it is.
     pub fn place(&self) -> Position {
-        let (Self::Line(Line { place, .. }) | Self::Table(_, place)) = self;
+        let (Self::Line(PageLine { place, .. }) | Self::Table(_, place)) = self;
         *place
     }
 }
 
-impl Line {
+impl PageLine {
     /// A string as the library gives it, and where it is.
     pub fn of(span: &TextSpan, place: Position) -> Self {
         Self {

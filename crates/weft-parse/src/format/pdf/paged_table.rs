@@ -2,9 +2,9 @@
 
 use weft_core::seam::document_reader::Position;
 
-use crate::element::{Body, Table};
+use crate::element::{ElementBody, TableElement};
 use crate::grid::header_rows;
-use crate::parts::Parts;
+use crate::parts::PartCollector;
 
 /// How far the edges of two parts of a table may differ, as a part of its width.
 const SLACK: f32 = 0.08;
@@ -43,11 +43,11 @@ impl PagedTable {
     }
 
     /// Adds it to what the file says.
-    pub fn add(mut self, parts: &mut Parts) {
+    pub fn add(mut self, parts: &mut PartCollector) {
         self.rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));
         if !self.rows.is_empty() {
-            let table = Table { caption: None, header_rows: header_rows(&self.rows), rows: self.rows };
-            parts.push_at(Body::Table(table), self.places);
+            let table = TableElement { caption: None, header_rows: header_rows(&self.rows), rows: self.rows };
+            parts.push_at(ElementBody::Table(table), self.places);
         }
     }
 }

@@ -5,7 +5,7 @@ use pdf_oxide::layout::{TextChar, TextSpan};
 use weft_core::seam::document_reader::Position;
 
 use super::leftward;
-use super::page::{Frame, Line};
+use super::page::{PageFrame, PageLine};
 
 /// Glyphs of one string that are farther apart, in sizes of the type, are pieces of their own: the cells of a table
 /// may have been drawn as one string, and a number that is glued to its neighbour is another number.
@@ -18,7 +18,7 @@ const WIDE_MAX: f32 = 2.0;
 
 /// Which way text runs on the page as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Turn {
+pub enum TextTurn {
     /// As people read it.
     Upright,
     /// From the bottom to the top.
@@ -31,7 +31,7 @@ pub enum Turn {
     Slanted,
 }
 
-impl Turn {
+impl TextTurn {
     /// How a piece of text is turned, once the page is turned as its file says.
     fn of(span: &TextSpan) -> Self {
         let page = f32::from(i16::try_from(span.page_rotation_applied).unwrap_or_default());
@@ -69,10 +69,10 @@ impl Turn {
 }
 
 /// The pieces of a string with their turn.
-pub fn pieces(span: &TextSpan, frame: Frame, page: &mut Glyphs<'_>) -> Vec<(Turn, Line)> {
-    let turn = Turn::of(span);
-    let mut whole = Line::of(span, frame.place(span));
-    if turn == Turn::Upright && leftward::direction(&span.text) < 0 {
+pub fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -> Vec<(TextTurn, PageLine)> {
+    let turn = TextTurn::of(span);
+    let mut whole = PageLine::of(span, frame.place(span));
+    if turn == TextTurn::Upright && leftward::direction(&span.text) < 0 {
         whole.text = match page.leftward(span) {
             Some(text) => text,
             None if span.rtl_draw_logical => whole.text,
@@ -80,16 +80,16 @@ pub fn pieces(span: &TextSpan, frame: Frame, page: &mut Glyphs<'_>) -> Vec<(Turn
         };
         return vec![(turn, whole)];
     }
-    if turn != Turn::Upright || !has_hidden_gaps(span) {
+    if turn != TextTurn::Upright || !has_hidden_gaps(span) {
         return vec![(turn, whole)];
     }
     let Some(places) = page.places(span) else { return vec![(turn, whole)] };
     let x = |offset: f32| offset - span.bbox.x + whole.place.left;
     let size = span.font_size.abs().max(1.0);
-    let mut pieces: Vec<Line> = Vec::new();
+    let mut pieces: Vec<PageLine> = Vec::new();
     let mut end = f32::MIN;
     for (glyph, place) in span.text.chars().zip(places) {
-        let Some(Place { left, right }) = place else {
+        let Some(GlyphPlace { left, right }) = place else {
             pieces.last_mut().into_iter().for_each(|piece| piece.text.push(glyph));
             continue;
         };
@@ -103,7 +103,7 @@ pub fn pieces(span: &TextSpan, frame: Frame, page: &mut Glyphs<'_>) -> Vec<(Turn
             }
             _ => {
                 let place = Position { left: x(left), right: x(right), ..whole.place };
-                pieces.push(Line { text: glyph.to_string(), place, ..whole.clone() });
+                pieces.push(PageLine { text: glyph.to_string(), place, ..whole.clone() });
             }
         }
         end = right;
@@ -133,7 +133,7 @@ fn has_hidden_gaps(span: &TextSpan) -> bool {
 
 /// Where a glyph is, from left to right.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct GlyphPlace {
     left: f32,
     right: f32,
 }
@@ -183,19 +183,20 @@ impl<'a> Glyphs<'a> {
     }
 
     /// Where each glyph of a string is, and nothing for its blanks; `None` when they cannot be told for sure.
-    fn places(&mut self, span: &TextSpan) -> Option<Vec<Option<Place>>> {
+    fn places(&mut self, span: &TextSpan) -> Option<Vec<Option<GlyphPlace>>> {
         let mut near = self.near(span);
         near.retain(|glyph| !glyph.char.is_whitespace());
         near.sort_by(|one, other| one.origin_x.total_cmp(&other.origin_x));
         let mut near = near.into_iter();
-        let places: Option<Vec<Option<Place>>> = span
+        let places: Option<Vec<Option<GlyphPlace>>> = span
             .text
             .chars()
-            .map(|glyph| match glyph.is_whitespace() {
-                true => Some(None),
-                false => {
+            .map(|glyph| {
+                if glyph.is_whitespace() {
+                    Some(None)
+                } else {
                     let next = near.next().filter(|next| next.char == glyph)?;
-                    Some(Some(Place { left: next.origin_x, right: next.origin_x + next.advance_width }))
+                    Some(Some(GlyphPlace { left: next.origin_x, right: next.origin_x + next.advance_width }))
                 }
             })
             .collect();

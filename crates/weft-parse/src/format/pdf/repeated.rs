@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::page::{Block, Line, Page};
+use super::page::{PageBlock, PageLine, PdfPage};
 
 /// Pages that a document must have before anything counts as repeated.
 const PAGES_MIN: usize = 3;
@@ -10,7 +10,7 @@ const PAGES_MIN: usize = 3;
 const MARGIN: f32 = 0.12;
 
 /// The pages without their running heads and feet.
-pub fn without(mut pages: Vec<Page>) -> Vec<Page> {
+pub fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
     let with_text = pages.iter().filter(|page| !page.is_empty()).count();
     if with_text < PAGES_MIN {
         return pages;
@@ -18,6 +18,7 @@ pub fn without(mut pages: Vec<Page>) -> Vec<Page> {
     let mut counts: HashMap<(String, i32), usize> = HashMap::new();
     for page in &pages {
         let mut keys: Vec<_> = page.blocks.iter().filter_map(|block| key(block, page.height)).collect();
+        // Once a page: a line that a page repeats by itself is not yet a running head.
         keys.sort();
         keys.dedup();
         for key in keys {
@@ -36,8 +37,8 @@ pub fn without(mut pages: Vec<Page>) -> Vec<Page> {
 }
 
 /// What a line says but for its numbers, and where, if it is in the margin.
-fn key(block: &Block, height: f32) -> Option<(String, i32)> {
-    let Block::Line(Line { text, place, .. }) = block else { return None };
+fn key(block: &PageBlock, height: f32) -> Option<(String, i32)> {
+    let PageBlock::Line(PageLine { text, place, .. }) = block else { return None };
     let in_margin = place.bottom < height * MARGIN || place.top > height * (1.0 - MARGIN);
     if !in_margin {
         return None;
@@ -59,9 +60,9 @@ mod tests {
 
     use super::*;
 
-    fn line(text: &str, top: f32) -> Block {
+    fn line(text: &str, top: f32) -> PageBlock {
         let place = Position { page: 1, left: 10.0, right: 90.0, top, bottom: top + 10.0 };
-        Block::Line(Line {
+        PageBlock::Line(PageLine {
             text: text.to_owned(),
             place,
             size: 10.0,
@@ -71,15 +72,15 @@ mod tests {
         })
     }
 
-    fn texts(pages: &[Page]) -> Vec<Vec<&str>> {
+    fn texts(pages: &[PdfPage]) -> Vec<Vec<&str>> {
         pages
             .iter()
             .map(|page| {
                 page.blocks
                     .iter()
                     .filter_map(|block| match block {
-                        Block::Line(line) => Some(line.text.as_str()),
-                        Block::Table(..) => None,
+                        PageBlock::Line(line) => Some(line.text.as_str()),
+                        PageBlock::Table(..) => None,
                     })
                     .collect()
             })
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn heads_and_numbers_of_pages_are_dropped() {
-        let page = |number: usize| Page {
+        let page = |number: usize| PdfPage {
             number,
             height: 800.0,
             has_pictures: false,

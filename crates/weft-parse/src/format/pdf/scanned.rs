@@ -7,9 +7,9 @@ use weft_core::seam::picture_reader::Picture;
 
 use super::layout;
 use super::outline::Outline;
-use super::page::{Block, Frame, Line, Page};
-use crate::element::{Body, Element};
-use crate::parts::Parts;
+use super::page::{PageBlock, PageFrame, PageLine, PdfPage};
+use crate::element::{Element, ElementBody};
+use crate::parts::PartCollector;
 use crate::pictures::Pictures;
 use crate::words::lines;
 
@@ -32,8 +32,8 @@ pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) ->
         if images.is_empty() {
             continue;
         }
-        let frame = Frame::of(document, number);
-        let is_figure = Page::read(document, number).is_ok_and(|page| !page.is_empty());
+        let frame = PageFrame::of(document, number);
+        let is_figure = PdfPage::read(document, number).is_ok_and(|page| !page.is_empty());
         for image in images {
             let place = frame.rectangle(image.bbox);
             if !pictures.takes(image.width, image.height, &format!(" on page {number}")) {
@@ -69,7 +69,7 @@ fn file_of(image: &PdfImageHandle<'_>) -> Result<(&'static str, Vec<u8>), String
 }
 
 /// Puts what was read on pages without text there, as lines like any others.
-pub fn fill(pages: &mut [Page], readings: &[PictureReading]) {
+pub fn fill(pages: &mut [PdfPage], readings: &[PictureReading]) {
     for reading in readings.iter().filter(|reading| !reading.is_figure) {
         let number = usize::try_from(reading.place.page).unwrap_or_default();
         if let Some(page) = pages.iter_mut().find(|page| page.number == number) {
@@ -80,7 +80,7 @@ pub fn fill(pages: &mut [Page], readings: &[PictureReading]) {
 }
 
 /// The lines of a picture as lines of a page. Those whose place nobody knows stand below each other.
-fn blocks(reading: &PictureReading) -> Vec<Block> {
+fn blocks(reading: &PictureReading) -> Vec<PageBlock> {
     let place = reading.place;
     #[expect(clippy::cast_precision_loss, reason = "lines of a page are few")]
     let height = (place.bottom - place.top) / reading.lines.len().max(1) as f32;
@@ -93,7 +93,7 @@ fn blocks(reading: &PictureReading) -> Vec<Block> {
         if !text.is_empty() {
             let place = line.place.unwrap_or(slice);
             let size = ((place.bottom - place.top) * TYPE_SHARE).max(1.0);
-            let line = Line { text, place, size, is_bold: false, is_mono: false, has_cells: false };
+            let line = PageLine { text, place, size, is_bold: false, is_mono: false, has_cells: false };
             blocks.push(line);
         }
     }
@@ -105,14 +105,14 @@ fn blocks(reading: &PictureReading) -> Vec<Block> {
             line.size = usual;
         }
     }
-    blocks.into_iter().map(Block::Line).collect()
+    blocks.into_iter().map(PageBlock::Line).collect()
 }
 
 /// Adds what was read in a picture that is a document of its own.
-pub fn read_lines(reading: &PictureReading, parts: &mut Parts) {
+pub fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     let height = reading.place.bottom - reading.place.top;
-    let page = Page { number: 1, height, has_pictures: false, blocks: blocks(reading) };
-    let mut read = Parts::default();
+    let page = PdfPage { number: 1, height, has_pictures: false, blocks: blocks(reading) };
+    let mut read = PartCollector::default();
     layout::add(&[page], &Outline::new(), &mut read);
     let mut elements = read.finish().elements;
     place(&mut elements, std::slice::from_ref(reading));
@@ -129,8 +129,10 @@ pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
             let caption = lines(&text.join("\n"));
             if !caption.is_empty() {
                 let at = below(elements, reading.place);
-                elements
-                    .insert(at, Element { body: Body::Image { caption }, positions: vec![reading.place] });
+                elements.insert(
+                    at,
+                    Element { body: ElementBody::Image { caption }, positions: vec![reading.place] },
+                );
             }
         } else if reading.lines.iter().all(|line| line.place.is_none()) {
             for element in elements.iter_mut().filter(|element| !element.positions.is_empty()) {
@@ -151,11 +153,11 @@ pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
 /// beginning of the page.
 fn below(elements: &[Element], place: Position) -> usize {
     let begins = |element: &Element| match &element.body {
-        Body::Break { number, .. } => *number == place.page,
+        ElementBody::Break { number, .. } => *number == place.page,
         _ => element.positions.first().is_some_and(|own| own.page == place.page && own.top <= place.top),
     };
     let earlier = |element: &Element| match &element.body {
-        Body::Break { number, .. } => *number < place.page,
+        ElementBody::Break { number, .. } => *number < place.page,
         _ => element.positions.last().is_some_and(|own| own.page < place.page),
     };
     let last = elements.iter().rposition(begins).or_else(|| elements.iter().rposition(earlier));
@@ -177,13 +179,13 @@ mod tests {
         let line = |text: &str| ReadingLine { text: text.to_owned(), place: None };
         let lines = vec![line("First line"), line("goes on."), line(""), line("Second paragraph.")];
         let reading = PictureReading { place: at(1, 0.0, 400.0), is_figure: false, lines };
-        let mut parts = Parts::default();
+        let mut parts = PartCollector::default();
         read_lines(&reading, &mut parts);
         let elements = parts.finish().elements;
         let texts: Vec<String> = elements
             .iter()
             .filter_map(|element| match &element.body {
-                Body::Paragraph(text) => Some(text.clone()),
+                ElementBody::Paragraph(text) => Some(text.clone()),
                 _ => None,
             })
             .collect();
@@ -194,7 +196,7 @@ mod tests {
     #[test]
     fn figures_stand_where_they_are() {
         let paragraph = |page, top| Element {
-            body: Body::Paragraph(format!("{page} {top}")),
+            body: ElementBody::Paragraph(format!("{page} {top}")),
             positions: vec![at(page, top, top + 10.0)],
         };
         let mut elements = vec![paragraph(1, 10.0), paragraph(1, 200.0), paragraph(3, 10.0)];
@@ -210,8 +212,8 @@ mod tests {
         let texts: Vec<&str> = elements
             .iter()
             .map(|element| match &element.body {
-                Body::Image { caption } => caption.as_str(),
-                Body::Paragraph(text) => text.as_str(),
+                ElementBody::Image { caption } => caption.as_str(),
+                ElementBody::Paragraph(text) => text.as_str(),
                 _ => "",
             })
             .collect();

@@ -5,8 +5,8 @@
 
 use weft_core::seam::document_reader::Position;
 
-use super::order::Row;
-use super::page::Line;
+use super::order::PageRow;
+use super::page::PageLine;
 
 /// Columns and rows of a table, at least.
 const COLUMNS_MIN: usize = 3;
@@ -28,7 +28,7 @@ const CELL_CHARS: usize = 32;
 pub type SpacedTable = (Vec<Vec<String>>, Position);
 
 /// The table that begins with the first of some rows, and how many of them it takes.
-pub fn at_start(rows: &[Row]) -> Option<(SpacedTable, usize)> {
+pub fn at_start(rows: &[PageRow]) -> Option<(SpacedTable, usize)> {
     let length = reach(rows);
     // Its end may be something else that stands in two pieces: then it ends earlier.
     (ROWS_MIN..=length).rev().take(3).find_map(|length| Some((table(&rows[..length])?, length)))
@@ -36,7 +36,7 @@ pub fn at_start(rows: &[Row]) -> Option<(SpacedTable, usize)> {
 
 /// How many rows may belong to one table: they follow closely, and none is a single piece unless it is a part of
 /// one cell.
-fn reach(rows: &[Row]) -> usize {
+fn reach(rows: &[PageRow]) -> usize {
     let Some(first) = rows.first().filter(|row| row.pieces.len() > 1) else { return 0 };
     let (mut bottom, mut size) = (first.bottom(), first.size());
     let mut length = 1;
@@ -56,7 +56,7 @@ fn reach(rows: &[Row]) -> usize {
     length
 }
 
-fn table(rows: &[Row]) -> Option<SpacedTable> {
+fn table(rows: &[PageRow]) -> Option<SpacedTable> {
     let columns = columns(rows);
     if !(COLUMNS_MIN..=COLUMNS_MAX).contains(&columns.len()) {
         return None;
@@ -75,7 +75,7 @@ fn table(rows: &[Row]) -> Option<SpacedTable> {
 }
 
 /// The parts of the width in which something stands, with blanks between them.
-fn columns(rows: &[Row]) -> Vec<(f32, f32)> {
+fn columns(rows: &[PageRow]) -> Vec<(f32, f32)> {
     // A heading over several columns would make one of them.
     let most = rows.iter().map(|row| row.pieces.len()).max().unwrap_or_default();
     let mut parts: Vec<(f32, f32)> = rows
@@ -84,7 +84,7 @@ fn columns(rows: &[Row]) -> Vec<(f32, f32)> {
         .flat_map(|row| row.pieces.iter().map(|piece| (piece.place.left, piece.place.right)))
         .collect();
     parts.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let size = rows.first().map_or(10.0, Row::size);
+    let size = rows.first().map_or(10.0, PageRow::size);
     let mut columns: Vec<(f32, f32)> = Vec::new();
     for (left, right) in parts {
         match columns.last_mut() {
@@ -96,7 +96,7 @@ fn columns(rows: &[Row]) -> Vec<(f32, f32)> {
 }
 
 /// A row by columns; `None` when pieces of it do not fit into them.
-fn filled(row: &Row, columns: &[(f32, f32)]) -> Option<Vec<String>> {
+fn filled(row: &PageRow, columns: &[(f32, f32)]) -> Option<Vec<String>> {
     let mut cells = vec![String::new(); columns.len()];
     for piece in &row.pieces {
         let mut over = columns
@@ -160,7 +160,7 @@ pub fn around(one: Position, other: Position) -> Position {
     }
 }
 
-impl Row {
+impl PageRow {
     fn top(&self) -> f32 {
         self.pieces.iter().map(|piece| piece.place.top).fold(f32::MAX, f32::min)
     }
@@ -174,6 +174,6 @@ impl Row {
     }
 
     fn letters(&self) -> usize {
-        self.pieces.iter().map(|piece: &Line| piece.text.chars().count()).sum()
+        self.pieces.iter().map(|piece: &PageLine| piece.text.chars().count()).sum()
     }
 }

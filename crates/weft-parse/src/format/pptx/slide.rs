@@ -6,12 +6,12 @@ use super::super::Unreadable;
 use super::super::math::Math;
 use super::super::office::{Relation, end_link};
 use crate::grid::{Grid, Header, header_rows};
-use crate::markup::{Node, Tag, Xml};
-use crate::parts::Parts;
+use crate::markup::{Tag, Xml, XmlNode};
+use crate::parts::PartCollector;
 
 /// What a shape is for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Role {
+enum ShapeRole {
     /// A text box.
     #[default]
     Box,
@@ -25,13 +25,13 @@ enum Role {
 #[derive(Default)]
 struct Slide<'a> {
     relations: Option<&'a HashMap<String, Relation>>,
-    role: Role,
+    role: ShapeRole,
     text: String,
     level: u8,
     /// Whether the paragraph says itself whether it is a point.
     bullet: Option<bool>,
     link: Option<(String, usize)>,
-    table: Option<(Grid, String, Span)>,
+    table: Option<(Grid, String, CellSpan)>,
     math: Option<Math>,
     passed_over: usize,
     is_text: bool,
@@ -41,7 +41,7 @@ struct Slide<'a> {
 
 /// How far a cell reaches, or that another one reaches over it.
 #[derive(Clone, Copy, Default)]
-struct Span {
+struct CellSpan {
     columns: usize,
     rows: usize,
     is_covered: bool,
@@ -51,18 +51,18 @@ struct Span {
 pub fn read(
     text: &str,
     relations: &HashMap<String, Relation>,
-    parts: &mut Parts,
+    parts: &mut PartCollector,
 ) -> Result<Vec<String>, Unreadable> {
     let mut slide = Slide { relations: Some(relations), ..Slide::default() };
     let mut xml = Xml::new(text);
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(_) if slide.passed_over > 0 => slide.passed_over += 1,
-            Node::Close(_) if slide.passed_over > 0 => slide.passed_over -= 1,
-            Node::Text(_) if slide.passed_over > 0 => {}
-            Node::Open(tag) => slide.open(&tag, parts),
-            Node::Close(name) => slide.close(&name, parts),
-            Node::Text(text) => match &mut slide.math {
+            XmlNode::Open(_) if slide.passed_over > 0 => slide.passed_over += 1,
+            XmlNode::Close(_) if slide.passed_over > 0 => slide.passed_over -= 1,
+            XmlNode::Text(_) if slide.passed_over > 0 => {}
+            XmlNode::Open(tag) => slide.open(&tag, parts),
+            XmlNode::Close(name) => slide.close(&name, parts),
+            XmlNode::Text(text) => match &mut slide.math {
                 Some(math) => math.text(&text),
                 None if slide.is_text => slide.text.push_str(&text),
                 None => {}
@@ -73,21 +73,21 @@ pub fn read(
 }
 
 /// Adds the speaker's notes.
-pub fn read_notes(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+pub fn read_notes(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
     let mut xml = Xml::new(text);
     let (mut said, mut is_text, mut is_body) = (String::new(), false, false);
     while let Some(node) = xml.next()? {
         match node {
-            Node::Open(tag) => match tag.name() {
+            XmlNode::Open(tag) => match tag.name() {
                 "sp" => is_body = false,
                 "ph" => is_body = tag.attribute("type").as_deref() == Some("body"),
                 "t" => is_text = is_body,
                 "br" => said.push('\n'),
                 _ => {}
             },
-            Node::Text(text) if is_text => said.push_str(&text),
-            Node::Text(_) => {}
-            Node::Close(name) => {
+            XmlNode::Text(text) if is_text => said.push_str(&text),
+            XmlNode::Text(_) => {}
+            XmlNode::Close(name) => {
                 is_text = false;
                 if name == "p" {
                     said.push('\n');
@@ -102,7 +102,7 @@ pub fn read_notes(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
 }
 
 impl Slide<'_> {
-    fn open(&mut self, tag: &Tag<'_>, parts: &mut Parts) {
+    fn open(&mut self, tag: &Tag<'_>, parts: &mut PartCollector) {
         if let Some(math) = &mut self.math {
             math.open(tag);
             return;
@@ -115,15 +115,15 @@ impl Slide<'_> {
             }
             // The other choice shows the same.
             "Fallback" => self.passed_over = 1,
-            "sp" => (self.role, self.is_picture) = (Role::Box, false),
-            "pic" | "graphicFrame" => (self.role, self.is_picture) = (Role::Box, true),
+            "sp" => (self.role, self.is_picture) = (ShapeRole::Box, false),
+            "pic" | "graphicFrame" => (self.role, self.is_picture) = (ShapeRole::Box, true),
             "cNvPr" if self.is_picture => parts.image(&tag.attribute("descr").unwrap_or_default()),
             "ph" => {
                 self.role = match tag.attribute("type").as_deref() {
-                    Some("title" | "ctrTitle") => Role::Title,
-                    Some("dt" | "ftr" | "sldNum" | "hdr") => Role::Frame,
-                    Some("subTitle") => Role::Box,
-                    _ => Role::Points,
+                    Some("title" | "ctrTitle") => ShapeRole::Title,
+                    Some("dt" | "ftr" | "sldNum" | "hdr") => ShapeRole::Frame,
+                    Some("subTitle") => ShapeRole::Box,
+                    _ => ShapeRole::Points,
                 }
             }
             "p" => {
@@ -142,7 +142,7 @@ impl Slide<'_> {
                 self.link = known.filter(|one| one.is_outside).map(|one| (one.target, self.text.len()));
             }
             "chart" => self.charts.extend(tag.prefixed("r:id")),
-            "tbl" => self.table = Some((Grid::default(), String::new(), Span::default())),
+            "tbl" => self.table = Some((Grid::default(), String::new(), CellSpan::default())),
             "tr" | "tc" => self.open_in_table(tag),
             _ => {}
         }
@@ -157,14 +157,14 @@ impl Slide<'_> {
         let count = |name: &str| tag.attribute(name).and_then(|count| count.parse().ok()).unwrap_or(1);
         let flag = |name: &str| matches!(tag.attribute(name).as_deref(), Some("1" | "true"));
         cell.clear();
-        *span = Span {
+        *span = CellSpan {
             columns: count("gridSpan"),
             rows: count("rowSpan"),
             is_covered: flag("hMerge") || flag("vMerge"),
         };
     }
 
-    fn close(&mut self, name: &str, parts: &mut Parts) {
+    fn close(&mut self, name: &str, parts: &mut PartCollector) {
         if let Some(math) = &mut self.math {
             if let Some(formula) = math.close() {
                 self.math = None;
@@ -198,7 +198,7 @@ impl Slide<'_> {
         }
     }
 
-    fn end_paragraph(&mut self, parts: &mut Parts) {
+    fn end_paragraph(&mut self, parts: &mut PartCollector) {
         let text = std::mem::take(&mut self.text);
         if let Some((_, cell, _)) = &mut self.table {
             cell.push_str(&text);
@@ -206,11 +206,11 @@ impl Slide<'_> {
             return;
         }
         match self.role {
-            Role::Title => parts.heading(1, &text),
-            Role::Frame => {}
-            Role::Points if self.bullet != Some(false) => parts.item(self.level, &text),
-            Role::Box if self.bullet == Some(true) => parts.item(self.level, &text),
-            Role::Points | Role::Box => parts.paragraph(&text),
+            ShapeRole::Title => parts.heading(1, &text),
+            ShapeRole::Frame => {}
+            ShapeRole::Points if self.bullet != Some(false) => parts.item(self.level, &text),
+            ShapeRole::Box if self.bullet == Some(true) => parts.item(self.level, &text),
+            ShapeRole::Points | ShapeRole::Box => parts.paragraph(&text),
         }
     }
 }

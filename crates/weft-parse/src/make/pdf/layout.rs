@@ -3,7 +3,7 @@
 use weft_core::seam::document_writer::PageSettings;
 use weft_core::{Error, Result};
 
-use super::super::blocks::{Block, Span};
+use super::super::blocks::{TextBlock, TextRun};
 use super::super::direction::{Direction, has_right_to_left, is_joiner, joined, mirrored, visual};
 use super::Fonts;
 
@@ -40,13 +40,13 @@ pub enum Drawn {
 
 /// A page.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct SetPage {
     pub drawn: Vec<Drawn>,
 }
 
 /// A piece of a line: letters of one font and style.
 #[derive(Clone, Debug)]
-struct Piece {
+struct SetPiece {
     text: String,
     font: &'static str,
     width: f32,
@@ -55,8 +55,8 @@ struct Piece {
 
 /// A line that is set.
 #[derive(Clone, Debug, Default)]
-struct Line {
-    pieces: Vec<Piece>,
+struct SetLine {
+    pieces: Vec<SetPiece>,
     width: f32,
     /// Where its text begins.
     direction: Direction,
@@ -69,7 +69,7 @@ pub struct Layout<'a> {
     size: f32,
     width: f32,
     height: f32,
-    pages: Vec<Page>,
+    pages: Vec<SetPage>,
     /// Where the last line stands.
     y: f32,
 }
@@ -81,17 +81,17 @@ impl<'a> Layout<'a> {
             if settings.landscape { (LONG_SIDE, SHORT_SIDE) } else { (SHORT_SIDE, LONG_SIDE) };
         #[expect(clippy::cast_precision_loss, reason = "a size of letters is small")]
         let size = size as f32;
-        Self { fonts, settings, size, width, height, pages: vec![Page::default()], y: height - MARGIN }
+        Self { fonts, settings, size, width, height, pages: vec![SetPage::default()], y: height - MARGIN }
     }
 
     /// Sets blocks on pages.
     ///
     /// # Errors
     /// `Invalid` for a letter that no font has, and for more pages than a document may have.
-    pub fn set(mut self, blocks: &[Block]) -> Result<Vec<Page>> {
+    pub fn set(mut self, blocks: &[TextBlock]) -> Result<Vec<SetPage>> {
         if !self.settings.timestamp.is_empty() {
             let stamp = [span(&self.settings.timestamp)];
-            self.paragraph(&stamp, (0.0, self.size * SMALL), self.size)?;
+            self.paragraph(&stamp, 0.0, self.size * SMALL, self.size)?;
         }
         for (place, block) in blocks.iter().enumerate() {
             self.block(block, blocks.get(place + 1))?;
@@ -100,38 +100,38 @@ impl<'a> Layout<'a> {
         Ok(self.pages)
     }
 
-    fn block(&mut self, block: &Block, next: Option<&Block>) -> Result<()> {
+    fn block(&mut self, block: &TextBlock, next: Option<&TextBlock>) -> Result<()> {
         let (size, gap) = (self.size, self.size * 0.6);
         match block {
-            Block::Heading(level, spans) => {
+            TextBlock::Heading(level, spans) => {
                 let size = size * HEADINGS[usize::from(*level).clamp(1, HEADINGS.len()) - 1];
                 let mut spans = spans.clone();
                 spans.iter_mut().for_each(|span| span.style.bold = true);
                 self.gap(gap);
                 // A heading stands with what follows it.
                 self.room(size * LEADING + self.size * LEADING * 2.0)?;
-                self.paragraph(&spans, (0.0, size), gap)
+                self.paragraph(&spans, 0.0, size, gap)
             }
-            Block::Paragraph(quotes, spans) => self.paragraph(spans, (steps(*quotes), size), gap),
-            Block::Item(depth, marker, spans) => {
+            TextBlock::Paragraph(quotes, spans) => self.paragraph(spans, steps(*quotes), size, gap),
+            TextBlock::Item(depth, marker, spans) => {
                 let left = steps(depth + 1);
                 self.room(size * LEADING)?;
                 let y = self.y - size * LEADING;
-                let mark = self.lines(&[span(marker)], (size, f32::MAX))?;
-                self.draw(mark.first(), (MARGIN + left - STEP, y), size);
-                let more = matches!(next, Some(Block::Item(..)));
-                self.paragraph(spans, (left, size), if more { 0.0 } else { gap })
+                let mark = self.lines(&[span(marker)], size, f32::MAX)?;
+                self.draw(mark.first(), MARGIN + left - STEP, y, size);
+                let more = matches!(next, Some(TextBlock::Item(..)));
+                self.paragraph(spans, left, size, if more { 0.0 } else { gap })
             }
-            Block::Code(text) => {
+            TextBlock::Code(text) => {
                 for line in text.lines() {
                     let line = span(&line.replace('\t', "    "));
-                    self.paragraph(&[line], (STEP / 2.0, size * 0.9), 0.0)?;
+                    self.paragraph(&[line], STEP / 2.0, size * 0.9, 0.0)?;
                 }
                 self.gap(gap);
                 Ok(())
             }
-            Block::Table(rows) => self.table(rows),
-            Block::Rule => {
+            TextBlock::Table(rows) => self.table(rows),
+            TextBlock::Rule => {
                 self.room(gap * 2.0)?;
                 self.y -= gap;
                 self.line((MARGIN, self.y), (self.width - MARGIN, self.y));
@@ -142,30 +142,30 @@ impl<'a> Layout<'a> {
     }
 
     /// A paragraph that is `left` in, in letters of a size, and the gap below it.
-    fn paragraph(&mut self, spans: &[Span], (left, size): (f32, f32), gap: f32) -> Result<()> {
+    fn paragraph(&mut self, spans: &[TextRun], left: f32, size: f32, gap: f32) -> Result<()> {
         let left = left.min(self.width / 2.0 - MARGIN);
         let room = self.width - 2.0 * MARGIN - left;
-        for line in self.lines(spans, (size, room))? {
+        for line in self.lines(spans, size, room)? {
             self.room(size * LEADING)?;
             self.y -= size * LEADING;
             let inside = match line.direction {
                 Direction::LeftToRight => 0.0,
                 Direction::RightToLeft => (room - line.width).max(0.0),
             };
-            self.draw(Some(&line), (MARGIN + left + inside, self.y), size);
+            self.draw(Some(&line), MARGIN + left + inside, self.y, size);
         }
         self.gap(gap);
         Ok(())
     }
 
-    fn table(&mut self, rows: &[Vec<Vec<Span>>]) -> Result<()> {
+    fn table(&mut self, rows: &[Vec<Vec<TextRun>>]) -> Result<()> {
         let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
         if columns == 0 {
             return Ok(());
         }
         let size = self.size * 0.9;
         let widths = self.widths(rows, columns, size)?;
-        let mut header: Option<Vec<Vec<Line>>> = None;
+        let mut header: Option<Vec<Vec<SetLine>>> = None;
         for (place, row) in rows.iter().enumerate() {
             let row = self.row(row, place, &widths, size)?;
             let height = row_height(&row, size);
@@ -185,11 +185,11 @@ impl<'a> Layout<'a> {
     }
 
     /// Columns get what their longest cell wants, as far as there is room, and an equal share of what is missing.
-    fn widths(&self, rows: &[Vec<Vec<Span>>], columns: usize, size: f32) -> Result<Vec<f32>> {
+    fn widths(&self, rows: &[Vec<Vec<TextRun>>], columns: usize, size: f32) -> Result<Vec<f32>> {
         let mut wanted = vec![size + 2.0 * PADDING; columns];
         for (place, row) in rows.iter().enumerate() {
             for (column, cell) in row.iter().enumerate() {
-                let lines = self.lines(&cell_spans(cell, place), (size, f32::MAX))?;
+                let lines = self.lines(&cell_spans(cell, place), size, f32::MAX)?;
                 let widest = lines.iter().map(|line| line.width).fold(0.0, f32::max) + 2.0 * PADDING + 1.0;
                 wanted[column] = wanted[column].max(widest);
             }
@@ -207,40 +207,46 @@ impl<'a> Layout<'a> {
         Ok(widths)
     }
 
-    fn row(&self, row: &[Vec<Span>], place: usize, widths: &[f32], size: f32) -> Result<Vec<Vec<Line>>> {
+    fn row(
+        &self,
+        row: &[Vec<TextRun>],
+        place: usize,
+        widths: &[f32],
+        size: f32,
+    ) -> Result<Vec<Vec<SetLine>>> {
         let cell = |(column, width): (usize, &f32)| {
             let spans = row.get(column).map(|cell| cell_spans(cell, place)).unwrap_or_default();
-            self.lines(&spans, (size, (width - 2.0 * PADDING).max(size)))
+            self.lines(&spans, size, (width - 2.0 * PADDING).max(size))
         };
         widths.iter().enumerate().map(cell).collect()
     }
 
     /// Draws a row; one that is higher than a page goes on on the next.
-    fn draw_row(&mut self, row: &[Vec<Line>], widths: &[f32], size: f32) -> Result<()> {
+    fn draw_row(&mut self, row: &[Vec<SetLine>], widths: &[f32], size: f32) -> Result<()> {
         let count = row.iter().map(Vec::len).max().unwrap_or_default().max(1);
         let right = MARGIN + widths.iter().sum::<f32>();
         let mut top = self.y;
         self.line((MARGIN, top), (right, top));
         for number in 0..count {
             if self.y - size * LEADING - PADDING < MARGIN {
-                self.sides((top, self.y - PADDING), widths);
+                self.sides(top, self.y - PADDING, widths);
                 self.new_page()?;
                 top = self.y;
             }
             self.y -= size * LEADING;
             let mut x = MARGIN;
             for (cell, width) in row.iter().zip(widths) {
-                self.draw(cell.get(number), (x + PADDING, self.y), size);
+                self.draw(cell.get(number), x + PADDING, self.y, size);
                 x += width;
             }
         }
         self.y -= PADDING;
-        self.sides((top, self.y), widths);
+        self.sides(top, self.y, widths);
         Ok(())
     }
 
     /// The lines beside the cells of a row and below it.
-    fn sides(&mut self, (top, bottom): (f32, f32), widths: &[f32]) {
+    fn sides(&mut self, top: f32, bottom: f32, widths: &[f32]) {
         let mut x = MARGIN;
         self.line((x, top), (x, bottom));
         for width in widths {
@@ -254,28 +260,27 @@ impl<'a> Layout<'a> {
     fn around(&mut self) -> Result<()> {
         let size = self.size * SMALL;
         let count = self.pages.len();
-        let whole = |text: &str, size: f32| -> Result<Option<Line>> {
-            Ok(self.lines(&[span(text)], (size, f32::MAX))?.into_iter().next().filter(|_| !text.is_empty()))
+        let whole = |text: &str, size: f32| -> Result<Option<SetLine>> {
+            Ok(self.lines(&[span(text)], size, f32::MAX)?.into_iter().next().filter(|_| !text.is_empty()))
         };
         let header = whole(&self.settings.header, size)?;
         let footer = whole(&self.settings.footer, size)?;
         let watermark = whole(&self.settings.watermark, WATERMARK)?;
-        let numbers: Vec<Option<Line>> = match self.settings.page_numbers {
-            true => (1..=count)
-                .map(|number| whole(&format!("{number} / {count}"), size))
-                .collect::<Result<_>>()?,
-            false => vec![None; count],
+        let numbers: Vec<Option<SetLine>> = if self.settings.page_numbers {
+            (1..=count).map(|number| whole(&format!("{number} / {count}"), size)).collect::<Result<_>>()?
+        } else {
+            vec![None; count]
         };
         for (page, number) in self.pages.iter_mut().zip(&numbers) {
             for (line, y) in [(&header, self.height - EDGE - size), (&footer, EDGE)] {
-                put(page, line.as_ref(), (MARGIN, y), size);
+                put(page, line.as_ref(), MARGIN, y, size);
             }
             if let Some(number) = number {
-                put(page, Some(number), (self.width - MARGIN - number.width, EDGE), size);
+                put(page, Some(number), self.width - MARGIN - number.width, EDGE, size);
             }
             if let Some(line) = &watermark {
-                let mut under = Page::default();
-                put(&mut under, Some(line), ((self.width - line.width) / 2.0, self.height / 2.0), WATERMARK);
+                let mut under = SetPage::default();
+                put(&mut under, Some(line), (self.width - line.width) / 2.0, self.height / 2.0, WATERMARK);
                 for drawn in &mut under.drawn {
                     if let Drawn::Text { grey, .. } = drawn {
                         *grey = 0.87;
@@ -288,12 +293,12 @@ impl<'a> Layout<'a> {
     }
 
     /// Runs as lines of at most a width.
-    fn lines(&self, spans: &[Span], (size, room): (f32, f32)) -> Result<Vec<Line>> {
-        let mut lines = vec![Line::default()];
+    fn lines(&self, spans: &[TextRun], size: f32, room: f32) -> Result<Vec<SetLine>> {
+        let mut lines = vec![SetLine::default()];
         for span in spans {
             for (place, part) in span.text.split('\n').enumerate() {
                 if place > 0 {
-                    lines.push(Line::default());
+                    lines.push(SetLine::default());
                 }
                 for word in words(part) {
                     let word = joined(word, |letter| self.fonts.find(letter, span.style).is_some());
@@ -310,21 +315,21 @@ impl<'a> Layout<'a> {
     }
 
     /// A line in which letters stand in the order in which they are seen.
-    fn turned(&self, line: &Line, direction: Direction, size: f32) -> Line {
+    fn turned(&self, line: &SetLine, direction: Direction, size: f32) -> SetLine {
         let pieces = line.pieces.iter();
-        let mut letters: Vec<(char, &Piece)> =
+        let mut letters: Vec<(char, &SetPiece)> =
             pieces.flat_map(|piece| piece.text.chars().map(move |letter| (letter, piece))).collect();
         // A blank at the end of a line would stand at its beginning.
         letters.truncate(letters.iter().rposition(|(letter, _)| *letter != ' ').map_or(0, |at| at + 1));
         let order = visual(&letters.iter().map(|(letter, _)| *letter).collect::<Vec<_>>(), direction);
-        let mut turned = vec![Line { direction, ..Line::default() }];
+        let mut turned = vec![SetLine { direction, ..SetLine::default() }];
         for (nth, place) in order.iter().enumerate() {
             let (letter, of) = letters[*place];
             let backwards = order.get(nth + 1).is_some_and(|next| next < place)
                 || nth.checked_sub(1).is_some_and(|before| order[before] > *place);
             let letter = if backwards { mirrored(letter) } else { letter };
             let width = f32::from(self.fonts.width(of.font, letter)) * size / 1_000.0;
-            let piece = Piece { text: letter.to_string(), font: of.font, width, grey: of.grey };
+            let piece = SetPiece { text: letter.to_string(), font: of.font, width, grey: of.grey };
             add(&mut turned, vec![piece]);
         }
         turned.swap_remove(0)
@@ -333,15 +338,15 @@ impl<'a> Layout<'a> {
     /// Adds a word, on a new line when it does not fit; one that fits on none is divided.
     fn word(
         &self,
-        lines: &mut Vec<Line>,
-        (word, span): (&str, &Span),
+        lines: &mut Vec<SetLine>,
+        (word, span): (&str, &TextRun),
         (size, room): (f32, f32),
     ) -> Result<()> {
         let set = self.pieces(word, span, size)?;
         let width: f32 = set.iter().map(|piece| piece.width).sum();
         let used = lines.last().map_or(0.0, |line| line.width);
         if used > 0.0 && used + width > room {
-            lines.push(Line::default());
+            lines.push(SetLine::default());
             if word.trim().is_empty() {
                 return Ok(());
             }
@@ -354,7 +359,7 @@ impl<'a> Layout<'a> {
             let set = self.pieces(letter.encode_utf8(&mut [0; 4]), span, size)?;
             let width: f32 = set.iter().map(|piece| piece.width).sum();
             if lines.last().is_some_and(|line| line.width > 0.0 && line.width + width > room) {
-                lines.push(Line::default());
+                lines.push(SetLine::default());
             }
             add(lines, set);
         }
@@ -362,8 +367,8 @@ impl<'a> Layout<'a> {
     }
 
     /// A word as pieces of one font each.
-    fn pieces(&self, word: &str, span: &Span, size: f32) -> Result<Vec<Piece>> {
-        let mut pieces: Vec<Piece> = Vec::new();
+    fn pieces(&self, word: &str, span: &TextRun, size: f32) -> Result<Vec<SetPiece>> {
+        let mut pieces: Vec<SetPiece> = Vec::new();
         // A link is told apart by its colour, program text as well.
         let grey = if span.link.is_some() || span.style.code { 0.3 } else { 0.0 };
         for letter in word.chars() {
@@ -384,15 +389,15 @@ impl<'a> Layout<'a> {
                     last.text.push(letter);
                     last.width += width;
                 }
-                _ => pieces.push(Piece { text: letter.to_string(), font, width, grey }),
+                _ => pieces.push(SetPiece { text: letter.to_string(), font, width, grey }),
             }
         }
         Ok(pieces)
     }
 
-    fn draw(&mut self, line: Option<&Line>, at: (f32, f32), size: f32) {
+    fn draw(&mut self, line: Option<&SetLine>, x: f32, y: f32, size: f32) {
         if let Some(page) = self.pages.last_mut() {
-            put(page, line, at, size);
+            put(page, line, x, y, size);
         }
     }
 
@@ -411,10 +416,7 @@ impl<'a> Layout<'a> {
 
     /// Goes to the next page when there is less room than this.
     fn room(&mut self, height: f32) -> Result<()> {
-        match self.y - height < MARGIN && self.y < self.height - MARGIN {
-            true => self.new_page(),
-            false => Ok(()),
-        }
+        if self.y - height < MARGIN && self.y < self.height - MARGIN { self.new_page() } else { Ok(()) }
     }
 
     fn new_page(&mut self) -> Result<()> {
@@ -423,18 +425,18 @@ impl<'a> Layout<'a> {
                 Error::invalid(format!("the document has more than {PAGES_MAX} pages")).help("divide it")
             );
         }
-        self.pages.push(Page::default());
+        self.pages.push(SetPage::default());
         self.y = self.height - MARGIN;
         Ok(())
     }
 }
 
-fn span(text: &str) -> Span {
-    Span { text: text.to_owned(), ..Span::default() }
+fn span(text: &str) -> TextRun {
+    TextRun { text: text.to_owned(), ..TextRun::default() }
 }
 
 /// The runs of a cell; those of the first row are bold.
-fn cell_spans(cell: &[Span], row: usize) -> Vec<Span> {
+fn cell_spans(cell: &[TextRun], row: usize) -> Vec<TextRun> {
     let mut spans = cell.to_vec();
     if row == 0 {
         spans.iter_mut().for_each(|span| span.style.bold = true);
@@ -446,7 +448,7 @@ fn steps(count: usize) -> f32 {
     STEP * f32::from(u8::try_from(count).unwrap_or(u8::MAX))
 }
 
-fn row_height(row: &[Vec<Line>], size: f32) -> f32 {
+fn row_height(row: &[Vec<SetLine>], size: f32) -> f32 {
     let lines = row.iter().map(Vec::len).max().unwrap_or_default();
     f32::from(u16::try_from(lines).unwrap_or(u16::MAX)) * size * LEADING + PADDING
 }
@@ -474,7 +476,7 @@ fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-fn add(lines: &mut [Line], set: Vec<Piece>) {
+fn add(lines: &mut [SetLine], set: Vec<SetPiece>) {
     let Some(line) = lines.last_mut() else { return };
     for piece in set {
         line.width += piece.width;
@@ -488,9 +490,9 @@ fn add(lines: &mut [Line], set: Vec<Piece>) {
     }
 }
 
-fn put(page: &mut Page, line: Option<&Line>, (mut x, y): (f32, f32), size: f32) {
+fn put(page: &mut SetPage, line: Option<&SetLine>, mut x: f32, y: f32, size: f32) {
     for piece in line.into_iter().flat_map(|line| &line.pieces) {
-        let Piece { text, font, width, grey } = piece.clone();
+        let SetPiece { text, font, width, grey } = piece.clone();
         page.drawn.push(Drawn::Text { at: (x, y), text, font, size, width, grey });
         x += width;
     }

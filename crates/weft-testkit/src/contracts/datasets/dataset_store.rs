@@ -5,7 +5,7 @@
 use futures::future::join_all;
 use serde_json::json;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
-use weft_core::filter::{Condition, Filter, Logic, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator, Logic};
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
@@ -186,20 +186,22 @@ async fn documents_are_found_by_metadata(store: &dyn DatasetStore) {
         let made = Document { metadata, created_ms: n, ..document(&set.key, &format!("{n}.txt")) };
         store.add_document(&made).await.unwrap();
     }
-    let check =
-        async |operator: Operator, value: Json, (offset, limit): (u64, u64), expected: &[&str], count| {
-            let condition = Condition { key: "year".into(), operator, value };
-            let metadata = Some(Filter { logic: Logic::And, conditions: vec![condition] });
-            let filter =
-                DocumentFilter { metadata, ascending: true, offset, limit, ..DocumentFilter::default() };
-            let (found, total) = store.documents(&set.key, &filter).await.unwrap();
-            let found: Vec<_> = found.iter().map(|one| one.name.as_str()).collect();
-            assert_eq!((&*found, total), (expected, count), "{filter:?}");
-        };
-    check(Operator::AtLeast, json!(2003), (0, 99), &["3.txt", "4.txt", "5.txt"], 3).await;
-    check(Operator::AtLeast, json!("2003"), (1, 1), &["4.txt"], 3).await;
-    check(Operator::NotEqual, json!(2000), (4, 99), &["5.txt", "6.txt"], 6).await;
-    check(Operator::Empty, Json::Null, (0, 0), &[], 1).await;
+    let check = async |operator: FilterOperator,
+                       value: Json,
+                       (offset, limit): (u64, u64),
+                       expected: &[&str],
+                       count| {
+        let condition = Condition { key: "year".into(), operator, value };
+        let metadata = Some(Filter { logic: Logic::And, conditions: vec![condition] });
+        let filter = DocumentFilter { metadata, ascending: true, offset, limit, ..DocumentFilter::default() };
+        let (found, total) = store.documents(&set.key, &filter).await.unwrap();
+        let found: Vec<_> = found.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!((&*found, total), (expected, count), "{filter:?}");
+    };
+    check(FilterOperator::AtLeast, json!(2003), (0, 99), &["3.txt", "4.txt", "5.txt"], 3).await;
+    check(FilterOperator::AtLeast, json!("2003"), (1, 1), &["4.txt"], 3).await;
+    check(FilterOperator::NotEqual, json!(2000), (4, 99), &["5.txt", "6.txt"], 6).await;
+    check(FilterOperator::Empty, Json::Null, (0, 0), &[], 1).await;
 }
 
 /// Pages begin where others ended, however many documents were added at one time.
@@ -212,7 +214,7 @@ async fn every_document_has_a_head(store: &dyn DatasetStore) {
         store.add_document(&made).await.unwrap();
         all.push(made);
     }
-    let condition = Condition { key: "even".into(), operator: Operator::Equal, value: json!(0) };
+    let condition = Condition { key: "even".into(), operator: FilterOperator::Equal, value: json!(0) };
     let metadata = Some(Filter { logic: Logic::And, conditions: vec![condition] });
     for ascending in [true, false] {
         let filter = DocumentFilter { metadata: metadata.clone(), ascending, ..all_documents() };

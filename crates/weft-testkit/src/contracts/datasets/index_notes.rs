@@ -5,7 +5,7 @@
 use serde_json::json;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{Document, DocumentChange, Extra, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{Document, DocumentChange, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{IndexNote, IngestOutcome, NotedFilter, ToBeFound};
 use weft_core::value::Json;
 
@@ -80,7 +80,7 @@ impl Both<'_> {
         };
         let before = self.note(&made).await;
         let taken = self.one(1_000, 2_000).await;
-        self.queue.put_new(&taken.lease, &chunks, Stage::Indexing).await.unwrap();
+        self.queue.put_new(&taken.lease, &chunks, IngestStage::Indexing).await.unwrap();
         self.queue.settle(&taken.lease, &done(), 1_500).await.unwrap();
         expect(before, "done").await;
         let before = self.note(&made).await;
@@ -126,7 +126,7 @@ impl Both<'_> {
             self.queue.to_index(&of(&made.key.dataset)).await.unwrap(),
             std::slice::from_ref(&made.key)
         );
-        self.queue.report(&taken.lease, &progress(Stage::Indexing, 0.9), 2_000).await.unwrap();
+        self.queue.report(&taken.lease, &progress(IngestStage::Indexing, 0.9), 2_000).await.unwrap();
         assert_eq!(self.queue.to_index(&of(&made.key.dataset)).await.unwrap(), []);
         let note = self.note(&made).await;
         assert!(note.busy);
@@ -149,9 +149,9 @@ impl Both<'_> {
         let parent = StoredChunk { available: false, ..chunk(&made.key, 0, "whole") };
         let mut chunks: Vec<StoredChunk> = (1..4).map(|n| chunk(&made.key, n, "part")).collect();
         chunks.insert(0, parent);
-        self.queue.put_new(&taken.lease, &chunks, Stage::Embedding).await.unwrap();
+        self.queue.put_new(&taken.lease, &chunks, IngestStage::Embedding).await.unwrap();
         assert_eq!(found().await, ToBeFound { chunks: 0, changing: false });
-        self.queue.report(&taken.lease, &progress(Stage::Indexing, 0.9), 2_000).await.unwrap();
+        self.queue.report(&taken.lease, &progress(IngestStage::Indexing, 0.9), 2_000).await.unwrap();
         assert_eq!(found().await, ToBeFound { chunks: 0, changing: true });
         self.queue.settle(&taken.lease, &done(), 1_500).await.unwrap();
         assert_eq!(found().await, ToBeFound { chunks: 3, changing: true });
@@ -176,7 +176,7 @@ impl Both<'_> {
                 self.queue.put_new_extra(&taken.lease, which, &value).await.unwrap();
             };
             put(Extra::Contents, json!(["half"])).await;
-            self.queue.put_new(&taken.lease, &[], Stage::Embedding).await.unwrap();
+            self.queue.put_new(&taken.lease, &[], IngestStage::Embedding).await.unwrap();
             if settled == done() {
                 put(Extra::Contents, json!(["new"])).await;
                 put(Extra::Graph, Json::Null).await;

@@ -12,7 +12,7 @@ use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, Document, DocumentChange, DocumentState, Stage, StoredChunk,
+    ChunkFilter, Dataset, Document, DocumentChange, DocumentState, IngestStage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{
     Amended, IngestLease, IngestOutcome, IngestProgress, IngestQueue, TakenDocument, Wanted,
@@ -53,7 +53,7 @@ pub(super) struct Both<'a> {
     pub(super) queue: &'a dyn IngestQueue,
 }
 
-pub(super) fn progress(stage: Stage, share: f64) -> IngestProgress {
+pub(super) fn progress(stage: IngestStage, share: f64) -> IngestProgress {
     IngestProgress { stage, share, message: format!("at {share}") }
 }
 
@@ -141,7 +141,7 @@ impl Both<'_> {
         let first = self.queue.take(1_050, 2_000, 9).await.unwrap();
         assert_eq!(first.len(), 2);
         for taken in &first {
-            assert_eq!((taken.stage, taken.attempts), (Stage::Reading, 1));
+            assert_eq!((taken.stage, taken.attempts), (IngestStage::Reading, 1));
             assert_eq!(taken.document, self.store.document(&taken.document.key).await.unwrap());
             assert_eq!(taken.document.begun_ms, Some(1_050));
         }
@@ -155,7 +155,7 @@ impl Both<'_> {
         let state = self.store.document(&made[0].key).await.unwrap();
         assert_eq!((state.begun_ms, state.progress, state.duration_ms), (None, 0.0, 0));
         let again = self.one(3_000, 4_000).await;
-        assert_eq!((again.stage, again.attempts), (Stage::Reading, 1));
+        assert_eq!((again.stage, again.attempts), (IngestStage::Reading, 1));
         self.drain().await;
     }
 
@@ -200,7 +200,7 @@ impl Both<'_> {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         self.none(1_999).await;
-        let said = self.queue.report(&first.lease, &progress(Stage::Embedding, 0.5), 3_000).await;
+        let said = self.queue.report(&first.lease, &progress(IngestStage::Embedding, 0.5), 3_000).await;
         assert_eq!(said.unwrap(), Wanted::GoOn);
         let state = self.store.document(&made.key).await.unwrap();
         assert_eq!((state.progress, state.message.as_str()), (0.5, "at 0.5"));
@@ -210,14 +210,14 @@ impl Both<'_> {
         assert_eq!(takes.len(), 1);
         let second = takes.remove(0);
         assert!(second.lease.fence > first.lease.fence);
-        assert_eq!((second.stage, second.attempts), (Stage::Embedding, 2));
+        assert_eq!((second.stage, second.attempts), (IngestStage::Embedding, 2));
         let stranger = IngestLease { document: DocumentKey::new(&made.key.dataset, "x"), fence: 1 };
         for lost in [&first.lease, &IngestLease { fence: 77, ..first.lease.clone() }, &stranger] {
             for settled in every_way() {
                 refused(self.queue.settle(lost, &settled, 3_100).await, Conflict);
             }
-            refused(self.queue.report(lost, &progress(Stage::Reading, 0.1), 9_000).await, Conflict);
-            refused(self.queue.put_new(lost, &[], Stage::Reading).await, Conflict);
+            refused(self.queue.report(lost, &progress(IngestStage::Reading, 0.1), 9_000).await, Conflict);
+            refused(self.queue.put_new(lost, &[], IngestStage::Reading).await, Conflict);
             refused(self.queue.new_chunks(lost, None, 9).await, Conflict);
             refused(self.queue.amend_new(lost, &[]).await, Conflict);
             refused(self.queue.add_new(lost, &[]).await, Conflict);
@@ -233,8 +233,8 @@ impl Both<'_> {
         let made = self.queued().await;
         let chunks: Vec<_> = (0..1_203).map(|n| chunk(&made.key, n, &format!("text {n}"))).collect();
         let first = self.one(1_000, 2_000).await;
-        self.queue.put_new(&first.lease, &chunks[..5], Stage::Enriching).await.unwrap();
-        self.queue.put_new(&first.lease, &chunks, Stage::Embedding).await.unwrap();
+        self.queue.put_new(&first.lease, &chunks[..5], IngestStage::Enriching).await.unwrap();
+        self.queue.put_new(&first.lease, &chunks, IngestStage::Embedding).await.unwrap();
         assert!(self.found(&made).await.is_empty());
         let tenant = &made.key.dataset.tenant;
         assert_eq!(self.store.chunks_by_id(tenant, &[chunks[0].id.clone()]).await.unwrap(), []);
@@ -251,7 +251,7 @@ impl Both<'_> {
         let second = self.one(2_000, 3_000).await;
         let new =
             [StoredChunk { tokens: 1, ordinal: 0, ..chunks[3].clone() }, chunk(&made.key, 9_999, "new")];
-        self.queue.put_new(&second.lease, &new, Stage::Indexing).await.unwrap();
+        self.queue.put_new(&second.lease, &new, IngestStage::Indexing).await.unwrap();
         assert!(self.found(&made).await == chunks);
         self.queue.settle(&second.lease, &done(), 2_500).await.unwrap();
         assert_eq!(self.found(&made).await, new);
@@ -263,7 +263,7 @@ impl Both<'_> {
         let made = self.queued().await;
         let chunks: Vec<_> = (0..3).map(|n| chunk(&made.key, n, "text")).collect();
         let taken = self.one(1_000, 2_000).await;
-        self.queue.put_new(&taken.lease, &chunks, Stage::Enriching).await.unwrap();
+        self.queue.put_new(&taken.lease, &chunks, IngestStage::Enriching).await.unwrap();
         let nothing =
             |n: usize| Amended { id: chunks[n].id.clone(), keywords: None, questions: None, vector: None };
         let amended = [
@@ -288,7 +288,7 @@ impl Both<'_> {
         let parent = StoredChunk { available: false, ..chunk(&made.key, 0, "whole") };
         let child = StoredChunk { parent: Some(parent.id.clone()), ..chunk(&made.key, 1, "part") };
         let new = [parent.clone(), child.clone()];
-        self.queue.put_new(&taken.lease, &new, Stage::Indexing).await.unwrap();
+        self.queue.put_new(&taken.lease, &new, IngestStage::Indexing).await.unwrap();
         self.queue.settle(&taken.lease, &done(), 1_500).await.unwrap();
         assert_eq!(self.found(&made).await, std::slice::from_ref(&child));
         assert_eq!(self.store.document(&made.key).await.unwrap().chunk_count, 1);
@@ -327,9 +327,9 @@ impl Both<'_> {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         let chunks = [chunk(&made.key, 0, "text")];
-        self.queue.put_new(&first.lease, &chunks, Stage::Enriching).await.unwrap();
+        self.queue.put_new(&first.lease, &chunks, IngestStage::Enriching).await.unwrap();
         let hears = async |lease: &IngestLease| {
-            self.queue.report(lease, &progress(Stage::Embedding, 0.5), 5_000).await.unwrap()
+            self.queue.report(lease, &progress(IngestStage::Embedding, 0.5), 5_000).await.unwrap()
         };
         self.queue.stop(&made.key, Wanted::Pause, 1_100).await.unwrap();
         assert_eq!(self.state(&made).await, DocumentState::Running);
@@ -344,7 +344,7 @@ impl Both<'_> {
         self.none(END).await;
         self.queue_at(&made, 2_000).await;
         let second = self.one(2_000, 3_000).await;
-        assert_eq!((second.stage, second.attempts), (Stage::Embedding, 1));
+        assert_eq!((second.stage, second.attempts), (IngestStage::Embedding, 1));
         assert_eq!(self.queue.new_chunks(&second.lease, None, 9).await.unwrap(), chunks);
         self.queue.stop(&made.key, Wanted::Cancel, 2_100).await.unwrap();
         self.queue.stop(&made.key, Wanted::Pause, 2_200).await.unwrap();
@@ -353,7 +353,7 @@ impl Both<'_> {
         assert_eq!(self.state(&made).await, DocumentState::Cancelled);
         self.queue_at(&made, 3_000).await;
         let third = self.one(3_000, 4_000).await;
-        assert_eq!(third.stage, Stage::Reading);
+        assert_eq!(third.stage, IngestStage::Reading);
         assert_eq!(self.queue.new_chunks(&third.lease, None, 9).await.unwrap(), []);
         self.drain().await;
     }
@@ -382,11 +382,12 @@ impl Both<'_> {
         let made = self.queued().await;
         let old = [chunk(&made.key, 0, "old")];
         let first = self.one(1_000, 2_000).await;
-        self.queue.put_new(&first.lease, &old, Stage::Indexing).await.unwrap();
+        self.queue.put_new(&first.lease, &old, IngestStage::Indexing).await.unwrap();
         self.queue.settle(&first.lease, &done(), 1_500).await.unwrap();
         self.queue_at(&made, 2_000).await;
         let second = self.one(2_000, 3_000).await;
-        self.queue.put_new(&second.lease, &[chunk(&made.key, 1, "new")], Stage::Indexing).await.unwrap();
+        let new = chunk(&made.key, 1, "new");
+        self.queue.put_new(&second.lease, &[new], IngestStage::Indexing).await.unwrap();
         let failed = IngestOutcome::Failed { reason: "it is broken".into() };
         self.queue.settle(&second.lease, &failed, 2_500).await.unwrap();
         let state = self.store.document(&made.key).await.unwrap();
@@ -401,7 +402,7 @@ impl Both<'_> {
         let made = self.queued().await;
         let taken = self.one(1_000, 2_000).await;
         let new = chunk(&made.key, 0, "new");
-        self.queue.put_new(&taken.lease, std::slice::from_ref(&new), Stage::Embedding).await.unwrap();
+        self.queue.put_new(&taken.lease, std::slice::from_ref(&new), IngestStage::Embedding).await.unwrap();
         let with = Amended { id: new.id, keywords: None, questions: None, vector: Some(vec![1.0]) };
         self.queue.amend_new(&taken.lease, &[with]).await.unwrap();
         let given_up = IngestOutcome::Abandoned { reason: "too busy".into() };
@@ -416,7 +417,7 @@ impl Both<'_> {
         let made = self.given_up().await;
         self.queue_at(&made, 2_000).await;
         let again = self.one(2_000, 3_000).await;
-        assert_eq!((again.stage, again.attempts), (Stage::Embedding, 1));
+        assert_eq!((again.stage, again.attempts), (IngestStage::Embedding, 1));
         let found = self.queue.new_chunks(&again.lease, None, 9).await.unwrap();
         assert_eq!(found[0].vector, Some(vec![1.0]));
         self.drain().await;
@@ -431,7 +432,7 @@ impl Both<'_> {
         for made in [other, another] {
             self.queue_at(&made, 2_000).await;
             let again = self.one(2_000, 3_000).await;
-            assert_eq!(again.stage, Stage::Reading);
+            assert_eq!(again.stage, IngestStage::Reading);
             assert_eq!(self.queue.new_chunks(&again.lease, None, 9).await.unwrap(), []);
             self.drain().await;
         }
@@ -441,7 +442,7 @@ impl Both<'_> {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         let new = chunk(&made.key, 0, "new");
-        self.queue.put_new(&first.lease, std::slice::from_ref(&new), Stage::Embedding).await.unwrap();
+        self.queue.put_new(&first.lease, std::slice::from_ref(&new), IngestStage::Embedding).await.unwrap();
         let again = IngestOutcome::RetryAt { from_ms: 1_000, reason: "too busy".into() };
         self.queue.settle(&first.lease, &again, 1_500).await.unwrap();
         let second = self.one(1_500, 2_000).await;
@@ -464,17 +465,17 @@ impl Both<'_> {
     async fn work_that_is_put_off_comes_again(&self) {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
-        self.queue.put_new(&first.lease, &[chunk(&made.key, 0, "x")], Stage::Embedding).await.unwrap();
+        self.queue.put_new(&first.lease, &[chunk(&made.key, 0, "x")], IngestStage::Embedding).await.unwrap();
         let again = IngestOutcome::RetryAt { from_ms: 5_000, reason: "too busy".into() };
         self.queue.settle(&first.lease, &again, 1_500).await.unwrap();
         let state = self.store.document(&made.key).await.unwrap();
         assert_eq!((state.state, state.message.as_str()), (DocumentState::Running, "too busy"));
         self.none(4_999).await;
         let second = self.one(5_000, 6_000).await;
-        assert_eq!((second.stage, second.attempts), (Stage::Embedding, 2));
+        assert_eq!((second.stage, second.attempts), (IngestStage::Embedding, 2));
         self.queue.settle(&second.lease, &IngestOutcome::Released, 5_500).await.unwrap();
         let third = self.one(5_500, 6_500).await;
-        assert_eq!((third.stage, third.attempts), (Stage::Embedding, 2));
+        assert_eq!((third.stage, third.attempts), (IngestStage::Embedding, 2));
         assert_eq!(self.queue.new_chunks(&third.lease, None, 9).await.unwrap().len(), 1);
         self.drain().await;
     }
@@ -482,7 +483,7 @@ impl Both<'_> {
     async fn what_is_removed_is_lost(&self) {
         let made = self.queued().await;
         let taken = self.one(1_000, 2_000).await;
-        self.queue.put_new(&taken.lease, &[chunk(&made.key, 0, "x")], Stage::Embedding).await.unwrap();
+        self.queue.put_new(&taken.lease, &[chunk(&made.key, 0, "x")], IngestStage::Embedding).await.unwrap();
         let ids = [made.key.id.clone()];
         self.store.remove_documents(&made.key.dataset, &ids).await.unwrap();
         for settled in every_way() {

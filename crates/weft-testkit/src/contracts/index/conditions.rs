@@ -1,7 +1,7 @@
 //! Which documents are looked at.
 
 use serde_json::json;
-use weft_core::filter::{Condition, Filter, Logic, Metadata, Operator};
+use weft_core::filter::{Condition, Filter, FilterOperator, Logic, Metadata};
 use weft_core::id::DocumentId;
 use weft_core::seam::Index;
 use weft_core::seam::index::{IndexChange, IndexQuery, IndexedDocument};
@@ -31,7 +31,7 @@ pub async fn every_operator_filters_both_parts(index: &dyn Index) {
         ("city", json!("york")),
         ("author", json!(["alan", "x"])),
     ];
-    for operator in Operator::ALL {
+    for operator in FilterOperator::ALL {
         for (key, value) in &values {
             let condition = Condition { key: (*key).to_owned(), operator, value: value.clone() };
             let filter = Filter { logic: Logic::And, conditions: vec![condition] };
@@ -58,7 +58,7 @@ pub async fn documents_and_availability_count_together(index: &dyn Index) {
         let document = document_with(id, metadata(&json!({ "year": year })));
         fine(index.write(&dataset, vec![document, chunks(id, &[(id, "apple", &[1.0])])]).await);
     }
-    let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(2) };
+    let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Equal, value: json!(2) };
     let filter = Filter { logic: Logic::And, conditions: vec![condition] };
     let only = |list: &[&str]| Some(list.iter().map(|id| DocumentId::new(*id)).collect());
     let both = IndexQuery { documents: only(&["a", "b", "never there"]), ..query(&dataset, "apple", &[1.0]) };
@@ -86,7 +86,8 @@ pub async fn metadata_changes_without_the_chunks(index: &dyn Index) {
     let after = ask(index, &dataset, &query(&dataset, "apple", &[1.0, 0.0])).await;
     assert_eq!((ids(&before), before.bm25_scale), (ids(&after), after.bm25_scale));
     for (year, count) in [(1, 0), (2, 2)] {
-        let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(year) };
+        let condition =
+            Condition { key: "year".to_owned(), operator: FilterOperator::Equal, value: json!(year) };
         let filter = Filter { logic: Logic::And, conditions: vec![condition] };
         let found = filtered(index, &dataset, query(&dataset, "apple", &[]), filter).await;
         assert_eq!(found.hits.len(), count, "{year}");

@@ -9,7 +9,7 @@ use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{ProcessId, RunKey, TaskKey};
 use weft_core::seam::run_store::{
-    Finished, GiveWay, GiveWayWord, Retention, RunLease, RunRequest, StoredRun,
+    FinishedRun, GiveWay, GiveWayWord, Retention, RunLease, RunRequest, StoredRun,
 };
 use weft_core::seam::session_store::SessionCommit;
 use weft_core::seam::{RunStore, SessionStore, SpendingStore, TaskStore};
@@ -38,7 +38,12 @@ pub async fn stores_are_fenced(stores: FencedStores<'_>) {
     runs_are_handed_over(stores.runs).await;
     a_run_is_asked_to_stop(stores.runs).await;
     a_run_is_asked_to_give_way(stores.runs).await;
-    for ended in [Ended::No, Ended::Shortly, Ended::AfterManySteps, Ended::AfterLargeOnes] {
+    for ended in [
+        OwnerProgress::No,
+        OwnerProgress::Shortly,
+        OwnerProgress::AfterManySteps,
+        OwnerProgress::AfterLargeOnes,
+    ] {
         an_old_owner_writes_nothing(stores, ended).await;
     }
     an_owner_that_is_overtaken_while_it_writes_stops(stores.runs).await;
@@ -46,7 +51,7 @@ pub async fn stores_are_fenced(stores: FencedStores<'_>) {
 
 /// How far the new owner has come when the old one wakes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum OwnerProgress {
     /// It has only taken the run over.
     No,
     /// It has ended the run, after a step.
@@ -133,7 +138,7 @@ async fn a_run_is_asked_to_stop(store: &dyn RunStore) {
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.requests(&owner).await.unwrap(), []);
     assert_eq!(store.requests(&other).await.unwrap(), cancel);
-    store.finish(&lease, Finished::new(Ending::Cancelled, 10)).await.unwrap();
+    store.finish(&lease, FinishedRun::new(Ending::Cancelled, 10)).await.unwrap();
     assert_eq!(store.requests(&other).await.unwrap(), []);
     assert_eq!(store.get(&same.key).await.unwrap(), same);
 }
@@ -166,7 +171,7 @@ async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.requests(&owner).await.unwrap(), []);
     assert_eq!(store.requests(&other).await.unwrap(), asked(3, 2, true));
-    store.finish(&lease, Finished::new(Ending::Cancelled, 10)).await.unwrap();
+    store.finish(&lease, FinishedRun::new(Ending::Cancelled, 10)).await.unwrap();
     assert_eq!(store.requests(&other).await.unwrap(), []);
     for word in [Asked, Listened] {
         assert!(!store.say_of_giving_way(&one.key, word).await.unwrap(), "it has ended");
@@ -179,7 +184,7 @@ async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
 }
 
 /// A run changes owners; the old one wakes up and goes on where it was, with the numbers that it knows.
-async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
+async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: OwnerProgress) {
     let FencedStores { runs, sessions, tasks, spending } = stores;
     let tenant = tenant();
     let conversation = session(&tenant, "s", "c");
@@ -190,15 +195,15 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
     runs.append(&old, entries(1..=3)).await.unwrap();
     runs.append(&old, entries(4..=4)).await.unwrap();
     let new = runs.claim(&one.key, one.fence, &"other".into()).await.unwrap().unwrap();
-    let last = if ended == Ended::No { 4 } else { go_on(runs, &new, ended).await };
-    if ended != Ended::No {
+    let last = if ended == OwnerProgress::No { 4 } else { go_on(runs, &new, ended).await };
+    if ended != OwnerProgress::No {
         let used = Spent { tokens: 5, ..Spent::default() };
         spending.note(&new, 10, used).await.unwrap();
         let (messages, state) = ([said("user", "q", Some("one"))], json!({"by": "new"}));
         let lease = Some(&new);
         let commit = SessionCommit { revision: 0, state: &state, messages: &messages, tasks: None, lease };
         sessions.commit(&conversation.key, commit).await.unwrap();
-        runs.finish(&new, Finished::new(Ending::Succeeded, 2_000)).await.unwrap();
+        runs.finish(&new, FinishedRun::new(Ending::Succeeded, 2_000)).await.unwrap();
     }
     let seen = async || {
         let journal = runs.entries(&one.key, 0, u64::MAX).await.unwrap();
@@ -240,7 +245,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
     refused(tasks.get(&TaskKey::new(&tenant, "t1")).await, NotFound);
     assert!(seen().await == before, "{ended:?}");
     // Nor does it bring back what was removed since.
-    if ended != Ended::No {
+    if ended != OwnerProgress::No {
         let keep = Retention { ended_before_ms: Some(i64::MAX), per_session_max: None };
         let found = runs.expired(&tenant, &keep, 9).await.unwrap();
         assert_eq!(
@@ -249,32 +254,32 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
         );
         assert_eq!(runs.remove(std::slice::from_ref(&one.key)).await.unwrap(), 1);
         refused(runs.append(&old, entries(5..=5)).await, NotFound);
-        refused(runs.finish(&old, Finished::new(Ending::Failed, 9)).await, NotFound);
+        refused(runs.finish(&old, FinishedRun::new(Ending::Failed, 9)).await, NotFound);
     }
 }
 
 /// Nor does it end the run, with any of these entries or without.
 async fn ends_nothing(runs: &dyn RunStore, old: &RunLease, firsts: [u64; 2]) {
     for first in firsts {
-        let end = runs.end(old, entries(first..=first), Finished::new(Ending::Failed, 9));
+        let end = runs.end(old, entries(first..=first), FinishedRun::new(Ending::Failed, 9));
         refused(end.await, Conflict);
     }
-    refused(runs.finish(old, Finished::new(Ending::Failed, 9)).await, Conflict);
+    refused(runs.finish(old, FinishedRun::new(Ending::Failed, 9)).await, Conflict);
 }
 
 /// The new owner's steps; the number of its last entry.
-async fn go_on(runs: &dyn RunStore, new: &RunLease, ended: Ended) -> u64 {
+async fn go_on(runs: &dyn RunStore, new: &RunLease, ended: OwnerProgress) -> u64 {
     let steps: u64 = match ended {
-        Ended::No | Ended::Shortly => 1,
-        Ended::AfterManySteps => 200,
-        Ended::AfterLargeOnes => 4,
+        OwnerProgress::No | OwnerProgress::Shortly => 1,
+        OwnerProgress::AfterManySteps => 200,
+        OwnerProgress::AfterLargeOnes => 4,
     };
     for step in 0..steps {
         let mut some = entries(5 + 3 * step..=7 + 3 * step);
-        if ended == Ended::AfterLargeOnes {
+        if ended == OwnerProgress::AfterLargeOnes {
             some[1].record = format!("\"{}\"", "жy".repeat(LARGE / 4)).into();
         }
-        if ended == Ended::AfterManySteps {
+        if ended == OwnerProgress::AfterManySteps {
             some[1].record = format!("\"{step} {}\"", "words ".repeat(500)).into();
         }
         runs.append(new, some).await.unwrap();
@@ -311,7 +316,7 @@ async fn an_owner_that_is_overtaken_while_it_writes_stops(store: &dyn RunStore) 
             let new = store.claim(&one.key, one.fence, &by).await.unwrap().unwrap();
             let found = store.entries(&one.key, 0, 99).await.unwrap().len() as u64;
             store.append(&new, entries(found + 1..=found + 2)).await.unwrap();
-            store.finish(&new, Finished::new(Ending::Succeeded, 9)).await.unwrap();
+            store.finish(&new, FinishedRun::new(Ending::Succeeded, 9)).await.unwrap();
             found
         };
         let (told, found) = futures::join!(write, take);

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use weft_core::Ending;
 use weft_core::id::ProcessId;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
-use weft_core::seam::run_store::{Finished, RunLease, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredRun};
 use weft_core::seam::{ProcessStore, RunStore};
 
 use super::run::{of_tenant, run};
@@ -45,7 +45,7 @@ pub async fn process_store_keeps_its_contract(store: &dyn ProcessStore, runs: &d
     // Whoever has said something since, or has a run, is not forgotten.
     assert!(!store.forget(&one, first).await.unwrap());
     assert!(!store.forget(&one, first + 8).await.unwrap());
-    runs.finish(&RunLease::of(&owned), Finished::new(Ending::Succeeded, 9)).await.unwrap();
+    runs.finish(&RunLease::of(&owned), FinishedRun::new(Ending::Succeeded, 9)).await.unwrap();
     assert!(store.forget(&one, first + 8).await.unwrap());
     assert!(!store.forget(&one, first + 8).await.unwrap());
     assert_eq!(find(&one).await, None);

@@ -7,7 +7,9 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{ProcessId, RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Finished, GiveWay, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{
+    FinishedRun, GiveWay, Retention, RunFilter, RunLease, StoredEntry, StoredRun,
+};
 
 use super::{LARGE, refused, tenant};
 
@@ -56,7 +58,7 @@ pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
 async fn runs_come_back_as_they_were(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     refused(store.get(&one.key).await, NotFound);
-    refused(store.finish(&RunLease::first(&one.key), Finished::new(Ending::Failed, 1)).await, NotFound);
+    refused(store.finish(&RunLease::first(&one.key), FinishedRun::new(Ending::Failed, 1)).await, NotFound);
     refused(store.entries(&one.key, 0, 9).await, NotFound);
     refused(store.append(&RunLease::first(&one.key), entries(1..=1)).await, NotFound);
     store.create(&one).await.unwrap();
@@ -64,7 +66,7 @@ async fn runs_come_back_as_they_were(store: &dyn RunStore) {
     assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), []);
     refused(store.create(&one).await, Conflict);
     for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded, Ending::Succeeded] {
-        store.finish(&RunLease::first(&one.key), Finished::new(ending, 2_000)).await.unwrap();
+        store.finish(&RunLease::first(&one.key), FinishedRun::new(ending, 2_000)).await.unwrap();
         let ended = StoredRun { ending: Some(ending), finished_ms: Some(2_000), ..one.clone() };
         assert_eq!(store.get(&one.key).await.unwrap(), ended);
     }
@@ -108,7 +110,7 @@ async fn a_journal_has_no_gaps(store: &dyn RunStore) {
     store.append(&RunLease::first(&one.key), Vec::new()).await.unwrap();
     assert_eq!(store.entries(&one.key, 0, 99).await.unwrap(), entries(1..=4));
     store.append(&RunLease::first(&one.key), entries(5..=5)).await.unwrap();
-    store.finish(&RunLease::first(&one.key), Finished::new(Ending::Waiting, 1)).await.unwrap();
+    store.finish(&RunLease::first(&one.key), FinishedRun::new(Ending::Waiting, 1)).await.unwrap();
     refused(store.append(&RunLease::first(&one.key), entries(5..=5)).await, Conflict);
     store.append(&RunLease::first(&one.key), entries(6..=6)).await.unwrap();
 }
@@ -122,7 +124,7 @@ async fn a_run_ends_with_its_last_entries(store: &dyn RunStore) {
         for seq in 1..=before {
             store.append(&lease, entries(seq..=seq)).await.unwrap();
         }
-        let finished = Finished::new(Ending::Succeeded, 2_000);
+        let finished = FinishedRun::new(Ending::Succeeded, 2_000);
         refused(store.end(&lease, entries(before + 2..=before + 2), finished).await, Conflict);
         let last = entries(before + 1..=before + 2);
         let other = RunLease { fence: lease.fence + 1, ..lease.clone() };
@@ -136,7 +138,7 @@ async fn a_run_ends_with_its_last_entries(store: &dyn RunStore) {
         assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), entries(1..=before + 2));
     }
     let nobody = RunLease::first(&RunKey::new(&tenant(), "nobody"));
-    refused(store.end(&nobody, entries(1..=1), Finished::new(Ending::Failed, 1)).await, NotFound);
+    refused(store.end(&nobody, entries(1..=1), FinishedRun::new(Ending::Failed, 1)).await, NotFound);
 }
 
 async fn of_many_writers_one_goes_on(store: &dyn RunStore) {
@@ -196,7 +198,7 @@ async fn an_ended_run_is_left_alone(store: &dyn RunStore) {
     for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded] {
         let one = run(&tenant, ending.as_str(), "s", "c");
         store.create(&one).await.unwrap();
-        store.finish(&RunLease::of(&one), Finished::new(ending, 2_000)).await.unwrap();
+        store.finish(&RunLease::of(&one), FinishedRun::new(ending, 2_000)).await.unwrap();
         let ended = store.get(&one.key).await.unwrap();
         assert_eq!(store.claim(&one.key, one.fence, &other).await.unwrap(), None, "{ending:?}");
         assert!(!store.request_cancel(&one.key, 3_000).await.unwrap());
@@ -233,14 +235,14 @@ async fn a_session_has_one_run_at_work(store: &dyn RunStore) {
         for (tenant, session) in [(&ours, "S"), (&ours, "s "), (&theirs, "s")] {
             let other = run(tenant, &format!("{session}{}", ending.as_str()), session, "c");
             store.create(&other).await.unwrap();
-            store.finish(&RunLease::first(&other.key), Finished::new(ending, 1)).await.unwrap();
+            store.finish(&RunLease::first(&other.key), FinishedRun::new(ending, 1)).await.unwrap();
         }
         // A run that is taken over, or handed over, is at work all the same.
         let taken = store.claim(&winner, RunLease::FIRST, &"other".into()).await.unwrap().unwrap();
         refused(store.create(&run(&ours, "another", "s", "c")).await, Conflict);
         store.release(std::slice::from_ref(&taken)).await.unwrap();
         refused(store.create(&run(&ours, "another", "s", "c")).await, Conflict);
-        store.finish(&taken, Finished::new(ending, 4_000)).await.unwrap();
+        store.finish(&taken, FinishedRun::new(ending, 4_000)).await.unwrap();
     }
     store.create(&run(&ours, "another", "s", "c")).await.unwrap();
 }
@@ -252,7 +254,10 @@ async fn runs_are_listed_newest_first(store: &dyn RunStore) {
         store.create(&StoredRun { started_ms, ..run(&tenant, id, session, "c") }).await.unwrap();
         if id == "b" {
             store
-                .finish(&RunLease::first(&RunKey::new(&tenant, id)), Finished::new(Ending::Succeeded, 2_000))
+                .finish(
+                    &RunLease::first(&RunKey::new(&tenant, id)),
+                    FinishedRun::new(Ending::Succeeded, 2_000),
+                )
                 .await
                 .unwrap();
         }
@@ -290,7 +295,7 @@ async fn runs_are_removed_by_rule(store: &dyn RunStore) {
             store.create(&one).await.unwrap();
             store.append(&RunLease::first(&one.key), entries(1..=3)).await.unwrap();
             if let Some((ending, at)) = ended {
-                store.finish(&RunLease::first(&one.key), Finished::new(*ending, *at)).await.unwrap();
+                store.finish(&RunLease::first(&one.key), FinishedRun::new(*ending, *at)).await.unwrap();
             }
         }
     }
@@ -332,6 +337,6 @@ async fn tenants_do_not_meet(store: &dyn RunStore) {
     store.append(&RunLease::first(&mine.key), entries(1..=5)).await.unwrap();
     store.append(&RunLease::first(&yours.key), entries(1..=1)).await.unwrap();
     assert_eq!(store.entries(&yours.key, 0, 9).await.unwrap(), entries(1..=1));
-    store.finish(&RunLease::first(&mine.key), Finished::new(Ending::Succeeded, 5)).await.unwrap();
+    store.finish(&RunLease::first(&mine.key), FinishedRun::new(Ending::Succeeded, 5)).await.unwrap();
     assert_eq!(store.get(&yours.key).await.unwrap(), yours);
 }

@@ -7,7 +7,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
-use weft_core::seam::run_store::{Finished, GiveWay, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::seam::{RunStore, SpendingStore};
 
@@ -78,8 +78,10 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
     assert_eq!(store.spent(&crowd, None, 20).await.unwrap(), tokens(8 * 4));
 
     // The end of a run notes what is new, once, also when it is told again.
-    let finished =
-        Finished { spent: Some((12, Spent { tokens: 11, ..all })), ..Finished::new(Ending::Succeeded, 1) };
+    let finished = FinishedRun {
+        spent: Some((12, Spent { tokens: 11, ..all })),
+        ..FinishedRun::new(Ending::Succeeded, 1)
+    };
     for _ in 0..2 {
         runs.finish(&first, finished).await.unwrap();
     }
@@ -87,7 +89,7 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
     let entry = StoredEntry { seq: 1, event: None, at_ms: 1, record: "{}".into() };
     let next = StoredEntry { seq: 2, ..entry.clone() };
     runs.append(&second, vec![entry]).await.unwrap();
-    let with_entry = Finished { spent: Some((13, tokens(107))), ..finished };
+    let with_entry = FinishedRun { spent: Some((13, tokens(107))), ..finished };
     runs.end(&second, vec![next], with_entry).await.unwrap().unwrap();
     assert_eq!(store.spent(&here, Some(&b), 13).await.unwrap(), tokens(7));
     let overtaken = RunLease { fence: first.fence + 1, ..first.clone() };

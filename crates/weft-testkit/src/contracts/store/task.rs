@@ -16,7 +16,7 @@ use super::{LARGE, refused, tenant};
 /// Checks every promise of [`TaskStore`], and those of [`SessionStore`] about tasks. The two are one
 /// store.
 pub async fn task_store_keeps_its_contract(sessions: &dyn SessionStore, tasks: &dyn TaskStore) {
-    let stores = Stores { sessions, tasks };
+    let stores = TaskStores { sessions, tasks };
     tasks_come_back_as_they_were(&stores).await;
     a_turn_replaces_the_open_tasks_of_its_session(&stores).await;
     tasks_are_written_with_their_session_or_not_at_all(&stores).await;
@@ -25,12 +25,12 @@ pub async fn task_store_keeps_its_contract(sessions: &dyn SessionStore, tasks: &
     tasks_go_with_their_session(&stores).await;
 }
 
-struct Stores<'a> {
+struct TaskStores<'a> {
     sessions: &'a dyn SessionStore,
     tasks: &'a dyn TaskStore,
 }
 
-impl Stores<'_> {
+impl TaskStores<'_> {
     async fn begin(&self, tenant: &TenantId, id: &str, canvas: &str) -> SessionKey {
         let session = session(tenant, id, canvas);
         self.sessions.create(&session, &[]).await.unwrap();
@@ -81,7 +81,7 @@ pub(super) fn by(run: &str, open: &[Task], ended: &[(&str, TaskStatus)]) -> Task
     TaskChange { run: run.into(), at_ms: 5_000, open: open.to_vec(), ended }
 }
 
-async fn tasks_come_back_as_they_were(stores: &Stores<'_>) {
+async fn tasks_come_back_as_they_were(stores: &TaskStores<'_>) {
     let key = stores.begin(&tenant(), "one", "c").await;
     let first = task(&key, "t-1");
     let long = Form { tips: Some("Ω🦜".repeat(LARGE / 6)), ..Form::default() };
@@ -94,7 +94,7 @@ async fn tasks_come_back_as_they_were(stores: &Stores<'_>) {
     refused(stores.tasks.get(&TaskKey::new(&tenant(), "t-1")).await, NotFound);
 }
 
-async fn a_turn_replaces_the_open_tasks_of_its_session(stores: &Stores<'_>) {
+async fn a_turn_replaces_the_open_tasks_of_its_session(stores: &TaskStores<'_>) {
     let tenant = tenant();
     let (key, other) = (stores.begin(&tenant, "one", "c").await, stores.begin(&tenant, "two", "c").await);
     let names = ["kept", "answered", "late", "dropped"];
@@ -120,7 +120,7 @@ async fn a_turn_replaces_the_open_tasks_of_its_session(stores: &Stores<'_>) {
     assert_eq!(stores.status(&key, "new").await, by_fourth(TaskStatus::Dropped));
 }
 
-async fn tasks_are_written_with_their_session_or_not_at_all(stores: &Stores<'_>) {
+async fn tasks_are_written_with_their_session_or_not_at_all(stores: &TaskStores<'_>) {
     let key = stores.begin(&tenant(), "one", "c").await;
     stores.commit(&key, 0, &by("r1", &[task(&key, "t-1")], &[])).await.unwrap();
     let late = by("r2", &[task(&key, "t-2")], &[("t-1", TaskStatus::Answered)]);
@@ -136,7 +136,7 @@ async fn tasks_are_written_with_their_session_or_not_at_all(stores: &Stores<'_>)
     assert_eq!(stores.tasks.list(&key.tenant, &answered).await.unwrap().1, 1_200);
 }
 
-async fn tasks_are_listed_by_filter(stores: &Stores<'_>) {
+async fn tasks_are_listed_by_filter(stores: &TaskStores<'_>) {
     let tenant = tenant();
     let (one, two) = (stores.begin(&tenant, "one", "x").await, stores.begin(&tenant, "two", "y").await);
     let of_one = [
@@ -172,7 +172,7 @@ async fn tasks_are_listed_by_filter(stores: &Stores<'_>) {
 /// Longer ago than anything that another check leaves behind.
 const LONG_AGO_MS: i64 = -9_000_000;
 
-async fn tasks_of_all_tenants_are_due(stores: &Stores<'_>) {
+async fn tasks_of_all_tenants_are_due(stores: &TaskStores<'_>) {
     let due = async |by_ms: i64, count_max: u64| {
         let found = stores.tasks.due(by_ms, count_max).await.unwrap();
         found.into_iter().map(|task| (task.key.tenant, task.key.id.to_string())).collect::<Vec<_>>()
@@ -198,7 +198,7 @@ async fn tasks_of_all_tenants_are_due(stores: &Stores<'_>) {
     assert_eq!(due(LONG_AGO_MS + 2, 9).await, []);
 }
 
-async fn tasks_go_with_their_session(stores: &Stores<'_>) {
+async fn tasks_go_with_their_session(stores: &TaskStores<'_>) {
     let (ours, theirs) = (tenant(), tenant());
     let mut keys = Vec::new();
     for tenant in [&ours, &theirs] {

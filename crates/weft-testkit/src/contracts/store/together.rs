@@ -8,7 +8,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{CanvasKey, RunKey, TenantId};
 use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
+use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::work_queue::Work;
 use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
@@ -24,9 +24,11 @@ use super::{LARGE, refused, tenant};
 pub async fn stores_remove_what_belongs_together(
     canvases: &dyn CanvasStore,
     sessions: &dyn SessionStore,
-    (runs, queue, schedules): (&dyn RunStore, &dyn WorkQueue, &dyn ScheduleStore),
+    runs: &dyn RunStore,
+    queue: &dyn WorkQueue,
+    schedules: &dyn ScheduleStore,
 ) {
-    let all = Stores { canvases, sessions, runs };
+    let all = JointStores { canvases, sessions, runs };
     let (ours, theirs) = (tenant(), tenant());
     for tenant in [&ours, &theirs] {
         for canvas in ["x", "y"] {
@@ -79,7 +81,7 @@ pub async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore, runs:
     assert!(runs.announce(&at("first", &theirs), 0).await.unwrap(), "another tenant's");
     sessions.commit(&session(&ours, "s", "c").key, change(0, &json!({}), &[])).await.unwrap();
     let lease = RunLease::first(&at("first", &ours).key);
-    runs.finish(&lease, Finished::new(Ending::Succeeded, 1)).await.unwrap();
+    runs.finish(&lease, FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
     // The session has gone on.
     assert!(!runs.announce(&at("third", &ours), 0).await.unwrap());
     let many: Vec<_> = (0..8).map(|number| at(&format!("many{number}"), &ours)).collect();
@@ -114,7 +116,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
         }
         sessions.commit(&one.key, change(turn.cast_signed(), &state(turn + 1), &[])).await.unwrap();
         assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} under way");
-        runs.finish(&RunLease::first(&run.key), Finished::new(Ending::Succeeded, 1)).await.unwrap();
+        runs.finish(&RunLease::first(&run.key), FinishedRun::new(Ending::Succeeded, 1)).await.unwrap();
         kept.push((run.key, written));
     }
     let check = async |kept: &[(RunKey, Vec<StoredEntry>)]| {
@@ -155,13 +157,13 @@ fn words(seed: u64) -> String {
     (0..LARGE / 16).map(|_| format!("wörd{:<4}", next() % 4_096)).collect()
 }
 
-struct Stores<'a> {
+struct JointStores<'a> {
     canvases: &'a dyn CanvasStore,
     sessions: &'a dyn SessionStore,
     runs: &'a dyn RunStore,
 }
 
-impl Stores<'_> {
+impl JointStores<'_> {
     /// A canvas with two sessions, each with a run of the same name.
     async fn fill(&self, tenant: &TenantId, canvas: &str) {
         let head = CanvasHead { title: canvas.into(), ..CanvasHead::default() };

@@ -5,14 +5,14 @@
 use weft_core::ErrorKind::Invalid;
 use weft_core::Json;
 use weft_core::id::generate;
-use weft_core::seam::tool_source::{Pin, PinStore};
+use weft_core::seam::tool_source::{PinStore, ToolPin};
 
 use super::{LARGE, refused};
 
 /// Checks every promise of [`PinStore`].
 pub async fn pin_store_keeps_its_contract(store: &dyn PinStore) {
     let (server, other) = (generate(), generate());
-    let pin = |server: &str, tool: &str, description: &str, accepted_ms: i64| Pin {
+    let pin = |server: &str, tool: &str, description: &str, accepted_ms: i64| ToolPin {
         server: server.to_owned(),
         tool: tool.to_owned(),
         definition: serde_json::json!({"name": tool, "description": description, "inputSchema": {"z": 1, "a": [null]}}),
@@ -34,7 +34,7 @@ pub async fn pin_store_keeps_its_contract(store: &dyn PinStore) {
     // A later definition replaces the earlier one of the same tool of the same server only.
     store.accept(&[pin(&other, "echo", "theirs", 4)]).await.unwrap();
     store.accept(&[pin(&server, "echo", "changed", 5), pin(&server, "new", "n", 6)]).await.unwrap();
-    let names = |pins: Vec<Pin>| -> Vec<(String, Json)> {
+    let names = |pins: Vec<ToolPin>| -> Vec<(String, Json)> {
         sorted(pins).into_iter().map(|pin| (pin.tool, pin.definition["description"].clone())).collect()
     };
     let expected = [("Echo", "upper"), ("echo", "changed"), ("echo ", &"汉".repeat(LARGE)), ("new", "n")];
@@ -56,7 +56,7 @@ pub async fn pin_store_keeps_its_contract(store: &dyn PinStore) {
     assert_eq!(store.pins(&other).await.unwrap().len(), 701);
 }
 
-fn sorted(mut pins: Vec<Pin>) -> Vec<Pin> {
+fn sorted(mut pins: Vec<ToolPin>) -> Vec<ToolPin> {
     pins.sort_by(|a, b| a.tool.cmp(&b.tool));
     pins
 }

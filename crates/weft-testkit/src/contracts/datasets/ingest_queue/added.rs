@@ -1,7 +1,7 @@
 //! Chunks that come into being while a document is being worked on.
 
 use weft_core::ErrorKind::Conflict;
-use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 
 use super::{Both, done};
 use crate::contracts::datasets::chunk;
@@ -12,7 +12,7 @@ impl Both<'_> {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         let mut expected = vec![chunk(&made.key, 0, "text")];
-        self.queue.put_new(&first.lease, &expected, Stage::Summarizing).await.unwrap();
+        self.queue.put_new(&first.lease, &expected, IngestStage::Summarizing).await.unwrap();
         let more = |n: u64| StoredChunk {
             vector: Some(vec![0.5, 1.0]),
             ..chunk(&made.key, n, &format!("more {n}"))
@@ -23,7 +23,7 @@ impl Both<'_> {
         assert_eq!(self.queue.new_chunks(&first.lease, None, 9).await.unwrap(), expected);
         // Somebody else goes on there, and the first has lost it.
         let second = self.one(2_500, 3_500).await;
-        assert_eq!((second.stage, second.attempts), (Stage::Summarizing, 1));
+        assert_eq!((second.stage, second.attempts), (IngestStage::Summarizing, 1));
         let late = self.queue.add_new(&first.lease, &[more(4)]).await;
         refused(late, Conflict);
         self.queue.settle(&second.lease, &done(), 2_600).await.unwrap();
