@@ -60,6 +60,7 @@ pub(crate) fn run_context(seams: &Arc<Seams>, limits: BudgetLimits, session: &st
         session: session.into(),
         input: TurnInput::default(),
         history: Vec::new(),
+        past_calls: Default::default(),
         citations: Default::default(),
         masks: Default::default(),
         seams: Arc::clone(seams),

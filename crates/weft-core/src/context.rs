@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::floor::Floor;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TenantId};
 use crate::masking::Masks;
+use crate::past_calls::PastCalls;
 use crate::reference::{Inputs, Names, Reference};
 use crate::seam::Seams;
 use crate::seam::session_store::SessionMessage;
@@ -142,6 +143,8 @@ pub struct RunContext {
     /// Earlier messages, oldest first, as models see them: without the opening words of the session and
     /// without what this turn itself has said and asked.
     pub history: Vec<HistoryMessage>,
+    /// What earlier turns have called.
+    pub past_calls: PastCalls,
     /// The sources found so far in this turn.
     pub citations: Citations,
     /// What must not be written down or shown.

@@ -27,6 +27,7 @@ pub mod media_type;
 pub mod operators;
 mod ordered;
 pub mod params;
+pub mod past_calls;
 pub mod pipeline;
 pub mod reference;
 pub mod rendering;

@@ -37,6 +37,7 @@ use crate::masked::{masked, shown};
 use crate::output_dedup::{OutputDedup, Said};
 use crate::perform::{NodeResult, Outcome, Room, bounded, cancelled, settle, settled_inputs};
 use crate::recover::{Before, Place};
+use crate::turn_calls::TurnCalls;
 
 use self::speak::Speakers;
 
@@ -82,6 +83,8 @@ pub struct Report {
     pub limited: Vec<Limited>,
     /// The open forms of a waiting run.
     pub forms: Vec<WaitingForm>,
+    /// The calls of tools that its agents have made.
+    pub(crate) calls: TurnCalls,
     /// How long it took, in seconds.
     pub elapsed: f64,
     /// The machine as the run left it.
@@ -149,6 +152,7 @@ pub struct Driver<'a> {
     cited: Vec<Cited>,
     usage: Usage,
     limited: Vec<Limited>,
+    calls: TurnCalls,
     /// How many of the sources that were found are in the journal.
     sourced: usize,
     /// How long the run was worked on before it was cut off.
@@ -198,6 +202,7 @@ impl<'a> Driver<'a> {
             cited: Vec::new(),
             usage: Usage::default(),
             limited: Vec::new(),
+            calls: TurnCalls::default(),
             sourced: 0,
             worked: Duration::ZERO,
             shared: Spent::default(),
@@ -256,6 +261,7 @@ impl<'a> Driver<'a> {
             spent: self.context.budget.own().beyond(self.shared),
             limited: self.limited,
             forms,
+            calls: self.calls,
             elapsed: (self.worked + began.elapsed()).as_secs_f64(),
             machine: self.machine,
         }

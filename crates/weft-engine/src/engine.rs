@@ -385,7 +385,7 @@ impl Engine {
     fn assemble(
         &self,
         mut request: StartRun,
-        state: SessionState,
+        mut state: SessionState,
         messages: Vec<HistoryMessage>,
         Beginning { key, revision, now_ms, around, limits, answers: given, secrets }: Beginning,
     ) -> Result<Prepared> {
@@ -399,6 +399,12 @@ impl Engine {
         let going_on =
             state.paused.as_deref().cloned().filter(|paused| paused.is_answered_by(&request.input));
         let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
+        if going_on.is_none() {
+            // What was removed of the conversation, or is too far back, takes its calls along.
+            state
+                .calls
+                .retain(|_, call| messages.iter().any(|message| message.run.as_ref() == Some(&call.run)));
+        }
         let history = history::before(messages, question, going_on.as_ref());
         let (mut machine, resumes, reply, cited, spent) = match going_on {
             Some(paused) => {
@@ -440,6 +446,7 @@ impl Engine {
             session: request.session.id.clone(),
             input: request.input.clone(),
             history,
+            past_calls: state.calls.clone(),
             citations: Citations::restore(cited),
             seams: Arc::clone(&self.0.seams),
             components: Arc::clone(&request.plan.components),

@@ -5,6 +5,7 @@
 //! is kept for it, so that nothing is asked for twice.
 
 mod begin_again;
+mod tool_calls;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::machine::{Consequence, Done, Machine, Start};
 use crate::output_dedup::{Said, SaidSoFar};
 use crate::perform::settle_frame;
 use crate::scope::{Filled, ScopeId, SuspendedNode};
+use crate::turn_calls::TurnCalls;
 
 /// A node in its round.
 pub type Place = (ScopeId, NodeIx);
@@ -87,6 +89,8 @@ pub struct Recovered {
     pub shared: Spent,
     /// The limits that have cut agents' work short.
     pub limited: Vec<Limited>,
+    /// The calls of tools that its agents have made.
+    pub calls: TurnCalls,
     /// The outputs of the last node.
     pub last: Arc<Outputs>,
     /// The outputs of the last Message.
@@ -126,6 +130,8 @@ pub struct Reading {
     began_ms: Option<i64>,
     /// The last entry that it shares with the run that it was forked from.
     shared_to: u64,
+    /// The first activation that has begun since it was picked up last.
+    lives_from: u32,
 }
 
 impl Reading {
@@ -144,6 +150,7 @@ impl Reading {
             spent: Spent::default(),
             shared: Spent::default(),
             limited: Vec::new(),
+            calls: TurnCalls::default(),
             last: Arc::default(),
             last_message: None,
             reopens: Vec::new(),
@@ -165,6 +172,7 @@ impl Reading {
             last_ms: 0,
             began_ms: None,
             shared_to: 0,
+            lives_from: 0,
         }
     }
 
@@ -207,6 +215,7 @@ impl Reading {
         self.all.bytes += written_bytes(&entry.record);
         if matches!(entry.record, Record::PickedUp { .. }) {
             self.end_life();
+            self.lives_from = self.all.machine.next_activation;
         }
         self.began_ms.get_or_insert(entry.at_ms);
         self.last_ms = entry.at_ms;
@@ -245,17 +254,8 @@ impl Reading {
             Record::EffectFinished { activation, key, gave } => {
                 self.effect(*activation, key, Known::Ended(gave.clone()));
             }
-            Record::ToolStarted { activation, call } => {
-                if let Some(open) = self.active.get_mut(activation) {
-                    open.calls.push(call.clone());
-                }
-            }
-            Record::ToolFinished { activation, call } => {
-                if let Some(open) = self.active.get_mut(activation) {
-                    open.calls.retain(|started| *started != call.started);
-                    open.before.told.insert((Arc::clone(&call.started.path), Arc::clone(&call.started.call)));
-                }
-            }
+            Record::ToolStarted { activation, call } => self.call_started(*activation, call),
+            Record::ToolFinished { activation, call } => self.call_finished(*activation, call),
             Record::Limited { reason, .. } if !self.all.limited.contains(reason) => {
                 self.all.limited.push(*reason);
             }

@@ -58,6 +58,7 @@ pub fn run_context() -> RunContext {
         session: "s".into(),
         input: TurnInput::default(),
         history: Vec::new(),
+        past_calls: Default::default(),
         citations: Default::default(),
         masks: Default::default(),
         seams: Arc::new(no_seams()),

@@ -32,6 +32,7 @@ impl Driver<'_> {
             shared,
             reopens,
             handed_over,
+            calls,
             ..
         } = recovered;
         self.worked = Duration::from_millis(spent.millis);
@@ -43,6 +44,7 @@ impl Driver<'_> {
         self.sourced = sources.len();
         self.usage = usage;
         self.limited = limited;
+        self.calls = calls;
         self.last = last;
         self.last_message = last_message;
         self.fails = failed;

@@ -63,6 +63,7 @@ impl Driver<'_> {
             Signal::ToolFinished(call) => {
                 let ended = active.calls.iter().position(|(started, _)| *started == call.started);
                 ended.map(|place| active.calls.swap_remove(place));
+                self.calls.note(&self.plan.nodes[active.node], &call);
                 self.journal.note(Record::ToolFinished { activation, call });
             }
             Signal::Limited(reason) => {

@@ -320,7 +320,8 @@ pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunCo
         let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
         Paused::take(machine, context, fields)
     });
-    before.after(&context.run, machine.globals.clone(), (paused, report.spent))
+    let calls = report.calls.after(&before.calls, (&machine.plan, context));
+    before.after(&context.run, machine.globals.clone(), (paused, report.spent, calls))
 }
 
 /// What becomes of the tasks of the session; nothing when there were none and there are none.
