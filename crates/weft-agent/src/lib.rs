@@ -6,26 +6,29 @@
 //! # For programs that embed the engine
 //!
 //! A [`ReActAgent`] says what an agent is, a [`Session`] is one conversation with it. Tools come from plain
-//! asynchronous functions ([`function`]); a [`Toolkit`] checks what a model writes for them, and limits what
-//! they may take and give.
+//! asynchronous functions, by an attribute ([`macro@tool`]) or from a closure ([`function`]); a [`Toolkit`] checks what a
+//! model writes for them, and limits what they may take and give.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use weft_agent::{ReActAgent, Toolkit, function};
+//! use weft_agent::{ReActAgent, Toolkit, tool};
+//! use weft_core::Result;
 //! use weft_models::{Reply, Script, ScriptedModel};
 //!
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct Sum {
+//! /// Adds numbers.
+//! #[tool]
+//! async fn add(
 //!     /// The numbers to add.
 //!     numbers: Vec<i64>,
+//! ) -> Result<String> {
+//!     Ok(numbers.iter().sum::<i64>().to_string())
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> weft_core::Result<()> {
-//! let add = |sum: Sum| async move { Ok(sum.numbers.iter().sum::<i64>().to_string()) };
+//! # async fn main() -> Result<()> {
 //! let tools = Toolkit::new();
-//! tools.register(function::tool("add", "Adds numbers.", add)?)?;
+//! tools.register(add_tool()?)?;
 //!
 //! // Any model; this one says what it is told to.
 //! let script = Script::new()
@@ -110,3 +113,4 @@ pub use memory::Memory;
 pub use message::Message;
 pub use react::{ReActAgent, Session};
 pub use toolkit::Toolkit;
+pub use weft_macros::tool;

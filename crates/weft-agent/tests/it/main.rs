@@ -36,5 +36,6 @@ mod react_state;
 mod react_streams;
 mod recovery;
 mod research;
+mod tool_attribute;
 mod toolkit;
 mod wires;
