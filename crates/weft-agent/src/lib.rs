@@ -60,6 +60,8 @@
 //!   request to the model.
 //! * **Work in the background.** A call of a [`react::ReActAgentBuilder::background_tool`] becomes a task that the
 //!   model looks at, waits for and stops, and that goes on between replies.
+//! * **Questions to people.** The tool of [`react::UserQuestions`], put there, asks people while the model works on;
+//!   their answer is the result of its task.
 //! * **Long conversations.** [`react::Settings::compression`] says how they are kept short for the model: results of
 //!   old calls left out, the last turns only, or a summary with a fixed form. The memory keeps everything.
 //! * **Groups of tools.** Tools may be in groups that are switched off; with
@@ -80,6 +82,7 @@
 pub mod answer_stream;
 pub mod arguments;
 pub mod ask;
+pub mod bm25;
 pub mod calls;
 pub mod code_mode;
 pub mod driver;

@@ -17,6 +17,7 @@ use crate::effect::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::floor::Floor;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TenantId};
+use crate::inbox::Inbox;
 use crate::masking::Masks;
 use crate::past_calls::PastCalls;
 use crate::reference::{Inputs, Names, Reference};
@@ -145,6 +146,8 @@ pub struct RunContext {
     pub history: Vec<HistoryMessage>,
     /// What earlier turns have called.
     pub past_calls: PastCalls,
+    /// What is said to it while it is under way; see [`NodeContext::messages_before`].
+    pub inbox: Inbox,
     /// The sources found so far in this turn.
     pub citations: Citations,
     /// What must not be written down or shown.

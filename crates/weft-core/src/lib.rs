@@ -21,6 +21,7 @@ pub mod floor;
 pub mod form;
 mod hex;
 pub mod id;
+pub mod inbox;
 pub mod journal;
 pub mod masking;
 pub mod media_type;

@@ -85,6 +85,8 @@ pub struct Report {
     pub forms: Vec<WaitingForm>,
     /// The calls of tools that its agents have made.
     pub(crate) calls: TurnCalls,
+    /// What people have said to its agents while they worked.
+    pub(crate) heard: Vec<String>,
     /// How long it took, in seconds.
     pub elapsed: f64,
     /// The machine as the run left it.
@@ -153,6 +155,7 @@ pub struct Driver<'a> {
     usage: Usage,
     limited: Vec<Limited>,
     calls: TurnCalls,
+    heard: Vec<String>,
     /// How many of the sources that were found are in the journal.
     sourced: usize,
     /// How long the run was worked on before it was cut off.
@@ -203,6 +206,7 @@ impl<'a> Driver<'a> {
             usage: Usage::default(),
             limited: Vec::new(),
             calls: TurnCalls::default(),
+            heard: Vec::new(),
             sourced: 0,
             worked: Duration::ZERO,
             shared: Spent::default(),
@@ -262,6 +266,7 @@ impl<'a> Driver<'a> {
             limited: self.limited,
             forms,
             calls: self.calls,
+            heard: self.heard,
             elapsed: (self.worked + began.elapsed()).as_secs_f64(),
             machine: self.machine,
         }

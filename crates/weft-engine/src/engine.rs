@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use weft_core::budget::{Budget, Holder, Spent};
 use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
+use weft_core::inbox::Inbox;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore};
@@ -56,6 +57,7 @@ use crate::retrying_store::retrying;
 use crate::secrets::SecretValues;
 use crate::session::{SessionState, date, turns_looked_back};
 use crate::tasks;
+use crate::turn_calls::keep_those_of;
 
 /// How much of a question is kept with its run.
 const QUERY_KEPT_MAX: usize = 500;
@@ -106,6 +108,7 @@ struct Live {
     leave: CancellationToken,
     session: SessionKey,
     background: bool,
+    inbox: Inbox,
 }
 
 impl Live {
@@ -401,11 +404,14 @@ impl Engine {
         let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
         if going_on.is_none() {
             // What was removed of the conversation, or is too far back, takes its calls along.
-            state
-                .calls
-                .retain(|_, call| messages.iter().any(|message| message.run.as_ref() == Some(&call.run)));
+            keep_those_of(&mut state.calls, &messages);
         }
         let history = history::before(messages, question, going_on.as_ref());
+        let mut past_calls = state.calls.clone();
+        if going_on.is_some() {
+            // A turn that goes on does not see itself.
+            keep_those_of(&mut past_calls, &history);
+        }
         let (mut machine, resumes, reply, cited, spent) = match going_on {
             Some(paused) => {
                 let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
@@ -446,7 +452,8 @@ impl Engine {
             session: request.session.id.clone(),
             input: request.input.clone(),
             history,
-            past_calls: state.calls.clone(),
+            past_calls,
+            inbox: Inbox::default(),
             citations: Citations::restore(cited),
             seams: Arc::clone(&self.0.seams),
             components: Arc::clone(&request.plan.components),

@@ -14,6 +14,7 @@ use weft_core::budget::Spent;
 use weft_core::citation::Cited;
 use weft_core::context::{Limited, ToolStarted};
 use weft_core::effect::Known;
+use weft_core::inbox::taken;
 use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Result, SharedText, Value};
@@ -91,6 +92,8 @@ pub struct Recovered {
     pub limited: Vec<Limited>,
     /// The calls of tools that its agents have made.
     pub calls: TurnCalls,
+    /// What people have said to its agents while they worked.
+    pub heard: Vec<String>,
     /// The outputs of the last node.
     pub last: Arc<Outputs>,
     /// The outputs of the last Message.
@@ -151,6 +154,7 @@ impl Reading {
             shared: Spent::default(),
             limited: Vec::new(),
             calls: TurnCalls::default(),
+            heard: Vec::new(),
             last: Arc::default(),
             last_message: None,
             reopens: Vec::new(),
@@ -252,6 +256,7 @@ impl Reading {
             Record::ModelUsed { usage, .. } => self.all.usage += *usage,
             Record::EffectStarted { activation, key, .. } => self.effect(*activation, key, Known::Begun),
             Record::EffectFinished { activation, key, gave } => {
+                self.all.heard.extend(taken(key, gave));
                 self.effect(*activation, key, Known::Ended(gave.clone()));
             }
             Record::ToolStarted { activation, call } => self.call_started(*activation, call),

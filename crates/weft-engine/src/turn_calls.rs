@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use weft_core::context::{RunContext, ToolFinished};
+use weft_core::context::{HistoryMessage, RunContext, ToolFinished};
 use weft_core::masking::Masks;
 use weft_core::past_calls::{CALLS_MAX, PastCall, PastCalls, ToolHistory};
 use weft_core::value::to_text;
@@ -47,6 +47,11 @@ impl TurnCalls {
         }
         all
     }
+}
+
+/// Lets go of the calls of runs that have no part in this conversation.
+pub fn keep_those_of(calls: &mut PastCalls, messages: &[HistoryMessage]) {
+    calls.retain(|_, call| messages.iter().any(|message| message.run.as_ref() == Some(&call.run)));
 }
 
 /// A call as a session keeps it. What is secret in it is hidden before anything is cut off: half of a secret would not

@@ -25,6 +25,7 @@ mod planner;
 mod plans;
 mod random;
 mod react;
+mod react_ask_user;
 mod react_background;
 mod react_compression;
 mod react_hooks;

@@ -33,6 +33,7 @@ impl Driver<'_> {
             reopens,
             handed_over,
             calls,
+            heard,
             ..
         } = recovered;
         self.worked = Duration::from_millis(spent.millis);
@@ -45,6 +46,7 @@ impl Driver<'_> {
         self.usage = usage;
         self.limited = limited;
         self.calls = calls;
+        self.heard = heard;
         self.last = last;
         self.last_message = last_message;
         self.fails = failed;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use weft_core::context::{Signal, ToolStarted};
 use weft_core::effect::{EffectFinished, EffectStarted};
+use weft_core::inbox::taken;
 use weft_core::{ComponentId, Piece, Record, Value};
 
 use super::{Active, Driver};
@@ -51,6 +52,7 @@ impl Driver<'_> {
             }
             Signal::EffectFinished(EffectFinished { key, gave }) => {
                 self.note_sources();
+                self.heard.extend(taken(&key, &gave));
                 self.journal.note(Record::EffectFinished { activation, key, gave });
             }
             // Whoever begins again comes by calls that were told the first time.

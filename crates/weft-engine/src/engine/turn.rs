@@ -358,6 +358,7 @@ pub(super) fn messages(
     if !resumed && !context.input.query.is_empty() {
         messages.push(message("user", &context.input.query, Json::Null));
     }
+    messages.extend(report.heard.iter().map(|text| message("user", text, Json::Null)));
     if !report.said.is_empty() {
         let sources = if report.cited.is_empty() { Json::Null } else { reference(&report.cited) };
         messages.push(message("assistant", &report.said, sources));
