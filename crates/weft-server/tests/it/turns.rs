@@ -146,7 +146,8 @@ async fn an_agent_at_work_takes_a_question_up() {
     let id = bench.store("Agent", agent_canvas()).await;
     let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data();
     let on = (id, session["id"].as_str().unwrap().to_owned());
-    let first = begun(&bench, turn(&on, "first")).await;
+    let mut first = bench.open(ASK, turn(&on, "first")).await;
+    first.until("\"So").await;
     let both = bench.post(ASK, with(turn(&on, "faster"), "steer")).await.frames();
     assert!(said(&both).ends_with("it is 42."), "{}", said(&both));
     let ended = first.whole().await;
