@@ -17,6 +17,13 @@ use weft_core::{Error, Json, Result, Tool, ToolBody, ToolOutput};
 
 use crate::toolkit::{BLOCKS_MAX, OUTPUT_MAX};
 
+// What the code has at hand that the attribute `tool` writes.
+#[doc(hidden)]
+pub use {schemars, serde};
+
+/// A tool, or why there is none.
+pub type Made = Result<Tool>;
+
 /// Pieces that an iterator may be ahead of its reader.
 const PIECES_AHEAD_MAX: usize = 16;
 

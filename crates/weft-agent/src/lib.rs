@@ -6,26 +6,29 @@
 //! # For programs that embed the engine
 //!
 //! A [`ReActAgent`] says what an agent is, a [`Session`] is one conversation with it. Tools come from plain
-//! asynchronous functions ([`function`]); a [`Toolkit`] checks what a model writes for them, and limits what
-//! they may take and give.
+//! asynchronous functions, by an attribute ([`macro@tool`]) or from a closure ([`function`]); a [`Toolkit`] checks what a
+//! model writes for them, and limits what they may take and give.
 //!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use weft_agent::{ReActAgent, Toolkit, function};
+//! use weft_agent::{ReActAgent, Toolkit, tool};
+//! use weft_core::Result;
 //! use weft_models::{Reply, Script, ScriptedModel};
 //!
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct Sum {
+//! /// Adds numbers.
+//! #[tool]
+//! async fn add(
 //!     /// The numbers to add.
 //!     numbers: Vec<i64>,
+//! ) -> Result<String> {
+//!     Ok(numbers.iter().sum::<i64>().to_string())
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> weft_core::Result<()> {
-//! let add = |sum: Sum| async move { Ok(sum.numbers.iter().sum::<i64>().to_string()) };
+//! # async fn main() -> Result<()> {
 //! let tools = Toolkit::new();
-//! tools.register(function::tool("add", "Adds numbers.", add)?)?;
+//! tools.register(add_tool()?)?;
 //!
 //! // Any model; this one says what it is told to.
 //! let script = Script::new()
@@ -57,6 +60,8 @@
 //!   request to the model.
 //! * **Work in the background.** A call of a [`react::ReActAgentBuilder::background_tool`] becomes a task that the
 //!   model looks at, waits for and stops, and that goes on between replies.
+//! * **Questions to people.** The tool of [`react::UserQuestions`], put there, asks people while the model works on;
+//!   their answer is the result of its task.
 //! * **Long conversations.** [`react::Settings::compression`] says how they are kept short for the model: results of
 //!   old calls left out, the last turns only, or a summary with a fixed form. The memory keeps everything.
 //! * **Groups of tools.** Tools may be in groups that are switched off; with
@@ -77,6 +82,7 @@
 pub mod answer_stream;
 pub mod arguments;
 pub mod ask;
+pub mod bm25;
 pub mod calls;
 pub mod code_mode;
 pub mod driver;
@@ -110,3 +116,4 @@ pub use memory::Memory;
 pub use message::Message;
 pub use react::{ReActAgent, Session};
 pub use toolkit::Toolkit;
+pub use weft_macros::tool;

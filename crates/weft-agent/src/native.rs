@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::component::Suspension;
 use weft_core::context::{Limited, Signal};
-use weft_core::seam::chat_model::{ChatRequest, ToolChoice};
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolChoice};
 use weft_core::{ErrorKind, Json, Result};
 
 use crate::answer_stream::AnswerStream;
@@ -47,10 +47,15 @@ impl Driver for Native {
         }
         let mut offered = Offered::default();
         let mut repairs = job.options.repairs();
+        let mut requests = 0;
         loop {
             let ending = turns.ending;
             match turns.step() {
                 Step::Ask { offer } => {
+                    for message in job.ctx.messages_before(requests).await? {
+                        turns.transcript.say(ChatMessage::new(Author::User, message));
+                    }
+                    requests += 1;
                     let request = request(job, &turns, offer, &mut offered).await?;
                     let asked = ask(job.ctx, job.model, request, &mut |piece| voice.piece(piece)).await;
                     let reply = match asked {

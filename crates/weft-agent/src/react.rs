@@ -7,6 +7,7 @@
 //! [`crate::toolkit`], [`crate::ask`], [`crate::window`]).
 
 mod acting;
+mod ask_user;
 mod background;
 mod compress;
 mod draft;
@@ -39,6 +40,7 @@ use background::Tasks;
 use equip::equip_tool;
 use remember::AgentMemory;
 
+pub use ask_user::{ASK_FUNCTION, QUESTIONS_OPEN_MAX, UserQuestion, UserQuestions};
 pub use background::{
     BackgroundTask, CANCEL_FUNCTION, TASKS_KEPT_MAX, TASKS_RUNNING_MAX, TaskStatus, VIEW_FUNCTION,
     WAIT_FUNCTION,

@@ -12,6 +12,7 @@ use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
 use weft_core::seam::browser::NoBrowser;
 use weft_core::seam::chat_model::NoModels;
+use weft_core::seam::conversations::NoConversations;
 use weft_core::seam::databases::NoDatabases;
 use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
@@ -37,6 +38,7 @@ pub(crate) fn seams() -> Seams {
         http: Arc::new(NoHttp),
         knowledge: Arc::new(NoKnowledge),
         memories: Arc::new(NoMemories),
+        conversations: Arc::new(NoConversations),
         tools: Arc::new(NoTools),
         workspace: Arc::new(NoWorkspace),
         sandbox: Arc::new(NoSandbox),
@@ -60,6 +62,8 @@ pub(crate) fn run_context(seams: &Arc<Seams>, limits: BudgetLimits, session: &st
         session: session.into(),
         input: TurnInput::default(),
         history: Vec::new(),
+        past_calls: Default::default(),
+        inbox: Default::default(),
         citations: Default::default(),
         masks: Default::default(),
         seams: Arc::clone(seams),

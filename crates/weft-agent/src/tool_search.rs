@@ -1,7 +1,7 @@
 //! Many tools: when their definitions would fill the prompt, the model is offered one tool that finds the
 //! others, and gets the definitions of what it has found or called.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, json};
@@ -10,6 +10,7 @@ use weft_core::tool::{
 };
 use weft_core::{Error, Json, Result};
 
+use crate::bm25::{self, Counts, words};
 use crate::calls::Used;
 use crate::code_mode::signature;
 use crate::toolkit::{Toolkit, WeakToolkit, schemas};
@@ -169,45 +170,23 @@ impl ToolBody for Search {
     }
 }
 
-/// How much a word that comes again and again adds, and how much long texts are held back: the usual values of Okapi BM25
-/// (Robertson and Zaragoza, 2009).
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
 /// A word of the name counts as so many of the description.
 const NAME_WEIGHT: usize = 3;
 
-/// The places of the tools that have words of the query, best first, by Okapi BM25.
-#[expect(clippy::cast_precision_loss, reason = "a tool has few words")]
+/// The places of the tools that have words of the query, best first.
 fn ranked(query: &str, tools: &[Arc<Tool>]) -> Vec<usize> {
-    let texts: Vec<HashMap<String, usize>> = tools.iter().map(|tool| counted(tool)).collect();
-    let lengths: Vec<usize> = texts.iter().map(|text| text.values().sum()).collect();
-    let average = (lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64).max(1.0);
-    let asked: HashSet<String> = words(query).collect();
-    let rarity = |word: &str| {
-        let with = texts.iter().filter(|text| text.contains_key(word)).count() as f64;
-        (1.0 + (texts.len() as f64 - with + 0.5) / (with + 0.5)).ln()
-    };
-    let mut scores = vec![0.0; tools.len()];
-    for word in &asked {
-        let rarity = rarity(word);
-        for (place, text) in texts.iter().enumerate() {
-            let often = text.get(word).copied().unwrap_or(0) as f64;
-            let held = K1 * (1.0 - B + B * lengths[place] as f64 / average);
-            scores[place] += rarity * often * (K1 + 1.0) / (often + held);
-        }
-    }
+    let texts: Vec<Counts> = tools.iter().map(|tool| counted(tool)).collect();
+    let mut scores = bm25::scores(query, &texts);
     // Who knows the name gets the tool.
     if let Some(place) = tools.iter().position(|tool| tool.name.eq_ignore_ascii_case(query.trim())) {
         scores[place] = f64::INFINITY;
     }
-    let mut best: Vec<usize> = (0..tools.len()).filter(|place| scores[*place] > 0.0).collect();
-    best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
-    best
+    bm25::best(&scores)
 }
 
 /// How often each word stands in what is said of a tool: its name, its description, its parameters.
-fn counted(tool: &Tool) -> HashMap<String, usize> {
-    let mut counts: HashMap<String, usize> = HashMap::new();
+fn counted(tool: &Tool) -> Counts {
+    let mut counts = Counts::new();
     for word in words(&tool.name) {
         *counts.entry(word).or_default() += NAME_WEIGHT;
     }
@@ -220,40 +199,6 @@ fn counted(tool: &Tool) -> HashMap<String, usize> {
         *counts.entry(word).or_default() += 1;
     }
     counts
-}
-
-/// The words of a text in small letters: cut where neither letters nor digits are and within `camelCase`, without a
-/// plural's `s`. Where words are not set apart each sign is one.
-fn words(text: &str) -> impl Iterator<Item = String> {
-    let mut found = Vec::new();
-    let mut word = String::new();
-    let mut small = false;
-    let mut end = |word: &mut String| {
-        let stem = match word.strip_suffix('s') {
-            Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
-            _ => word.clone(),
-        };
-        word.clear();
-        if !stem.is_empty() {
-            found.push(stem);
-        }
-    };
-    for letter in text.chars() {
-        let alone =
-            matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
-        if alone || !letter.is_alphanumeric() || (small && letter.is_uppercase()) {
-            end(&mut word);
-        }
-        if letter.is_alphanumeric() {
-            word.extend(letter.to_lowercase());
-        }
-        if alone {
-            end(&mut word);
-        }
-        small = letter.is_lowercase() || letter.is_ascii_digit();
-    }
-    end(&mut word);
-    found.into_iter()
 }
 
 #[cfg(test)]
@@ -289,15 +234,6 @@ mod tests {
         assert_eq!(best("nothing fits 123", &tools), [""; 0]);
         assert_eq!(best("", &tools), [""; 0]);
         assert_eq!(best("x", &[]), [""; 0]);
-    }
-
-    #[test]
-    fn words_are_cut_as_people_read_them() {
-        let check = |text: &str, expected: &[&str]| assert_eq!(words(text).collect::<Vec<_>>(), expected);
-        check("getWeatherForecasts", &["get", "weather", "forecast"]);
-        check("list_files-v2 (class)", &["list", "file", "v2", "class"]);
-        check("查天气 now", &["查", "天", "气", "now"]);
-        check("  ", &[]);
     }
 
     #[test]

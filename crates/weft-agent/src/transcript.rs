@@ -47,8 +47,8 @@ impl Transcript {
     /// calls of the conversation have the same id. The ids that models give stay as far as possible.
     pub fn tidy(&self, calls: &mut [ToolCall]) {
         let before = self.lines.iter().flat_map(|line| &line.message.tool_calls);
-        let taken = before.map(|call| call.id.clone()).collect();
-        tidy(taken, calls.iter_mut().map(|call| (&mut call.id, &mut call.name)));
+        let mut taken = before.map(|call| call.id.clone()).collect();
+        tidy(&mut taken, calls.iter_mut().map(|call| (&mut call.id, &mut call.name)));
     }
 
     /// Takes the images out of the results of tools, whose texts say that there were some. Whether there were.
@@ -73,9 +73,9 @@ impl Transcript {
     }
 }
 
-/// The same for the ids and names of calls, `taken` being the ids of the conversation before them.
-pub(crate) fn tidy<'a>(
-    mut taken: HashSet<String>,
+/// The same for the ids and names of calls, `taken` being the ids of the conversation before them; theirs are added.
+pub fn tidy<'a>(
+    taken: &mut HashSet<String>,
     calls: impl IntoIterator<Item = (&'a mut String, &'a mut String)>,
 ) {
     for (id, name) in calls {

@@ -399,6 +399,9 @@ impl App {
                 false => Box::pin(self.start_turn(&session.key, input.clone())),
             }
         };
+        if let Some(handle) = self.steer(&session.key, input, waiting).await? {
+            return Ok(handle);
+        }
         self.take_turn(&session.key, waiting, start).await
     }
 

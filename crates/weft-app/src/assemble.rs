@@ -13,8 +13,8 @@ use weft_core::seam::dataset_store::DatasetFilter;
 use weft_core::seam::sandbox::{Limits, NoSandbox};
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
-    BlobStore, Browser, Clock, DocumentReader, FileStore, Http, Index, Knowledge, Memories, ModelDirectory,
-    Sandbox, Seams, Secrets, ToolSource, Workspace,
+    BlobStore, Browser, Clock, Conversations, DocumentReader, FileStore, Http, Index, Knowledge, Memories,
+    ModelDirectory, Sandbox, Seams, Secrets, ToolSource, Workspace,
 };
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
@@ -48,6 +48,7 @@ pub use self::secrets::secret_names;
 use self::documents::{document_reader, document_writer};
 use crate::app::{App, Close, ModelCheck, Parts, Probe};
 use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
+use crate::conversations::StoredConversations;
 use crate::pipelines::FilesAndDocuments;
 
 /// A store that ends with the process.
@@ -329,6 +330,7 @@ struct Given {
     models: Arc<dyn ModelDirectory>,
     knowledge: Arc<dyn Knowledge>,
     memories: Arc<dyn Memories>,
+    conversations: Arc<dyn Conversations>,
     tools: Arc<dyn ToolSource>,
     files: Arc<dyn FileStore>,
     secrets: Arc<dyn Secrets>,
@@ -346,13 +348,14 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 
 /// What components may use of the outside.
 fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
-    let Given { models, knowledge, memories, tools, files, secrets, reader, clock } = given;
+    let Given { models, knowledge, memories, conversations, tools, files, secrets, reader, clock } = given;
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     Ok(Seams {
         models,
         http: Arc::clone(&outbound) as Arc<dyn Http>,
         knowledge,
         memories,
+        conversations,
         tools,
         workspace: workspace(config),
         sandbox: sandbox(config)?,
@@ -388,6 +391,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         knowledge: Arc::clone(&knowledge),
         memories: Arc::new(memories.clone()),
+        conversations: Arc::new(StoredConversations(store.sessions())),
         tools: Arc::new(tools),
         files: Arc::clone(&files),
         secrets: Arc::clone(&secrets),

@@ -12,6 +12,7 @@ mod backup;
 pub mod chats;
 pub mod checking;
 pub mod config;
+mod conversations;
 #[cfg(feature = "fault-points")]
 pub mod fault_points;
 pub mod idempotency;
@@ -25,6 +26,7 @@ mod retention;
 pub mod schedule;
 mod searching;
 pub mod spending;
+mod steering;
 pub mod tasks;
 pub mod templates;
 pub mod tokens;

@@ -34,6 +34,9 @@ pub enum MultitaskStrategy {
     Enqueue,
     /// The run is stopped for it, unless it was begun in the background.
     Interrupt,
+    /// The agent at work in the session takes it up, and its answer is the answer to both. A question that none takes
+    /// up waits for the end of the turn.
+    Steer,
 }
 
 impl MultitaskStrategy {
@@ -43,6 +46,7 @@ impl MultitaskStrategy {
             "reject" => Some(Self::Reject),
             "enqueue" => Some(Self::Enqueue),
             "interrupt" => Some(Self::Interrupt),
+            "steer" => Some(Self::Steer),
             _ => None,
         }
     }
@@ -116,7 +120,9 @@ impl App {
         let limits = self.limits.sessions;
         let line_may_be = match waiting.strategy {
             MultitaskStrategy::Reject => 0,
-            MultitaskStrategy::Enqueue | MultitaskStrategy::Interrupt => limits.waiting_max,
+            MultitaskStrategy::Enqueue | MultitaskStrategy::Interrupt | MultitaskStrategy::Steer => {
+                limits.waiting_max
+            }
         };
         if place.before > line_may_be {
             return Err(line_is_full(session, place.before));
@@ -196,7 +202,7 @@ async fn lock(place: &Place) -> OwnedMutexGuard<()> {
 }
 
 /// Nothing when the time is up.
-async fn wait_for<T>(
+pub(crate) async fn wait_for<T>(
     what: impl Future<Output = T>,
     until: Instant,
     stopping: &CancellationToken,
@@ -219,7 +225,7 @@ fn line_is_full(session: &SessionKey, before: usize) -> Error {
         .help("wait for their ends; `limits.sessions.waiting_max` is the limit")
 }
 
-fn too_long(session: &SessionKey, seconds: u64) -> Error {
+pub(crate) fn too_long(session: &SessionKey, seconds: u64) -> Error {
     let message = format!("the question has waited {seconds} s for session {} to be free", session.id);
     Error::new(ErrorKind::Conflict, message)
         .help("wait for the end of its turn, or cancel it; `limits.sessions.wait_seconds` is the limit")

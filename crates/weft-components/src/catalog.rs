@@ -13,10 +13,10 @@ use crate::ingestion::{extractor, file, parser, title_chunker, token_chunker, to
 use crate::model::{agent, browser, deep_research, llm};
 use crate::output::{doc_generator, invoke, message};
 use crate::tools::{
-    ak_share, arxiv, bgpt, bing, calculator, code_exec, crawler, current_time, deepl, duck_duck_go, email,
-    exe_sql, git_hub, google, google_scholar, http_get, jin10, keenable_search, pub_med, querit_contents,
-    querit_search, qweather, read_file, searxng, tavily_extract, tavily_search, tu_share, web_search,
-    wikipedia, write_file, yahoo_finance,
+    ak_share, arxiv, bgpt, bing, calculator, code_exec, conversation_search, crawler, current_time, deepl,
+    duck_duck_go, email, exe_sql, git_hub, google, google_scholar, http_get, jin10, keenable_search, pub_med,
+    querit_contents, querit_search, qweather, read_file, searxng, tavily_extract, tavily_search, tu_share,
+    web_search, wikipedia, write_file, yahoo_finance,
 };
 
 /// Every component that this build can run.
@@ -31,6 +31,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &calculator::SPEC,
     &categorize::SPEC,
     &code_exec::SPEC,
+    &conversation_search::SPEC,
     &crawler::SPEC,
     &current_time::SPEC,
     &data_operations::SPEC,

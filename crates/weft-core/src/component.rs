@@ -14,6 +14,7 @@ use crate::context::NodeContext;
 use crate::error::Result;
 use crate::field::{FieldGroup, schema};
 use crate::id::{ComponentId, FileId};
+use crate::past_calls::ToolHistory;
 use crate::reference::{Inputs, Names, Reference};
 use crate::value::{Json, Outputs};
 use crate::webhook::Webhook;
@@ -258,6 +259,8 @@ pub struct Shape {
     pub parallelism: usize,
     /// How many turns of the conversation it looks back at most.
     pub history_turns: usize,
+    /// What it sees in later turns of the calls that it has made: so much of them is kept with the session.
+    pub tool_history: ToolHistory,
     /// The models it asks for, as `(pointer inside params, llm_id)`.
     pub models: Vec<(String, String)>,
     /// Where its parameters say that it is read aloud, if it is: it needs a model for that.

@@ -17,7 +17,9 @@ use crate::effect::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::floor::Floor;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TenantId};
+use crate::inbox::Inbox;
 use crate::masking::Masks;
+use crate::past_calls::PastCalls;
 use crate::reference::{Inputs, Names, Reference};
 use crate::seam::Seams;
 use crate::seam::session_store::SessionMessage;
@@ -142,6 +144,10 @@ pub struct RunContext {
     /// Earlier messages, oldest first, as models see them: without the opening words of the session and
     /// without what this turn itself has said and asked.
     pub history: Vec<HistoryMessage>,
+    /// What earlier turns have called.
+    pub past_calls: PastCalls,
+    /// What is said to it while it is under way; see [`NodeContext::messages_before`].
+    pub inbox: Inbox,
     /// The sources found so far in this turn.
     pub citations: Citations,
     /// What must not be written down or shown.

@@ -295,6 +295,14 @@ impl Effects {
         (key, known)
     }
 
+    /// What is known of the next call of this kind, which does not come up by that.
+    pub(crate) fn ahead(&self, part: &str, kind: &str) -> Option<Known> {
+        let state = self.state();
+        let stem = format!("{part}{kind}");
+        let count = state.counts.get(&stem).copied().unwrap_or(0);
+        state.known.get(format!("{stem}#{count}").as_str()).cloned()
+    }
+
     fn state(&self) -> MutexGuard<'_, EffectState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

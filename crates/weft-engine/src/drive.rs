@@ -39,6 +39,7 @@ use crate::perform::{
     ActivationOutcome, ActivationRoom, NodeResult, bounded, cancelled, settle, settled_inputs,
 };
 use crate::recover::{EarlierWork, ScopedNode};
+use crate::turn_calls::TurnCalls;
 
 use self::speak::Speakers;
 
@@ -84,6 +85,10 @@ pub struct RunReport {
     pub limited: Vec<Limited>,
     /// The open forms of a waiting run.
     pub forms: Vec<WaitingForm>,
+    /// The calls of tools that its agents have made.
+    pub(crate) calls: TurnCalls,
+    /// What people have said to its agents while they worked.
+    pub(crate) heard: Vec<String>,
     /// How long it took, in seconds.
     pub elapsed: f64,
     /// The machine as the run left it.
@@ -151,6 +156,8 @@ pub struct RunDriver<'a> {
     cited: Vec<Cited>,
     usage: Usage,
     limited: Vec<Limited>,
+    calls: TurnCalls,
+    heard: Vec<String>,
     /// How many of the sources that were found are in the journal.
     sourced: usize,
     /// How long the run was worked on before it was cut off.
@@ -200,6 +207,8 @@ impl<'a> RunDriver<'a> {
             cited: Vec::new(),
             usage: Usage::default(),
             limited: Vec::new(),
+            calls: TurnCalls::default(),
+            heard: Vec::new(),
             sourced: 0,
             worked: Duration::ZERO,
             shared: Spent::default(),
@@ -258,6 +267,8 @@ impl<'a> RunDriver<'a> {
             spent: self.context.budget.own().beyond(self.shared),
             limited: self.limited,
             forms,
+            calls: self.calls,
+            heard: self.heard,
             elapsed: (self.worked + began.elapsed()).as_secs_f64(),
             machine: self.machine,
         }

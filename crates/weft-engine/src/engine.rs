@@ -25,6 +25,7 @@ use tokio_util::task::TaskTracker;
 use weft_core::budget::{Budget, Holder, Spent};
 use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
+use weft_core::inbox::Inbox;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore};
@@ -56,6 +57,7 @@ use crate::retrying_store::retrying;
 use crate::secrets::SecretValues;
 use crate::session::{SessionState, date, turns_looked_back};
 use crate::tasks;
+use crate::turn_calls::keep_those_of;
 
 /// How much of a question is kept with its run.
 const QUERY_KEPT_MAX: usize = 500;
@@ -106,6 +108,7 @@ struct LiveRun {
     leave: CancellationToken,
     session: SessionKey,
     background: bool,
+    inbox: Inbox,
 }
 
 impl LiveRun {
@@ -387,7 +390,7 @@ impl Engine {
     fn assemble(
         &self,
         mut request: StartRun,
-        state: SessionState,
+        mut state: SessionState,
         messages: Vec<HistoryMessage>,
         Beginning { key, revision, now_ms, around, limits, answers: given, secrets }: Beginning,
     ) -> Result<Prepared> {
@@ -401,7 +404,16 @@ impl Engine {
         let going_on =
             state.paused.as_deref().cloned().filter(|paused| paused.is_answered_by(&request.input));
         let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
+        if going_on.is_none() {
+            // What was removed of the conversation, or is too far back, takes its calls along.
+            keep_those_of(&mut state.calls, &messages);
+        }
         let history = history::before(messages, question, going_on.as_ref());
+        let mut past_calls = state.calls.clone();
+        if going_on.is_some() {
+            // A turn that goes on does not see itself.
+            keep_those_of(&mut past_calls, &history);
+        }
         let (mut machine, resumes, reply, cited, spent) = match going_on {
             Some(paused) => {
                 let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
@@ -442,6 +454,8 @@ impl Engine {
             session: request.session.id.clone(),
             input: request.input.clone(),
             history,
+            past_calls,
+            inbox: Inbox::default(),
             citations: Citations::restore(cited),
             seams: Arc::clone(&self.0.seams),
             components: Arc::clone(&request.plan.components),

@@ -35,6 +35,7 @@ pub mod session;
 mod suspend;
 mod tasks;
 mod timeouts;
+mod turn_calls;
 mod values;
 mod waiting_nodes;
 pub mod watch;

@@ -5,6 +5,7 @@
 //! is kept for it, so that nothing is asked for twice.
 
 mod begin_again;
+mod tool_calls;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use weft_core::budget::Spent;
 use weft_core::citation::Cited;
 use weft_core::context::{Limited, ToolStarted};
 use weft_core::effect::Known;
+use weft_core::inbox::taken;
 use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Result, SharedText, Value};
@@ -25,6 +27,7 @@ use crate::machine::{ActivationStart, Consequence, FinishedActivation, Machine};
 use crate::output_dedup::{SaidSoFar, SaidTexts};
 use crate::perform::settle_frame;
 use crate::scope::{Filled, ScopeId, SuspendedNode};
+use crate::turn_calls::TurnCalls;
 
 /// A node in its round.
 pub type ScopedNode = (ScopeId, NodeIx);
@@ -87,6 +90,10 @@ pub struct Recovered {
     pub shared: Spent,
     /// The limits that have cut agents' work short.
     pub limited: Vec<Limited>,
+    /// The calls of tools that its agents have made.
+    pub calls: TurnCalls,
+    /// What people have said to its agents while they worked.
+    pub heard: Vec<String>,
     /// The outputs of the last node.
     pub last: Arc<Outputs>,
     /// The outputs of the last Message.
@@ -126,6 +133,8 @@ pub struct JournalReader {
     began_ms: Option<i64>,
     /// The last entry that it shares with the run that it was forked from.
     shared_to: u64,
+    /// The first activation that has begun since it was picked up last.
+    lives_from: u32,
 }
 
 impl JournalReader {
@@ -144,6 +153,8 @@ impl JournalReader {
             spent: Spent::default(),
             shared: Spent::default(),
             limited: Vec::new(),
+            calls: TurnCalls::default(),
+            heard: Vec::new(),
             last: Arc::default(),
             last_message: None,
             reopens: Vec::new(),
@@ -165,6 +176,7 @@ impl JournalReader {
             last_ms: 0,
             began_ms: None,
             shared_to: 0,
+            lives_from: 0,
         }
     }
 
@@ -207,6 +219,7 @@ impl JournalReader {
         self.all.bytes += written_bytes(&entry.record);
         if matches!(entry.record, Record::PickedUp { .. }) {
             self.end_life();
+            self.lives_from = self.all.machine.next_activation;
         }
         self.began_ms.get_or_insert(entry.at_ms);
         self.last_ms = entry.at_ms;
@@ -243,19 +256,11 @@ impl JournalReader {
             Record::ModelUsed { usage, .. } => self.all.usage += *usage,
             Record::EffectStarted { activation, key, .. } => self.effect(*activation, key, Known::Begun),
             Record::EffectFinished { activation, key, gave } => {
+                self.all.heard.extend(taken(key, gave));
                 self.effect(*activation, key, Known::Ended(gave.clone()));
             }
-            Record::ToolStarted { activation, call } => {
-                if let Some(open) = self.active.get_mut(activation) {
-                    open.calls.push(call.clone());
-                }
-            }
-            Record::ToolFinished { activation, call } => {
-                if let Some(open) = self.active.get_mut(activation) {
-                    open.calls.retain(|started| *started != call.started);
-                    open.before.told.insert((Arc::clone(&call.started.path), Arc::clone(&call.started.call)));
-                }
-            }
+            Record::ToolStarted { activation, call } => self.call_started(*activation, call),
+            Record::ToolFinished { activation, call } => self.call_finished(*activation, call),
             Record::Limited { reason, .. } if !self.all.limited.contains(reason) => {
                 self.all.limited.push(*reason);
             }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weft_core::budget::Spent;
 use weft_core::context::HistoryMessage;
+use weft_core::past_calls::PastCalls;
 use weft_core::{Error, Json, Result, RunId, TurnInput};
 use weft_dsl::Plan;
 
@@ -30,15 +31,29 @@ pub struct SessionState {
     /// What its turns have used.
     #[serde(default, skip_serializing_if = "Spent::is_none")]
     pub spent: Spent,
+    /// What its turns have called, as far as their nodes look back at it.
+    #[serde(default, skip_serializing_if = "PastCalls::is_empty")]
+    pub calls: PastCalls,
     /// The run that left it so, by which its process knows its own work again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
 }
 
+/// What a turn leaves to the session beside its variables.
+#[derive(Debug, Default)]
+pub struct TurnOutcome {
+    /// Where it waits for a person.
+    pub paused: Option<Paused>,
+    /// What it has used.
+    pub spent: Spent,
+    /// The calls of tools that later turns are to know.
+    pub calls: PastCalls,
+}
+
 impl SessionState {
     /// The state of a session that has just begun: the canvas's own values, never another session's.
     pub fn new(plan: &Plan) -> Self {
-        Self { globals: plan.globals.clone(), turns: 0, paused: None, spent: Spent::default(), run: None }
+        Self { globals: plan.globals.clone(), ..Self::default() }
     }
 
     /// From a stored session.
@@ -87,8 +102,7 @@ impl SessionState {
         &self,
         run: &RunId,
         mut globals: serde_json::Map<String, Json>,
-        paused: Option<Paused>,
-        spent: Spent,
+        left: TurnOutcome,
     ) -> Self {
         globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
         // The next turn is another run.
@@ -96,8 +110,9 @@ impl SessionState {
         Self {
             globals,
             turns: self.turns + 1,
-            paused: paused.map(Box::new),
-            spent: self.spent + spent,
+            paused: left.paused.map(Box::new),
+            spent: self.spent + left.spent,
+            calls: left.calls,
             run: Some(run.clone()),
         }
     }

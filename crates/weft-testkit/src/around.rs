@@ -11,6 +11,7 @@ use weft_core::seam::Seams;
 use weft_core::seam::browser::NoBrowser;
 use weft_core::seam::chat_model::NoModels;
 use weft_core::seam::clock::FixedClock;
+use weft_core::seam::conversations::NoConversations;
 use weft_core::seam::databases::NoDatabases;
 use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
@@ -35,6 +36,7 @@ pub fn no_seams() -> Seams {
         http: Arc::new(FakeHttp::new()),
         knowledge: Arc::new(NoKnowledge),
         memories: Arc::new(NoMemories),
+        conversations: Arc::new(NoConversations),
         tools: Arc::new(NoTools),
         workspace: Arc::new(NoWorkspace),
         sandbox: Arc::new(NoSandbox),
@@ -58,6 +60,8 @@ pub fn run_context() -> RunContext {
         session: "s".into(),
         input: TurnInput::default(),
         history: Vec::new(),
+        past_calls: Default::default(),
+        inbox: Default::default(),
         citations: Default::default(),
         masks: Default::default(),
         seams: Arc::new(no_seams()),

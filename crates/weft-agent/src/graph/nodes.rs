@@ -185,13 +185,13 @@ impl Work<'_> {
     /// The message of an answer. Its calls get ids that no call of the conversation has.
     fn said(&self, reply: &Reply) -> Message {
         let mut message = Draft::new(&self.agent.name, self.now_ms()).complete(reply);
-        let known: HashSet<String> =
+        let mut known: HashSet<String> =
             self.state.messages.iter().flat_map(Message::tool_uses).map(|call| call.id.clone()).collect();
         let calls = message.content.iter_mut().filter_map(|block| match block {
             ContentBlock::ToolUse(call) => Some((&mut call.id, &mut call.name)),
             _ => None,
         });
-        tidy(known, calls);
+        tidy(&mut known, calls);
         if reply.ending == Ending::CutOff {
             message.metadata.insert(FINISH_REASON.to_owned(), Json::from("length"));
         }

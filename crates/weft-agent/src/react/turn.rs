@@ -456,7 +456,7 @@ impl<'a> Turn<'a> {
             ContentBlock::ToolUse(call) => Some((&mut call.id, &mut call.name)),
             _ => None,
         });
-        tidy(self.memory.call_ids(), calls);
+        tidy(&mut self.memory.call_ids(), calls);
     }
 
     fn refuse_unknown(&self, choice: &ToolChoice) -> Result<()> {

@@ -25,8 +25,10 @@ use weft_agent::tool_search::{ToolSearch, add_search};
 use weft_core::budget::{BudgetLimits, Spent};
 use weft_core::component::Suspension;
 use weft_core::context::{Limited, Signal};
+use weft_core::past_calls::ToolHistory;
 use weft_core::seam::chat_model::ChatModel;
 use weft_core::stream::TextWriter;
+use weft_core::tool::ToolSession as _;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
     Result, Role, Shape, SharedText, Value,
@@ -94,6 +96,16 @@ static MAX_RESULT_TOKENS: Field<usize> = Field::count(
     &(500..=1_000_000),
     "tokens of one result in the conversation; a longer one goes to a file that the model reads by parts",
 );
+static TOOL_HISTORY: Field<&str> = Field::choice(
+    "tool_history",
+    "summary",
+    &[
+        choice("none", "nothing"),
+        choice("summary", "a line for each: tool, arguments, outcome"),
+        choice("full", "calls and results as messages"),
+    ],
+    "what later turns of the conversation see of its calls: the last 32, long ones cut",
+);
 static VERBOSE_TOOL_USE: Field<bool> =
     Field::flag("verbose_tool_use", "whether calls and results are part of the text");
 static APPROVAL_TIMEOUT_SECONDS: Field<Option<u64>> =
@@ -122,6 +134,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 &TOOL_SEARCH,
                 &CODE_MODE,
                 &MAX_RESULT_TOKENS,
+                &TOOL_HISTORY,
                 &VERBOSE_TOOL_USE,
                 &CUSTOM_HEADER,
             ],
@@ -184,6 +197,7 @@ pub struct Agent {
     search: ToolSearch,
     scripts: bool,
     result_tokens: usize,
+    tool_history: ToolHistory,
     verbose: bool,
     approval_timeout: Option<u64>,
     review: bool,
@@ -223,6 +237,11 @@ impl Agent {
         };
         let scripts = params.take(&CODE_MODE);
         let result_tokens = params.take(&MAX_RESULT_TOKENS);
+        let tool_history = match params.take(&TOOL_HISTORY) {
+            "none" => ToolHistory::None,
+            "full" => ToolHistory::Full,
+            _ => ToolHistory::Summary,
+        };
         let verbose = params.take(&VERBOSE_TOOL_USE);
         let approval_timeout = params.take(&APPROVAL_TIMEOUT_SECONDS);
         let review = extras::review(&mut params, drive);
@@ -236,6 +255,7 @@ impl Agent {
             search,
             scripts,
             result_tokens,
+            tool_history,
             verbose,
             approval_timeout,
             review,
@@ -277,12 +297,16 @@ impl Agent {
         };
         let start = match resumed {
             Some(waiting) => Start::Resumed { state: waiting.state, answers: ctx.filled.clone() },
-            None => Start::Conversation(conversation(settings, &ctx, asker).await?),
+            None => {
+                // Messages with calls are for models that are shown tools.
+                let untold = planned || toolkit.tools().is_empty();
+                let most = if untold { ToolHistory::Summary } else { ToolHistory::Full };
+                let sees = self.tool_history.min(most);
+                Start::Conversation(conversation(settings, &ctx, (asker, sees)).await?)
+            }
         };
-        let citing = settings.cites() && matches!(asker, Asker::Canvas);
-        let options = self.options(&ctx, citing.then(|| citing_rules(settings, &ctx)).transpose()?)?;
         let window = model.info().window;
-        let options = Options { result_tokens: options.result_tokens.min(window / RESULT_SHARE), ..options };
+        let options = self.options(&ctx, (asker, window))?;
         add_search(&toolkit, self.search, window)?;
         add_reader(&toolkit)?;
         if self.scripts {
@@ -317,9 +341,10 @@ impl Agent {
         }
     }
 
-    /// How the loop works; `citing` are the rules for an answer that cites sources.
-    fn options(&self, ctx: &NodeContext, citing: Option<String>) -> Result<Options> {
+    /// How the loop works with a model whose window has so many tokens.
+    fn options(&self, ctx: &NodeContext, (asker, window): (Asker<'_>, usize)) -> Result<Options> {
         let settings = self.settings();
+        let cites = settings.cites() && matches!(asker, Asker::Canvas);
         Ok(Options {
             rounds_max: self.rounds_max,
             parallel: self.parallel,
@@ -328,10 +353,10 @@ impl Agent {
             retry_delay: settings.asking.retry_delay,
             cached: settings.asking.cached,
             schema: settings.schema.clone(),
-            citing,
+            citing: cites.then(|| citing_rules(settings, ctx)).transpose()?,
             verbose: self.verbose,
             approval_timeout: self.approval_timeout,
-            result_tokens: self.result_tokens,
+            result_tokens: self.result_tokens.min(window / RESULT_SHARE),
             planner: PlannerOptions {
                 analyse: self.analyse,
                 review: self.review,
@@ -398,6 +423,7 @@ impl Component for Agent {
         Shape {
             reads: Reads::always(own.reads.always.into_iter().chain(inner.reads)),
             history_turns: own.history_turns.max(inner.history_turns),
+            tool_history: self.tool_history,
             models: own.models.into_iter().chain(inner.models).collect(),
             datasets: inner.datasets,
             warnings: own.warnings.into_iter().chain(inner.warnings).collect(),

@@ -6,6 +6,7 @@ pub mod deep_research;
 pub mod llm;
 
 pub(crate) mod caller;
+mod earlier_calls;
 pub(crate) mod prompt;
 pub(crate) mod sections;
 pub(crate) mod settings;

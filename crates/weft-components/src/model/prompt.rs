@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use weft_agent::window::{self, Keep, Line, add_to_system};
 use weft_core::effect::Delivery;
+use weft_core::past_calls::ToolHistory;
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ModelInfo};
 use weft_core::value::to_text;
 use weft_core::{Error, Json, NodeContext, Reference, Result, Value};
 
+use crate::model::earlier_calls::add_history;
 use crate::model::settings::Settings;
 
 /// How a model is told to cite.
@@ -23,11 +25,15 @@ pub enum Asker<'a> {
     Agent(&'a str),
 }
 
-/// The conversation that a model is to go on with.
+/// The conversation that a model is to go on with, with so much of the calls that its node made in earlier turns.
 ///
 /// # Errors
 /// `Invalid` when there is nothing to ask, `Denied` for an image at an address that canvases don't reach.
-pub async fn conversation(settings: &Settings, ctx: &NodeContext, asker: Asker<'_>) -> Result<Vec<Line>> {
+pub async fn conversation(
+    settings: &Settings,
+    ctx: &NodeContext,
+    (asker, calls): (Asker<'_>, ToolHistory),
+) -> Result<Vec<Line>> {
     let (inputs, mut images) = without_images(&ctx.inputs);
     let system = settings.system.render(&inputs)?;
     let mut lines = Vec::new();
@@ -45,10 +51,7 @@ pub async fn conversation(settings: &Settings, ctx: &NodeContext, asker: Asker<'
                 within_reach(ctx, &given).await?;
                 images.extend(given);
             }
-            for message in ctx.history(settings.history_turns) {
-                let author = if message.role == "user" { Author::User } else { Author::Assistant };
-                add(&mut lines, Line::history(ChatMessage::new(author, message.content.clone())));
-            }
+            add_history(&mut lines, ctx, (settings.history_turns, calls));
             for prompt in &settings.prompts {
                 let message = ChatMessage::new(prompt.author, prompt.text.render(&inputs)?);
                 add(&mut lines, Line::pinned(message));
@@ -78,7 +81,7 @@ pub async fn request(
     ctx: &NodeContext,
     (model, asker): (&ModelInfo, Asker<'_>),
 ) -> Result<(ChatRequest, Option<String>)> {
-    let mut lines = conversation(settings, ctx, asker).await?;
+    let mut lines = conversation(settings, ctx, (asker, ToolHistory::None)).await?;
     if let Some(schema) = &settings.schema {
         add_to_system(&mut lines, &schema.instructions());
     }
@@ -93,7 +96,7 @@ pub async fn request(
 }
 
 /// Adds a message; two of the same author in a row become one, so that nothing said is lost.
-fn add(lines: &mut Vec<Line>, line: Line) {
+pub(super) fn add(lines: &mut Vec<Line>, line: Line) {
     match lines.last_mut() {
         Some(last) if last.message.author == line.message.author && !last.message.text.is_empty() => {
             if !line.message.text.is_empty() {

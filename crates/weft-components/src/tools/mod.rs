@@ -6,6 +6,7 @@ pub mod bgpt;
 pub mod bing;
 pub mod calculator;
 pub mod code_exec;
+pub mod conversation_search;
 pub mod crawler;
 pub mod current_time;
 pub mod deepl;

@@ -7,6 +7,7 @@ pub mod canvas_store;
 pub mod chat_model;
 pub mod chat_store;
 pub mod clock;
+pub mod conversations;
 pub mod databases;
 pub mod dataset_store;
 pub mod document_reader;
@@ -50,6 +51,7 @@ pub use canvas_store::CanvasStore;
 pub use chat_model::{ChatModel, ModelDirectory};
 pub use chat_store::ChatStore;
 pub use clock::Clock;
+pub use conversations::Conversations;
 pub use databases::Databases;
 pub use dataset_store::DatasetStore;
 pub use document_reader::DocumentReader;
@@ -94,6 +96,8 @@ pub struct Seams {
     pub knowledge: Arc<dyn Knowledge>,
     /// What agents remember of their conversations.
     pub memories: Arc<dyn Memories>,
+    /// What was said in conversations.
+    pub conversations: Arc<dyn Conversations>,
     /// Tools of MCP servers.
     pub tools: Arc<dyn ToolSource>,
     /// Files that agents read and write.

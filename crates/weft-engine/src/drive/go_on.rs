@@ -32,6 +32,8 @@ impl RunDriver<'_> {
             shared,
             reopens,
             handed_over,
+            calls,
+            heard,
             ..
         } = recovered;
         self.worked = Duration::from_millis(spent.millis);
@@ -43,6 +45,8 @@ impl RunDriver<'_> {
         self.sourced = sources.len();
         self.usage = usage;
         self.limited = limited;
+        self.calls = calls;
+        self.heard = heard;
         self.last = last;
         self.last_message = last_message;
         self.fails = failed;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use weft_core::context::{Signal, ToolStarted};
 use weft_core::effect::{EffectFinished, EffectStarted};
+use weft_core::inbox::taken;
 use weft_core::{ComponentId, Piece, Record, Value};
 
 use super::{RunDriver, RunningActivation};
@@ -51,6 +52,7 @@ impl RunDriver<'_> {
             }
             Signal::EffectFinished(EffectFinished { key, gave }) => {
                 self.note_sources();
+                self.heard.extend(taken(&key, &gave));
                 self.journal.note(Record::EffectFinished { activation, key, gave });
             }
             // Whoever begins again comes by calls that were told the first time.
@@ -63,6 +65,7 @@ impl RunDriver<'_> {
             Signal::ToolFinished(call) => {
                 let ended = active.calls.iter().position(|(started, _)| *started == call.started);
                 ended.map(|place| active.calls.swap_remove(place));
+                self.calls.note(&self.plan.nodes[active.node], &call);
                 self.journal.note(Record::ToolFinished { activation, call });
             }
             Signal::Limited(reason) => {

@@ -130,6 +130,7 @@ impl RunDriver<'_> {
                 repaired: false,
                 elapsed: began.elapsed().as_secs_f64(),
             };
+            self.calls.note(&self.plan.nodes[active.node], &call);
             self.journal.note(Record::ToolFinished { activation: active.who.activation, call });
         }
     }

@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use weft_core::inbox::SentMessage;
 use weft_core::seam::run_store::{BUSY_RETRY_AFTER, RunLease};
 use weft_core::{Error, ErrorKind, Result, RunKey, SessionKey, TenantId};
 
@@ -129,6 +130,19 @@ impl Engine {
         let abandoned = live.is_some_and(|(_, live)| live.is_abandoned());
         let (run, session) = (live.map(|(run, _)| run.clone()), key.clone());
         Some(BusySession { run, abandoned, background, freed, engine: self.clone(), session })
+    }
+
+    /// Puts a message to the agent at work in a session into its run; it waits there until the agent makes its next
+    /// request to a model. Nothing when no run of the session is under way in this process.
+    ///
+    /// # Errors
+    /// `Conflict` when too many wait already.
+    pub fn send(&self, session: &SessionKey, text: &str) -> Result<Option<(RunKey, SentMessage)>> {
+        let running = self.running();
+        let live =
+            running.runs.iter().find(|(_, live)| live.session == *session && !live.cancel.is_cancelled());
+        let Some((run, live)) = live else { return Ok(None) };
+        Ok(Some((run.clone(), live.inbox.send(text)?)))
     }
 
     /// Says that a run is nobody's question: it gives way to none.

@@ -50,6 +50,7 @@ impl Engine {
             leave: leave.clone(),
             session,
             background: false,
+            inbox: prepared.context.inbox.clone(),
         };
         self.running().runs.insert(key.clone(), live);
         self.begin_keeping();

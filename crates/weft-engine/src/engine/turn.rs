@@ -325,7 +325,9 @@ pub(super) fn next_state(before: &SessionState, report: &RunReport, context: &Ru
         let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
         Paused::take(machine, context, fields)
     });
-    before.after(&context.run, machine.globals.clone(), paused, report.spent)
+    let calls = report.calls.after(&before.calls, &machine.plan, context);
+    let left = TurnOutcome { paused, spent: report.spent, calls };
+    before.after(&context.run, machine.globals.clone(), left)
 }
 
 /// What becomes of the tasks of the session; nothing when there were none and there are none.
@@ -365,6 +367,7 @@ pub(super) fn messages(
     if !resumed && !context.input.query.is_empty() {
         messages.push(message("user", &context.input.query, Json::Null));
     }
+    messages.extend(report.heard.iter().map(|text| message("user", text, Json::Null)));
     if !report.said.is_empty() {
         let sources = if report.cited.is_empty() { Json::Null } else { reference(&report.cited) };
         messages.push(message("assistant", &report.said, sources));

@@ -12,6 +12,8 @@
 mod agents;
 mod agents_answers;
 mod agents_limits;
+mod agents_steering;
+mod agents_tool_history;
 mod agents_waiting;
 mod assignments;
 mod branches;

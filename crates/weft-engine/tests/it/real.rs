@@ -121,14 +121,14 @@ impl World {
         let mut history = Vec::new();
         let mut ran = Vec::new();
         for input in turns {
-            let message = |role: &str, content: &str| HistoryMessage {
-                role: role.into(),
-                content: content.into(),
-                run: None,
-            };
             let question = input.query.clone();
             let resumed = state.paused.is_some();
             let turn = turn_in(&self.engine, plan, state, input, history.clone()).await;
+            let message = |role: &str, content: &str| HistoryMessage {
+                role: role.into(),
+                content: content.into(),
+                run: turn.state.run.clone(),
+            };
             if !resumed && !question.is_empty() {
                 history.push(message("user", &question));
             }

@@ -88,7 +88,7 @@ pub fn conversations() -> Vec<(PathBuf, Vec<TurnInput>)> {
     all
 }
 
-async fn replayed(world: &World, key: &RunKey) -> Replayed {
+pub async fn replayed(world: &World, key: &RunKey) -> Replayed {
     let run = RunStore::get(&*world.store, key).await.unwrap();
     world.engine_with(nowhere()).replay(&run, Arc::clone(&world.plan)).await.unwrap()
 }

@@ -141,6 +141,7 @@ pub struct World {
     pub store: Arc<Stalling>,
     pub seams: Arc<Seams>,
     pub key: SessionKey,
+    pub model: Arc<ScriptedModel>,
 }
 
 impl World {
@@ -153,10 +154,10 @@ impl World {
     /// The world of a sample with another canvas and another model.
     pub async fn of(folder: &Path, canvas: &str, script: Script) -> Self {
         let plan = compiled(canvas).unwrap();
-        let model = steady(script);
+        let model: Arc<ScriptedModel> = steady(script).into();
         let knowledge: Arc<dyn Knowledge> = documents(folder).await;
         let seams = Arc::new(Seams {
-            models: Arc::new(OneModel(model.into())),
+            models: Arc::new(OneModel(Arc::clone(&model))),
             http: Arc::new(http(folder)),
             knowledge,
             workspace: Arc::new(MemoryWorkspace::default()),
@@ -184,7 +185,7 @@ impl World {
             appends: Default::default(),
             announced_after: Mutex::default(),
         });
-        Self { plan, store, seams, key }
+        Self { plan, store, seams, key, model }
     }
 
     pub fn engine(&self) -> Engine {

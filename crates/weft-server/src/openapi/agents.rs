@@ -290,7 +290,7 @@ const IN_DIALECT: Type = Type::Either(&[WHOLE, Type::Of(&AGENT_REPLY)]);
 /// What becomes of a question that comes while its session is answering another.
 pub const STRATEGY: Member = member(
     "multitask_strategy",
-    Type::OneOf(&["reject", "enqueue", "interrupt"]),
+    Type::OneOf(&["reject", "enqueue", "interrupt", "steer"]),
     "what becomes of it while the session is in the middle of a turn",
 )
 .optional();

@@ -136,7 +136,8 @@ pub fn checked_key(key: &str) -> Result<String, ApiError> {
 /// 101 for a word that is none of them.
 pub fn strategy(body: &Body) -> Result<Option<MultitaskStrategy>, ApiError> {
     let Some(name) = body.text("multitask_strategy")? else { return Ok(None) };
-    let wrong = || ApiError::argument("`multitask_strategy` must be `reject`, `enqueue` or `interrupt`");
+    let wrong =
+        || ApiError::argument("`multitask_strategy` must be `reject`, `enqueue`, `interrupt` or `steer`");
     MultitaskStrategy::parse(&name).ok_or_else(wrong).map(Some)
 }
 

@@ -113,7 +113,7 @@ async fn who_listens_is_waited_for_unless_the_question_says_otherwise() {
     let refused = bench.post(ASK, with(turn(&on, "no"), "reject")).await.refusal();
     assert!(refused.0 == 106 && refused.1.contains("in the middle of a turn"), "{refused:?}");
     let wrong = bench.post(ASK, with(turn(&on, "no"), "shout")).await.refusal();
-    assert!(wrong.0 == 101 && wrong.1.contains("`reject`, `enqueue` or `interrupt`"), "{wrong:?}");
+    assert!(wrong.0 == 101 && wrong.1.contains("`reject`, `enqueue`, `interrupt` or `steer`"), "{wrong:?}");
     let patient = tokio::time::timeout(Duration::from_millis(300), bench.post(ASK, turn(&on, "gone")));
     assert!(patient.await.is_err(), "it waits, and its client goes away");
     let frames = bench.post(ASK, with(turn(&on, "now"), "interrupt")).await.frames();
@@ -121,6 +121,44 @@ async fn who_listens_is_waited_for_unless_the_question_says_otherwise() {
     let ended = first.whole().await;
     assert_eq!(ended[ended.len() - 2].json()["data"]["status"], "cancelled");
     assert_eq!(asked(&bench, &on).await, ["first", "now"], "who went away has not been asked for");
+}
+
+/// A canvas in which an agent with a calculator answers.
+fn agent_canvas() -> Json {
+    let component = |kind: &str, params: Json, to: &[&str]| json!({"obj": {"component_name": kind, "params": params}, "downstream": to, "upstream": []});
+    let agent = json!({"llm_id": "m", "sys_prompt": "S", "tools": ["Calculator"], "prompts": [{"role": "user", "content": "{sys.query}"}]});
+    json!({"components": {
+        "begin": component("Begin", json!({}), &["Agent:A"]),
+        "Agent:A": component("Agent", agent, &["Message:M"]),
+        "Message:M": component("Message", json!({"content": ["{Agent:A@content}"]}), &[]),
+    }})
+}
+
+#[tokio::test]
+async fn an_agent_at_work_takes_a_question_up() {
+    let works =
+        Reply::pieces(["So "]).then(Step::Wait(500)).and_call("calculator_0", json!({"expression": "6 * 7"}));
+    let script = Script::new()
+        .reply(works)
+        .reply(Reply::text("it is 42.").when_user("faster"))
+        .reply(Reply::text("next").always());
+    let bench = bench(script).await;
+    let id = bench.store("Agent", agent_canvas()).await;
+    let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data();
+    let on = (id, session["id"].as_str().unwrap().to_owned());
+    let mut first = bench.open(ASK, turn(&on, "first")).await;
+    first.until("\"So").await;
+    let both = bench.post(ASK, with(turn(&on, "faster"), "steer")).await.frames();
+    assert!(said(&both).ends_with("it is 42."), "{}", said(&both));
+    let ended = first.whole().await;
+    assert_eq!(ended[ended.len() - 2].json()["data"]["status"], "succeeded", "nobody was interrupted");
+    assert_eq!(asked(&bench, &on).await, ["first", "faster"]);
+    let runs = bench.get(&format!("/api/v1/runs?session_id={}", on.1)).await.data();
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "one run answers both");
+    // Nobody is at work: it is a question like any other.
+    let alone = bench.post(ASK, with(turn(&on, "alone"), "steer")).await.frames();
+    assert_eq!(said(&alone), "next");
+    assert_eq!(asked(&bench, &on).await, ["first", "faster", "alone"]);
 }
 
 #[tokio::test]

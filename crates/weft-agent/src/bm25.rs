@@ -1,0 +1,110 @@
+//! Which texts have the words of a question, by Okapi BM25.
+
+use std::collections::{HashMap, HashSet};
+
+/// How much a word that comes again and again adds, and how much long texts are held back: the usual values of Okapi BM25
+/// (Robertson and Zaragoza, 2009).
+const K1: f64 = 1.2;
+const B: f64 = 0.75;
+
+/// How often each word stands in a text.
+pub type Counts = HashMap<String, usize>;
+
+/// How well each text fits a question; 0 where none of its words stands.
+#[expect(clippy::cast_precision_loss, reason = "no text has so many words")]
+pub fn scores(query: &str, texts: &[Counts]) -> Vec<f64> {
+    let lengths: Vec<usize> = texts.iter().map(|text| text.values().sum()).collect();
+    let average = (lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64).max(1.0);
+    let asked: HashSet<String> = words(query).collect();
+    let rarity = |word: &str| {
+        let with = texts.iter().filter(|text| text.contains_key(word)).count() as f64;
+        (1.0 + (texts.len() as f64 - with + 0.5) / (with + 0.5)).ln()
+    };
+    let mut scores = vec![0.0; texts.len()];
+    for word in &asked {
+        let rarity = rarity(word);
+        for (place, text) in texts.iter().enumerate() {
+            let often = text.get(word).copied().unwrap_or(0) as f64;
+            let held = K1 * (1.0 - B + B * lengths[place] as f64 / average);
+            scores[place] += rarity * often * (K1 + 1.0) / (often + held);
+        }
+    }
+    scores
+}
+
+/// The places of the scores above 0, best first; of equal ones the first.
+pub fn best(scores: &[f64]) -> Vec<usize> {
+    let mut best: Vec<usize> = (0..scores.len()).filter(|place| scores[*place] > 0.0).collect();
+    best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
+    best
+}
+
+/// The first `words_max` words of a text, counted.
+pub fn counted(text: &str, words_max: usize) -> Counts {
+    let mut counts = Counts::new();
+    for word in words(text).take(words_max) {
+        *counts.entry(word).or_default() += 1;
+    }
+    counts
+}
+
+/// The words of a text in small letters: cut where neither letters nor digits are and within `camelCase`, without a
+/// plural's `s`. Where words are not set apart each sign is one.
+pub fn words(text: &str) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    let mut word = String::new();
+    let mut small = false;
+    let mut end = |word: &mut String| {
+        let stem = match word.strip_suffix('s') {
+            Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
+            _ => word.clone(),
+        };
+        word.clear();
+        if !stem.is_empty() {
+            found.push(stem);
+        }
+    };
+    for letter in text.chars() {
+        let alone =
+            matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
+        if alone || !letter.is_alphanumeric() || (small && letter.is_uppercase()) {
+            end(&mut word);
+        }
+        if letter.is_alphanumeric() {
+            word.extend(letter.to_lowercase());
+        }
+        if alone {
+            end(&mut word);
+        }
+        small = letter.is_lowercase() || letter.is_ascii_digit();
+    }
+    end(&mut word);
+    found.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_cut_as_people_read_them() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(words(text).collect::<Vec<_>>(), expected);
+        check("getWeatherForecasts", &["get", "weather", "forecast"]);
+        check("list_files-v2 (class)", &["list", "file", "v2", "class"]);
+        check("查天气 now", &["查", "天", "气", "now"]);
+        check("  ", &[]);
+    }
+
+    #[test]
+    fn rare_words_count_most_and_long_texts_less() {
+        let texts =
+            ["the cat sleeps", "the dog sleeps", "the cat sleeps and sleeps and runs and eats", "dogs"];
+        let counts = texts.map(|text| counted(text, 100));
+        let found = |query: &str| best(&scores(query, &counts));
+        assert_eq!(found("a cat"), [0, 2]);
+        assert_eq!(found("Dog!"), [3, 1]);
+        assert_eq!(found("zebra"), [0; 0]);
+        assert_eq!(found(""), [0; 0]);
+        assert_eq!(best(&scores("x", &[])), [0; 0]);
+    }
+}

@@ -1,0 +1,67 @@
+//! A question that comes while an agent works on another one: the agent takes it up before its next request to the
+//! model, and the answer of its run is the answer to both.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weft_core::{Result, SessionKey, TurnInput};
+use weft_engine::RunHandle;
+
+use crate::app::App;
+use crate::turns::{MultitaskStrategy, Waiting, too_long, wait_for};
+
+impl App {
+    /// Hands a question to the agent that is at work in its session, if the question is to be handed over, and waits
+    /// until it has been taken up. Nothing when no agent takes it, because the session is free, its run is over before
+    /// that, or another process has the run; and for a question that is more than words. It is a turn of its own then.
+    ///
+    /// # Errors
+    /// `Conflict` when too many wait for the run, or it has waited too long; `Unavailable` when the server stops
+    /// meanwhile; what the store says.
+    pub(crate) async fn steer(
+        &self,
+        session: &SessionKey,
+        input: &TurnInput,
+        waiting: &Waiting,
+    ) -> Result<Option<RunHandle>> {
+        if waiting.strategy != MultitaskStrategy::Steer || !is_words_alone(input) {
+            return Ok(None);
+        }
+        let Some((run, mut sent)) = self.engine.send(session, &input.query)? else { return Ok(None) };
+        let seconds = self.limits.sessions.wait_seconds;
+        let until = Instant::now() + Duration::from_secs(seconds);
+        match wait_for(sent.taken(), until, &waiting.stopping).await? {
+            Some(true) => {
+                let entries = self.engine.events(&run, 0).await?;
+                Ok(Some(RunHandle { key: run, entries, cancel: CancellationToken::new() }))
+            }
+            Some(false) => Ok(None),
+            None => Err(too_long(session, seconds)),
+        }
+    }
+}
+
+/// Whether a question has nothing but its words: what else it may have belongs to the beginning of a turn.
+fn is_words_alone(input: &TurnInput) -> bool {
+    let TurnInput { query, user_id: _, files, inputs, pins, parallel_messages: _, notes: _, webhook } = input;
+    !query.trim().is_empty() && files.is_empty() && inputs.is_empty() && pins.is_empty() && webhook.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_more_than_words_is_a_turn_of_its_own() {
+        let words = TurnInput { query: "faster".to_owned(), ..TurnInput::default() };
+        assert!(is_words_alone(&words));
+        assert!(!is_words_alone(&TurnInput { query: " ".to_owned(), ..words.clone() }));
+        assert!(!is_words_alone(&TurnInput {
+            files: vec!["data:image/png;base64,".into()],
+            ..words.clone()
+        }));
+        let inputs = serde_json::Map::from_iter([("a".to_owned(), 1.into())]);
+        assert!(!is_words_alone(&TurnInput { inputs, ..words }));
+    }
+}

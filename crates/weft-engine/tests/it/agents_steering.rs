@@ -1,0 +1,126 @@
+//! Messages to an agent that is at work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use weft_core::journal::{Ending, Record};
+use weft_core::seam::chat_model::Author;
+use weft_core::seam::{RunStore, SessionStore};
+use weft_core::{Entry, SessionKey};
+use weft_engine::engine::PickedUp;
+use weft_models::script::{Reply, Script};
+
+use crate::agents_tool_history::canvas;
+use crate::golden::samples;
+use crate::kit::{asking, turn};
+use crate::replays::replayed;
+use crate::survival::{World, outcome, runtime};
+
+/// The model takes its time over a call, then answers.
+async fn world() -> World {
+    let script = Script::new()
+        .reply(Reply::call("calculator_0", json!({"expression": "6 * 7"})).delay_ms(100))
+        .reply(Reply::text("It is 42.").delay_ms(100).always());
+    World::of(&samples().join("agent_tools"), &canvas(&json!({})), script).await
+}
+
+async fn until_asked(world: &World, times: usize) {
+    while world.model.requests().len() < times {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Role and text of the conversation.
+async fn conversation(world: &World) -> Vec<String> {
+    let messages = world.store.store.messages(&world.key, i64::MAX, 100).await.unwrap();
+    messages.iter().map(|message| format!("{}: {}", message.role, message.content)).collect()
+}
+
+fn users_words(world: &World, request: usize) -> Vec<String> {
+    let messages = world.model.requests().remove(request).messages;
+    messages.into_iter().filter(|m| m.author == Author::User).map(|m| m.text).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_read_before_the_next_request() {
+    let (world, other) = (world().await, SessionKey::new(&"t".into(), "other"));
+    let engine = world.engine();
+    assert!(engine.send(&world.key, "Nobody is there.").unwrap().is_none());
+    let mut handle = engine.start(turn(&world.plan, asking("What is 6 * 7?"))).await.unwrap();
+    until_asked(&world, 1).await;
+    assert!(engine.send(&other, "Somebody else's.").unwrap().is_none());
+    let withdrawn = engine.send(&world.key, "Never mind.").unwrap().unwrap();
+    let (run, mut sent) = engine.send(&world.key, "In French, please.").unwrap().unwrap();
+    drop(withdrawn);
+    assert_eq!(run, handle.key);
+    assert!(sent.taken().await);
+    until_asked(&world, 2).await;
+    // The model has said its last word by the time that this comes.
+    let (_, mut late) = engine.send(&world.key, "Too late.").unwrap().unwrap();
+    while handle.entries.next().await.unwrap().is_some() {}
+    assert!(!late.taken().await, "it is the next question");
+    assert_eq!(users_words(&world, 0), ["What is 6 * 7?"]);
+    assert_eq!(users_words(&world, 1), ["What is 6 * 7?", "In French, please."]);
+    let asked = world.model.requests().remove(1).messages;
+    let order: Vec<_> = asked.iter().rev().take(3).map(|message| message.author).collect();
+    assert_eq!(order, [Author::User, Author::Tool, Author::Assistant], "behind the results of its calls");
+    let expected = ["user: What is 6 * 7?", "user: In French, please.", "assistant: It is 42."];
+    assert_eq!(conversation(&world).await, expected);
+    assert_eq!(replayed(&world, &run).await.differences, []);
+}
+
+fn has_taken(entries: &[Entry]) -> bool {
+    let taken =
+        |entry: &Entry| matches!(&entry.record, Record::EffectFinished { key, .. } if &**key == "message#0");
+    entries.iter().any(taken)
+}
+
+/// Cut off after any entry: what is written down that the agent has read it has read, once, at the same place; what is
+/// not was promised to nobody.
+#[test]
+fn what_has_been_read_survives_a_crash() {
+    let (mut read, mut lost) = (0, 0);
+    for cut in 1..100 {
+        let (world, key) = runtime().block_on(async {
+            let world = world().await;
+            world.cut_at(Some(cut));
+            let engine = world.engine();
+            let mut handle = engine.start(turn(&world.plan, asking("What is 6 * 7?"))).await.unwrap();
+            let speaking = async {
+                until_asked(&world, 1).await;
+                let sent = engine.send(&world.key, "In French, please.").unwrap();
+                while handle.entries.next().await.unwrap().is_some() {}
+                drop(sent);
+            };
+            let stalled = tokio::select! {
+                () = speaking => false,
+                () = world.store.stalled.notified() => true,
+            };
+            (world, stalled.then_some(handle.key))
+        });
+        // It had ended before so many entries.
+        let Some(key) = key else { break };
+        runtime().block_on(async {
+            world.cut_at(None);
+            let known = has_taken(&world.journal(&key).await);
+            let run = world.store.get(&key).await.unwrap();
+            if let PickedUp::Running(mut handle) =
+                world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap()
+            {
+                while handle.entries.next().await.unwrap().is_some() {}
+            }
+            assert_eq!(outcome(&world.journal(&key).await).0, Ending::Succeeded, "cut after {cut}");
+            let said = conversation(&world).await.iter().filter(|m| m.contains("In French")).count();
+            assert_eq!(said, usize::from(known), "cut after {cut}");
+            if known {
+                let last = world.model.requests().len() - 1;
+                let expected = ["What is 6 * 7?", "In French, please."];
+                assert_eq!(users_words(&world, last), expected, "cut after {cut}");
+            }
+            assert_eq!(replayed(&world, &key).await.differences, [], "cut after {cut}");
+            *if known { &mut read } else { &mut lost } += 1;
+        });
+    }
+    assert!(read > 3 && lost > 3, "{read} {lost}");
+}
