@@ -27,6 +27,7 @@ use weft_plugins::Plugins;
 use crate::accounts::Accounts;
 use crate::checking::{Models, refusal};
 use crate::config::LimitsConfig;
+use crate::notifications::Notifications;
 use crate::plans::{Plans, compact};
 use crate::tokens;
 use crate::turns::{Lines, Waiting};
@@ -69,6 +70,8 @@ pub struct Parts {
     pub tokens: Arc<dyn TokenStore>,
     /// Users, tenants and who may do what there.
     pub accounts: Accounts,
+    /// Tells people what they have not asked for.
+    pub notifications: Notifications,
     /// Secrets that canvases name.
     pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
@@ -128,6 +131,8 @@ pub struct App {
     pub tokens: Arc<dyn TokenStore>,
     /// Users, tenants and who may do what there.
     pub accounts: Accounts,
+    /// Tells people what they have not asked for.
+    pub notifications: Notifications,
     /// Secrets that canvases name.
     pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
@@ -193,6 +198,7 @@ impl App {
             tasks: parts.tasks,
             tokens: parts.tokens,
             accounts: parts.accounts,
+            notifications: parts.notifications,
             secrets: parts.secrets,
             queue: parts.queue,
             schedules: parts.schedules,

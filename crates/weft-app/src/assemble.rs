@@ -48,6 +48,7 @@ pub use self::secrets::secret_names;
 use self::documents::{document_reader, document_writer};
 use crate::app::{App, Close, ModelCheck, Parts, Probe};
 use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
+use crate::notifications::Notifications;
 use crate::pipelines::FilesAndDocuments;
 
 /// A store that ends with the process.
@@ -395,6 +396,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, given)?);
+    let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
+    let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
     let runs = store.runs();
     #[cfg(feature = "fault-points")]
     let runs = crate::fault_points::on_the_way_to(runs);

@@ -14,7 +14,9 @@ pub mod checking;
 pub mod config;
 #[cfg(feature = "fault-points")]
 pub mod fault_points;
+pub mod hmac;
 pub mod idempotency;
+pub mod notifications;
 pub mod past_runs;
 pub mod pipelines;
 mod plans;

@@ -32,7 +32,7 @@ use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, T
 use weft_dsl::Plan;
 
 use self::accounts::Accounts;
-pub use self::accounts::Allowances;
+pub use self::accounts::{Allowances, first_day};
 pub use self::fork::ForkPoint;
 pub use self::held::BusySession;
 use self::held::{SessionLock, went_on_elsewhere};

@@ -215,6 +215,11 @@ impl Store {
         Arc::new(self.clone())
     }
 
+    /// This store as the place where it is noted what people are to be told.
+    pub fn outbox(&self) -> Arc<dyn NoticeStore> {
+        Arc::new(self.clone())
+    }
+
     /// This store as a place for tokens.
     pub fn tokens(&self) -> Arc<dyn TokenStore> {
         Arc::new(self.clone())

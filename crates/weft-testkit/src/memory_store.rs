@@ -3,6 +3,7 @@
 mod account;
 mod chat;
 mod memory;
+mod notice;
 mod run;
 mod schedule;
 mod share;
@@ -72,6 +73,7 @@ struct Tables {
     accounts: account::Accounts,
     shares: share::Shares,
     audit: share::Audit,
+    notices: notice::Notices,
 }
 
 struct Conversation {
@@ -465,6 +467,7 @@ mod tests {
         store::spending_store_keeps_its_contract(&memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
+        store::notice_store_keeps_its_contract(&memory, &memory).await;
         store::schedule_store_keeps_its_contract(&memory).await;
         let (users, tenants, tokens) = (&memory, &memory, &memory);
         let stores = crate::contracts::accounts::AccountStores { users, tenants, tokens };

@@ -224,7 +224,8 @@ pub trait RunStore: Send + Sync {
     /// When the store cannot be read.
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>>;
 
-    /// Notes how the run ended, and what it has used, both or neither.
+    /// Notes how the run ended, and what it has used, both or neither. One that has failed is noted for those who are to
+    /// be told, too: see [`crate::seam::NoticeStore`].
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another process has taken the run over since.

@@ -42,11 +42,7 @@ struct Account {
 impl Account {
     /// The day that its period began with.
     fn since(&self) -> i64 {
-        match self.period {
-            Period::Day => self.day,
-            Period::Month => first_of_month(self.day),
-            Period::Ever => i64::MIN,
-        }
+        first_day(self.period, self.day)
     }
 
     fn holder(&self) -> Holder {
@@ -71,6 +67,15 @@ impl Accounts {
         let budget = Budget::new(account.holder(), limits, Spent::default(), around);
         open.insert(account, Arc::downgrade(&budget));
         budget
+    }
+}
+
+/// The first day of the period that a day is in. Both are days since 1970, in UTC.
+pub fn first_day(period: Period, day: i64) -> i64 {
+    match period {
+        Period::Day => day,
+        Period::Month => first_of_month(day),
+        Period::Ever => i64::MIN,
     }
 }
 

@@ -236,6 +236,37 @@ pub static EXPORT_AUDIT: Operation =
         .query(&AUDIT_FILTER)
         .answer(Answer::File);
 
+static NOTICE: Shape = Shape {
+    name: "Notice",
+    summary: "something that people are told without having asked",
+    members: &[
+        text("event", "`run_failed`, `budget` or `task_overdue`"),
+        text("subject", "of which run, task or budget"),
+        time("time", "when it became known"),
+        member(
+            "state",
+            Type::OneOf(&["waiting", "taken", "delivered", "given_up"]),
+            "how far its delivery has come",
+        ),
+        time("state_time", "when it is tried next, or since when it is so"),
+        list(
+            "done",
+            &Type::Text,
+            "the ways that are done with, such as `webhook`; with the reason where one has failed",
+        ),
+        whole("attempts", "how often it was tried"),
+        text("reason", "why it was put off or given up"),
+    ],
+};
+/// `GET /api/v1/notifications`.
+pub static NOTICES: Operation =
+    Operation::administers("Lists what people are told without having asked, the newest first.")
+        .query(&PAGE)
+        .data(Type::Object(&[
+            list("notifications", &Type::Of(&NOTICE), "the page"),
+            whole("total", "how many there are in all"),
+        ]));
+
 /// `GET /api/v1/agentbots/{id}/inputs`.
 pub static AGENTBOT: Operation =
     Operation::reads("Shows what a page needs of an agent.").shared(Shared::Agent).data(Type::Object(&[

@@ -22,6 +22,7 @@ pub mod mcp;
 pub mod memories;
 pub mod metadata;
 pub mod models;
+pub mod notifications;
 pub mod openai;
 pub mod openapi;
 mod owned;

@@ -31,6 +31,7 @@ mod known_holes;
 mod mcp;
 mod memories;
 mod models;
+mod notifications;
 mod openai;
 mod openapi;
 mod past_runs;

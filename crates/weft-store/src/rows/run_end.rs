@@ -5,7 +5,9 @@ use sea_orm::sea_query::Expr;
 use weft_core::Result;
 use weft_core::id::SessionKey;
 use weft_core::seam::RunStore;
+use weft_core::seam::notice_store::Notice;
 use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
+use weft_core::{Ending, Result};
 
 use crate::Store;
 use crate::batch::BatchOutcome;
@@ -75,6 +77,12 @@ impl Store {
         }
         if let Some((row, session)) = row {
             row.store(&mut batch, session);
+        }
+        if finished.ending == Ending::Failed
+            && let Err(error) = notice::note(&Notice::run_failed(&lease.run, finished.at_ms), &mut batch)
+        {
+            // That the run has ended is what counts.
+            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "nobody will be told that the run has failed");
         }
         Ok(self.execute(&batch).await? == BatchOutcome::Committed)
     }

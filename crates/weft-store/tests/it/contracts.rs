@@ -20,6 +20,7 @@ async fn keeps_all_contracts(opened: &Store) {
     accounts::audit_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
     store::work_queue_keeps_its_contract(opened).await;
+    store::notice_store_keeps_its_contract(opened, opened).await;
     store::schedule_store_keeps_its_contract(opened).await;
     datasets::dataset_store_keeps_its_contract(opened).await;
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;

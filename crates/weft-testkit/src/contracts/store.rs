@@ -3,6 +3,7 @@
 
 mod canvas;
 mod fence;
+mod notice;
 mod process;
 mod run;
 mod schedule;
@@ -19,6 +20,7 @@ use std::time::SystemTime;
 
 pub use canvas::canvas_store_keeps_its_contract;
 pub use fence::{FencedStores, stores_are_fenced};
+pub use notice::notice_store_keeps_its_contract;
 pub use process::process_store_keeps_its_contract;
 pub use run::run_store_keeps_its_contract;
 pub use schedule::schedule_store_keeps_its_contract;
