@@ -10,8 +10,8 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, Stored
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, VersionStore,
-    WorkQueue,
+    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, UsageStore,
+    VersionStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
@@ -64,6 +64,8 @@ pub struct Parts {
     pub runs: Arc<dyn RunStore>,
     /// What runs have used.
     pub spending: Arc<dyn SpendingStore>,
+    /// The same of models, by node, user and session.
+    pub uses: Arc<dyn UsageStore>,
     /// What people are asked.
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
@@ -125,6 +127,8 @@ pub struct App {
     pub runs: Arc<dyn RunStore>,
     /// What runs have used.
     pub spending: Arc<dyn SpendingStore>,
+    /// The same of models, by node, user and session.
+    pub uses: Arc<dyn UsageStore>,
     /// What people are asked.
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
@@ -195,6 +199,7 @@ impl App {
             sessions: parts.sessions,
             runs: parts.runs,
             spending: parts.spending,
+            uses: parts.uses,
             tasks: parts.tasks,
             tokens: parts.tokens,
             accounts: parts.accounts,

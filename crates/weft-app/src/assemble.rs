@@ -416,6 +416,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         sessions: store.sessions(),
         runs: store.runs(),
         spending: store.spending(),
+        uses: store.model_uses(),
         tasks: store.tasks(),
         tokens: store.tokens(),
         accounts: accounts::accounts(config, &store),

@@ -135,11 +135,13 @@ pub struct RetentionConfig {
     pub runs_per_session: u64,
     /// Files of conversations that are older than so many days are removed; 0: none is.
     pub files_days: u64,
+    /// What models were used for is remembered for so many days; 0: for ever.
+    pub usage_days: u64,
 }
 
 impl Default for RetentionConfig {
     fn default() -> Self {
-        Self { runs_days: 0, runs_per_session: 0, files_days: 90 }
+        Self { runs_days: 0, runs_per_session: 0, files_days: 90, usage_days: 400 }
     }
 }
 

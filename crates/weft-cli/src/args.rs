@@ -9,6 +9,7 @@ mod secret;
 mod tasks;
 mod templates;
 mod token;
+mod usage;
 mod user;
 
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 pub use self::templates::{NewArgs, TemplatesArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+pub use self::usage::{UsageArgs, UsageSide};
 pub use self::user::{
     AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs,
 };
@@ -87,6 +89,8 @@ pub enum Command {
     },
     /// Show what runs have used, by canvas and day
     Spending(SpendingArgs),
+    /// Show what models were used for, by model, agent, node, user, session or day
+    Usage(UsageArgs),
     /// Run recorded runs as tests, with nothing outside
     Eval(EvalArgs),
     /// Look at what runs ask of people, and answer

@@ -37,6 +37,7 @@ pub mod secret;
 mod stored_names;
 pub mod stream;
 pub mod tool;
+pub mod usage;
 pub mod value;
 pub mod webhook;
 

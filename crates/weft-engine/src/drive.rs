@@ -26,6 +26,7 @@ use weft_core::component::{Role, Suspension};
 use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
 use weft_core::journal::{ActivationRef, Ending, NextEdges, WaitingForm};
 use weft_core::seam::chat_model::Usage;
+use weft_core::usage::ModelUse;
 use weft_core::{Assignment, Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
@@ -76,6 +77,8 @@ pub struct Report {
     pub cited: Vec<Cited>,
     /// What it used.
     pub usage: Usage,
+    /// The same by node and model, without what the run used whose beginning it shares.
+    pub uses: Vec<ModelUse>,
     /// What it used of the budgets.
     pub spent: Spent,
     /// The limits that have cut agents' work short.
@@ -148,6 +151,7 @@ pub struct Driver<'a> {
     said: Said,
     cited: Vec<Cited>,
     usage: Usage,
+    uses: Vec<ModelUse>,
     limited: Vec<Limited>,
     /// How many of the sources that were found are in the journal.
     sourced: usize,
@@ -197,6 +201,7 @@ impl<'a> Driver<'a> {
             said: Said::default(),
             cited: Vec::new(),
             usage: Usage::default(),
+            uses: Vec::new(),
             limited: Vec::new(),
             sourced: 0,
             worked: Duration::ZERO,
@@ -253,6 +258,7 @@ impl<'a> Driver<'a> {
             said: masks.text(&self.said.whole()).into_owned(),
             cited: self.cited,
             usage: self.usage,
+            uses: self.uses,
             spent: self.context.budget.own().beyond(self.shared),
             limited: self.limited,
             forms,

@@ -15,6 +15,7 @@ use weft_core::context::{Limited, ToolStarted};
 use weft_core::effect::Known;
 use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::chat_model::Usage;
+use weft_core::usage::{self, ModelUse, UsedModel};
 use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Result, SharedText, Value};
 use weft_dsl::plan::NodeIx;
 
@@ -81,6 +82,8 @@ pub struct Recovered {
     pub sources: Vec<Cited>,
     /// What it has used.
     pub usage: Usage,
+    /// The same by node and model, without what the run used whose beginning it shares.
+    pub uses: Vec<ModelUse>,
     /// What the work that is over has used up of its budget.
     pub spent: Spent,
     /// The part of it that the run whose beginning this one shares has used.
@@ -141,6 +144,7 @@ impl Reading {
             cited: Vec::new(),
             sources: Vec::new(),
             usage: Usage::default(),
+            uses: Vec::new(),
             spent: Spent::default(),
             shared: Spent::default(),
             limited: Vec::new(),
@@ -240,7 +244,14 @@ impl Reading {
                 self.messages.insert(*activation);
                 self.cite(&end.cited);
             }
-            Record::ModelUsed { usage, .. } => self.all.usage += *usage,
+            Record::ModelUsed { activation, usage, model, micros, .. } => {
+                self.all.usage += *usage;
+                let open = self.active.get(activation).filter(|_| self.all.seq > self.shared_to);
+                if let Some(open) = open {
+                    let used = UsedModel { model: Arc::clone(model), usage: *usage, micros: *micros };
+                    usage::add(&mut self.all.uses, &open.who.node, &used);
+                }
+            }
             Record::EffectStarted { activation, key, .. } => self.effect(*activation, key, Known::Begun),
             Record::EffectFinished { activation, key, gave } => {
                 self.effect(*activation, key, Known::Ended(gave.clone()));

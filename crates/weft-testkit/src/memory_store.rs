@@ -9,6 +9,7 @@ mod schedule;
 mod share;
 mod spending;
 mod task;
+mod usage;
 mod version;
 mod work;
 
@@ -74,6 +75,10 @@ struct Tables {
     shares: share::Shares,
     audit: share::Audit,
     notices: notice::Notices,
+    uses: usage::Uses,
+}
+
+impl Tables {
 }
 
 struct Conversation {
@@ -465,6 +470,7 @@ mod tests {
         store::process_store_keeps_its_contract(&memory, &memory).await;
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
+        store::usage_store_keeps_its_contract(&memory, &memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::notice_store_keeps_its_contract(&memory, &memory).await;

@@ -24,6 +24,7 @@ impl Driver<'_> {
             cited,
             sources,
             usage,
+            uses,
             limited,
             last,
             last_message,
@@ -42,6 +43,7 @@ impl Driver<'_> {
         self.cited = cited;
         self.sourced = sources.len();
         self.usage = usage;
+        self.uses = uses;
         self.limited = limited;
         self.last = last;
         self.last_message = last_message;

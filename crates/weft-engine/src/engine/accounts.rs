@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft_core::budget::{Budget, BudgetLimits, Holder, Period, PeriodLimits, Spent};
 use weft_core::seam::run_store::{Finished, RunLease};
+use weft_core::usage::ModelUse;
 use weft_core::{CanvasId, Ending, Result, TenantId};
 
 use super::{Engine, Stores};
@@ -117,9 +118,9 @@ impl Engine {
     }
 
     /// How a run has ended by now, and what it has used.
-    pub(super) fn finished(&self, ending: Ending, spent: Spent) -> Finished {
+    pub(super) fn finished(&self, ending: Ending, spent: Spent, uses: &[ModelUse]) -> Finished {
         let spent = noteworthy(spent).map(|spent| (self.today(), spent));
-        Finished { spent, ..Finished::new(ending, self.now_ms()) }
+        Finished { spent, uses: uses.to_vec(), ..Finished::new(ending, self.now_ms()) }
     }
 
     /// Adds what a run has used to what its canvas and its tenant have used.

@@ -44,6 +44,7 @@ pub mod tokens;
 pub mod traces;
 mod turn;
 pub mod uploads;
+pub mod usage;
 pub mod users;
 pub mod versions;
 pub mod webhook_logs;

@@ -52,6 +52,7 @@ mod suspensions;
 mod tasks;
 mod traces;
 mod turns;
+mod usage;
 mod versions;
 mod webhooks;
 mod wire;

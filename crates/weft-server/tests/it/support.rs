@@ -263,6 +263,7 @@ pub fn process_with(
         sessions: store.clone(),
         runs: store.clone(),
         spending: store.clone(),
+        uses: store.clone(),
         tasks: store.clone(),
         tokens: store.clone(),
         accounts: Accounts::new(accounts, config),

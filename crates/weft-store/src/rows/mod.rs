@@ -20,6 +20,7 @@ pub(crate) mod login;
 pub(crate) mod membership;
 pub(crate) mod memory;
 pub(crate) mod memory_message;
+pub(crate) mod model_use;
 pub(crate) mod notice;
 pub(crate) mod piece;
 pub(crate) mod probe;

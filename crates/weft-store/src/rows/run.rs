@@ -351,7 +351,7 @@ impl RunStore for Store {
         entries: Vec<StoredEntry>,
         finished: Finished,
     ) -> Result<Result<()>> {
-        if self.end_with(lease, &entries, finished).await? {
+        if self.end_with(lease, &entries, &finished).await? {
             return Ok(Ok(()));
         }
         RunStore::append(self, lease, entries).await?;

@@ -2,7 +2,6 @@
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use weft_core::Result;
 use weft_core::id::SessionKey;
 use weft_core::seam::RunStore;
 use weft_core::seam::notice_store::Notice;
@@ -17,6 +16,7 @@ use crate::pack;
 use crate::pieces;
 use crate::rows::run::{Column, Entity, of};
 use crate::rows::spending::{NOTES_TRIED_MAX, UnrecordedSpending};
+use crate::rows::{model_use, notice};
 
 /// Whoever reads a run sees its end when it is stored: that does not wait until a longer journal is put together.
 const ENDED_AT_ONCE_MAX: u64 = 1_024;
@@ -30,7 +30,7 @@ impl Store {
                 Some((day, spent)) => self.more_spent(lease, (day, spent), DOING).await?,
                 None => None,
             };
-            let found = self.end_compacted(lease, finished, more.as_ref()).await;
+            let found = self.end_compacted(lease, &finished, more.as_ref()).await;
             self.inner.journal.ended(&lease.run);
             if found? {
                 return Ok(());
@@ -47,7 +47,7 @@ impl Store {
     async fn finish_compacted(
         &self,
         lease: &RunLease,
-        ended: (Finished, Option<&UnrecordedSpending>),
+        ended: (&Finished, Option<&UnrecordedSpending>),
         session: Option<&SessionKey>,
     ) -> Result<bool, DbErr> {
         let row = self.compacted(lease, session, Vec::new()).await?.unwrap_or_else(|error| {
@@ -62,7 +62,7 @@ impl Store {
     async fn finish_run(
         &self,
         lease: &RunLease,
-        (finished, more): (Finished, Option<&UnrecordedSpending>),
+        (finished, more): (&Finished, Option<&UnrecordedSpending>),
         row: Option<(&Compacted, Option<&SessionKey>)>,
     ) -> Result<bool, DbErr> {
         let mut batch = self.batch();
@@ -78,6 +78,7 @@ impl Store {
         if let Some((row, session)) = row {
             row.store(&mut batch, session);
         }
+        model_use::note(&lease.run, finished, &mut batch);
         if finished.ending == Ending::Failed
             && let Err(error) = notice::note(&Notice::run_failed(&lease.run, finished.at_ms), &mut batch)
         {
@@ -93,7 +94,7 @@ impl Store {
         &self,
         lease: &RunLease,
         entries: &[StoredEntry],
-        finished: Finished,
+        finished: &Finished,
     ) -> Result<bool> {
         const DOING: &str = "store how the run ended";
         let long = entries.first().is_none_or(|first| first.seq > ENDED_AT_ONCE_MAX);
@@ -124,7 +125,7 @@ impl Store {
     async fn end_compacted(
         &self,
         lease: &RunLease,
-        finished: Finished,
+        finished: &Finished,
         more: Option<&UnrecordedSpending>,
     ) -> Result<bool> {
         let key = &lease.run;

@@ -13,6 +13,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::stores_are_fenced(store::FencedStores { runs, sessions, tasks, spending }).await;
     store::process_store_keeps_its_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
+    store::usage_store_keeps_its_contract(opened, opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     let (users, tenants, tokens) = (opened, opened, opened);
     accounts::account_stores_keep_their_contract(accounts::AccountStores { users, tenants, tokens }).await;

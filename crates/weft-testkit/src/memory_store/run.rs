@@ -160,6 +160,8 @@ impl RunStore for MemoryStore {
             let canvas = journal.run.canvas.clone();
             tables.note_spent(&lease.run, (&canvas, day), spent);
         }
+        tables.note_uses(&lease.run, &finished);
+        if finished.ending == Ending::Failed {
             tables.note(&Notice::run_failed(&lease.run, finished.at_ms));
         }
         Ok(())
