@@ -378,6 +378,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let blobs = blobs(config, place)?;
     let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
+    let erasure = accounts::erasure(config, Arc::clone(&blobs));
     let files = files(config, &store, blobs);
     let passing = Store::open(MEMORY).await?;
     let beside = beside(config, (&passing, &models, &clock))?;
@@ -419,7 +420,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         uses: store.model_uses(),
         tasks: store.tasks(),
         tokens: store.tokens(),
-        accounts: accounts::accounts(config, &store),
+        accounts: accounts::accounts(config, &store).with_erasure(erasure),
+        notifications,
         secrets,
         queue: store.work(),
         schedules: store.schedules(),

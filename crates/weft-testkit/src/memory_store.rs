@@ -79,6 +79,31 @@ struct Tables {
 }
 
 impl Tables {
+    /// Removes what a tenant has, unless a run of it is under way.
+    fn forget_tenant(&mut self, id: &TenantId) -> Result<()> {
+        if self.runs.iter().any(|((tenant, _), journal)| tenant == id && journal.run.ending.is_none()) {
+            return Err(conflict("a run of the tenant is under way".to_owned()));
+        }
+        self.canvases.retain(|(tenant, _), _| tenant != id);
+        self.versions.retain(|(tenant, ..), _| tenant != id);
+        self.facts.retain(|(tenant, ..), _| tenant != id);
+        self.labels.retain(|(tenant, ..), _| tenant != id);
+        self.sessions.retain(|(tenant, _), _| tenant != id);
+        self.runs.retain(|(tenant, _), _| tenant != id);
+        self.tokens.retain(|_, token| token.tenant != *id);
+        self.spent.retain(|(tenant, _), _| tenant != id);
+        self.spending.retain(|(tenant, ..), _| tenant != id);
+        self.work.retain(|(tenant, _), _| tenant != id);
+        self.schedules.retain(|(tenant, _), _| tenant != id);
+        self.tasks.retain(|(tenant, _), _| tenant != id);
+        self.shares.retain(|_, share| share.tenant != *id);
+        self.audit.retain(|(tenant, ..), _| tenant != id);
+        self.notices.retain(|key, _| key.tenant != *id);
+        self.memories.retain(|(tenant, _), _| tenant != id);
+        self.uses.retain(|one| one.tenant != *id);
+        self.chats.retain(|(tenant, _), _| tenant != id);
+        Ok(())
+    }
 }
 
 struct Conversation {

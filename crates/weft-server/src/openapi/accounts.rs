@@ -111,6 +111,12 @@ pub static TENANTS: Operation = Operation::reads("Lists the tenants that one bel
 /// `PATCH /api/v1/tenants/{tenant}` and its older name.
 pub static ACCEPT: Operation =
     Operation::reads("Accepts the invitation to a tenant.").data(Type::Of(&TENANCY));
+/// `DELETE /api/v1/tenants/{tenant}`.
+pub static REMOVE_TENANT: Operation = Operation::administers(
+    "Removes the tenant with everything that it has: agents, conversations, datasets, files, secrets, members, API keys.",
+)
+.body(&[text("tenant_id", "the id of the tenant once more")])
+.data(Type::Flag);
 /// `PUT /api/v1/users/me/tenant`.
 pub static SWITCH: Operation = Operation::reads("Works in another tenant that one belongs to.")
     .body(&[text("tenant_id", "which one")])

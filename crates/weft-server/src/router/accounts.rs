@@ -50,6 +50,7 @@ pub(super) fn of_tenants() -> Routes {
     Routes::new("Tenants")
         .on(GET, "/api/v1/tenants", tenants::list, &of_account::TENANTS)
         .on(PATCH, "/api/v1/tenants/{tenant}", tenants::accept, &of_account::ACCEPT)
+        .on(DELETE, "/api/v1/tenants/{tenant}", tenants::remove, &of_account::REMOVE_TENANT)
         .on(GET, "/api/v1/tenants/{tenant}/users", tenants::members, &of_account::MEMBERS)
         .on(POST, "/api/v1/tenants/{tenant}/users", tenants::invite, &of_account::INVITE)
         .on(PATCH, member, tenants::set_role, &of_account::SET_ROLE)

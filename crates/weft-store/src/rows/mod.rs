@@ -37,6 +37,7 @@ pub(crate) mod share;
 pub(crate) mod spending;
 pub(crate) mod task;
 pub(crate) mod tenant;
+pub(crate) mod tenant_removal;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
 pub(crate) mod user;
