@@ -371,7 +371,7 @@ pub struct BackupArgs {
 /// Flags of `weft worker`.
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
-    /// Store the canvas in FILE as the agent ID, and search the documents beside it; repeatable
+    /// Store and publish the canvas in FILE as the agent ID, and search the documents beside it; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
 }
@@ -382,7 +382,7 @@ pub struct ServeArgs {
     /// Where to listen; port 0 takes any free one
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Serve the canvas in FILE as the agent ID; repeatable
+    /// Store and publish the canvas in FILE as the agent ID; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
     /// Ask nobody for a token; only for addresses of this machine
