@@ -5,6 +5,7 @@
 //! is kept for it, so that nothing is asked for twice.
 
 mod begin_again;
+mod uses;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use weft_core::context::{Limited, ToolStarted};
 use weft_core::effect::Known;
 use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::chat_model::Usage;
-use weft_core::usage::{self, ModelUse, UsedModel};
+use weft_core::usage::ModelUse;
 use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Result, SharedText, Value};
 use weft_dsl::plan::NodeIx;
 
@@ -244,14 +245,7 @@ impl Reading {
                 self.messages.insert(*activation);
                 self.cite(&end.cited);
             }
-            Record::ModelUsed { activation, usage, model, micros, .. } => {
-                self.all.usage += *usage;
-                let open = self.active.get(activation).filter(|_| self.all.seq > self.shared_to);
-                if let Some(open) = open {
-                    let used = UsedModel { model: Arc::clone(model), usage: *usage, micros: *micros };
-                    usage::add(&mut self.all.uses, &open.who.node, &used);
-                }
-            }
+            Record::ModelUsed { .. } => self.used(&entry.record),
             Record::EffectStarted { activation, key, .. } => self.effect(*activation, key, Known::Begun),
             Record::EffectFinished { activation, key, gave } => {
                 self.effect(*activation, key, Known::Ended(gave.clone()));
