@@ -8,6 +8,7 @@ use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{
     Audience, Author, ChatDelta, ChatMessage, ChatModel, ChatRequest, ModelInfo, StopReason, ToolCall, Usage,
 };
+use weft_core::usage::UsedModel;
 use weft_core::{Error, ErrorKind, Json, NodeContext, Piece, Result};
 
 use crate::structured::Schema;
@@ -111,10 +112,10 @@ pub async fn ask(
         End::Broken { kind, message } => return Err(failure.unwrap_or_else(|| Error::new(kind, message))),
     };
     if !made_now {
-        ctx.budget.used(usage, by.as_ref().unwrap_or(model.info()).prices);
+        let used = used(ctx, by.as_ref().unwrap_or(model.info()), usage);
         if ctx.effects.are_recorded() {
             // What was told then was told to another run.
-            ctx.signal(Signal::Used(usage)).await?;
+            ctx.signal(Signal::Used(used)).await?;
         }
     }
     if reason == StopReason::Filtered {
@@ -122,6 +123,12 @@ pub async fn ask(
             .help("put the question differently"));
     }
     Ok(reply)
+}
+
+/// Notes what a call has used of the budgets.
+fn used(ctx: &NodeContext, model: &ModelInfo, usage: Usage) -> UsedModel {
+    let micros = ctx.budget.used(usage, model.prices);
+    UsedModel { model: model.name.as_str().into(), usage, micros }
 }
 
 /// The error of work that a budget has ended; the run is told, too.
@@ -180,8 +187,8 @@ impl Coming {
             match deltas.next().await.transpose()? {
                 Some(ChatDelta::Warning(message)) => ctx.signal(Signal::Warn(message)).await?,
                 Some(ChatDelta::End { reason, usage }) => {
-                    ctx.budget.used(usage, self.by.as_ref().unwrap_or(model.info()).prices);
-                    ctx.signal(Signal::Used(usage)).await?;
+                    let used = used(ctx, self.by.as_ref().unwrap_or(model.info()), usage);
+                    ctx.signal(Signal::Used(used)).await?;
                     break (reason, usage);
                 }
                 Some(delta) => self.take(delta, show),

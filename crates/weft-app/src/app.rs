@@ -10,8 +10,8 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, Stored
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, VersionStore,
-    WorkQueue,
+    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, UsageStore,
+    VersionStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
@@ -27,6 +27,7 @@ use weft_plugins::Plugins;
 use crate::accounts::Accounts;
 use crate::checking::{Models, refusal};
 use crate::config::LimitsConfig;
+use crate::notifications::Notifications;
 use crate::plans::{Plans, compact};
 use crate::tokens;
 use crate::turns::{Lines, Waiting};
@@ -63,12 +64,16 @@ pub struct Parts {
     pub runs: Arc<dyn RunStore>,
     /// What runs have used.
     pub spending: Arc<dyn SpendingStore>,
+    /// The same of models, by node, user and session.
+    pub uses: Arc<dyn UsageStore>,
     /// What people are asked.
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
     /// Users, tenants and who may do what there.
     pub accounts: Accounts,
+    /// Tells people what they have not asked for.
+    pub notifications: Notifications,
     /// Secrets that canvases name.
     pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
@@ -122,12 +127,16 @@ pub struct App {
     pub runs: Arc<dyn RunStore>,
     /// What runs have used.
     pub spending: Arc<dyn SpendingStore>,
+    /// The same of models, by node, user and session.
+    pub uses: Arc<dyn UsageStore>,
     /// What people are asked.
     pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
     /// Users, tenants and who may do what there.
     pub accounts: Accounts,
+    /// Tells people what they have not asked for.
+    pub notifications: Notifications,
     /// Secrets that canvases name.
     pub secrets: Arc<dyn Secrets>,
     /// Where runs wait for a worker.
@@ -190,9 +199,11 @@ impl App {
             sessions: parts.sessions,
             runs: parts.runs,
             spending: parts.spending,
+            uses: parts.uses,
             tasks: parts.tasks,
             tokens: parts.tokens,
             accounts: parts.accounts,
+            notifications: parts.notifications,
             secrets: parts.secrets,
             queue: parts.queue,
             schedules: parts.schedules,

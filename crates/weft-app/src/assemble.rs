@@ -49,6 +49,7 @@ use self::documents::{document_reader, document_writer};
 use crate::app::{App, Close, ModelCheck, Parts, Probe};
 use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
 use crate::conversations::StoredConversations;
+use crate::notifications::Notifications;
 use crate::pipelines::FilesAndDocuments;
 
 /// A store that ends with the process.
@@ -380,6 +381,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let blobs = blobs(config, place)?;
     let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
+    let erasure = accounts::erasure(config, Arc::clone(&blobs));
     let files = files(config, &store, blobs);
     let passing = Store::open(MEMORY).await?;
     let beside = beside(config, (&passing, &models, &clock))?;
@@ -399,6 +401,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, given)?);
+    let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
+    let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
     let runs = store.runs();
     #[cfg(feature = "fault-points")]
     let runs = crate::fault_points::on_the_way_to(runs);
@@ -417,9 +421,11 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         sessions: store.sessions(),
         runs: store.runs(),
         spending: store.spending(),
+        uses: store.model_uses(),
         tasks: store.tasks(),
         tokens: store.tokens(),
-        accounts: accounts::accounts(config, &store),
+        accounts: accounts::accounts(config, &store).with_erasure(erasure),
+        notifications,
         secrets,
         queue: store.work(),
         schedules: store.schedules(),

@@ -6,6 +6,7 @@ mod attachments;
 mod browser;
 mod budgets;
 mod confined;
+mod notifications;
 mod places;
 mod plugin_servers;
 mod secrets;
@@ -33,6 +34,7 @@ pub use self::attachments::AttachmentsConfig;
 pub use self::browser::BrowserConfig;
 pub use self::confined::{DocumentsConfig, SandboxConfig};
 pub(crate) use self::confined::{NO_OCR, TESSERACT};
+pub use self::notifications::{MailConfig, NotificationsConfig, Receivers};
 pub use self::secrets::SecretsConfig;
 pub use self::sections::sections;
 pub use self::server::{Auth, ConnectionLimits, ServerConfig, check_auth};
@@ -85,6 +87,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Users, sign-ins, share tokens and the audit log.
     pub accounts: AccountsConfig,
+    /// Who is told what without having asked.
+    pub notifications: NotificationsConfig,
     /// Work of the queue.
     pub worker: WorkerConfig,
 }
@@ -131,11 +135,13 @@ pub struct RetentionConfig {
     pub runs_per_session: u64,
     /// Files of conversations that are older than so many days are removed; 0: none is.
     pub files_days: u64,
+    /// What models were used for is remembered for so many days; 0: for ever.
+    pub usage_days: u64,
 }
 
 impl Default for RetentionConfig {
     fn default() -> Self {
-        Self { runs_days: 0, runs_per_session: 0, files_days: 90 }
+        Self { runs_days: 0, runs_per_session: 0, files_days: 90, usage_days: 400 }
     }
 }
 
@@ -282,6 +288,7 @@ impl Default for Config {
             documents: DocumentsConfig::default(),
             server: ServerConfig::default(),
             accounts: AccountsConfig::default(),
+            notifications: NotificationsConfig::default(),
             worker: WorkerConfig::default(),
         }
     }
@@ -403,6 +410,7 @@ impl Config {
             wrong.push("attachments.file_bytes_max must be at least 1".to_owned());
         }
         wrong.extend(self.accounts.problems());
+        wrong.extend(self.notifications.problems());
         if self.worker.concurrency == 0 {
             wrong.push("worker.concurrency must be at least 1".to_owned());
         }

@@ -15,7 +15,9 @@ pub mod config;
 mod conversations;
 #[cfg(feature = "fault-points")]
 pub mod fault_points;
+pub mod hmac;
 pub mod idempotency;
+pub mod notifications;
 pub mod past_runs;
 pub mod pipelines;
 mod plans;

@@ -76,6 +76,17 @@ impl App {
         Ok(())
     }
 
+    /// Forgets what models were used for so many days ago.
+    async fn forget_usage(&self, days: u64) -> Result<()> {
+        let Some(days) = i64::try_from(days).ok().filter(|days| *days > 0) else { return Ok(()) };
+        let before_day = self.clock.now_ms().div_euclid(DAY_MS).saturating_sub(days);
+        for tenant in self.all_tenants().await? {
+            let removed = self.uses.prune_usage(&tenant, before_day).await?;
+            tracing::debug!(%tenant, removed, "what was used long ago is forgotten");
+        }
+        Ok(())
+    }
+
     /// Removes what need not be kept, again and again. Never returns.
     pub async fn keep_what_counts(&self, config: &RetentionConfig) {
         loop {
@@ -97,6 +108,9 @@ impl App {
                     }
                 }
             }
+            if let Err(error) = self.forget_usage(config.usage_days).await {
+                tracing::warn!(error = error.detail(), "what was used long ago is still there");
+            }
             if let Err(error) = self.keep_accounts_short().await {
                 tracing::warn!(
                     error = error.detail(),
@@ -116,7 +130,8 @@ mod tests {
     fn nothing_is_removed_unless_the_settings_say_so() {
         const DAY: i64 = 86_400_000;
         let check = |runs_days, runs_per_session, ended_before_ms, per_session_max| {
-            let rules = RetentionConfig { runs_days, runs_per_session, files_days: 0 }.rules(100 * DAY);
+            let rules = RetentionConfig { runs_days, runs_per_session, ..RetentionConfig::default() }
+                .rules(100 * DAY);
             assert_eq!(rules.unwrap_or_default(), Retention { ended_before_ms, per_session_max });
         };
         assert_eq!(RetentionConfig::default().rules(100 * DAY), None);

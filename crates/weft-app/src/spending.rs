@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use weft_core::seam::spending_store::DaySpent;
+use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
 use weft_core::{Result, TenantId};
 
 use crate::app::App;
@@ -25,6 +26,34 @@ impl App {
     }
 }
 
+/// Days of a report at most; what is longer ago is forgotten by default.
+pub const USAGE_DAYS_MAX: u32 = 3_660;
+
+impl App {
+    /// What a tenant's runs have used of models on the last days, today included: a line for each that differs on these
+    /// sides, the dearest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn usage(
+        &self,
+        tenant: &TenantId,
+        (by, only): (Vec<UsageBy>, Vec<(UsageBy, String)>),
+        days: u32,
+    ) -> Result<Vec<UsageLine>> {
+        let today = self.clock.now_ms().div_euclid(DAY_MS);
+        let since_day = today.saturating_sub(i64::from(days.min(USAGE_DAYS_MAX)).saturating_sub(1));
+        self.uses.usage(tenant, &UsageFilter { since_day, only, by, limit: LINES_MAX }).await
+    }
+}
+
+/// The number of a day that is written as `2026-01-31`.
+pub fn day_number(date: &str) -> Option<i64> {
+    let date: jiff::civil::Date = date.parse().ok()?;
+    let midnight = date.to_zoned(TimeZone::UTC).ok()?.timestamp();
+    Some(midnight.as_millisecond().div_euclid(DAY_MS))
+}
+
 /// A day as `2026-01-31`; empty outside the calendar.
 pub fn day(day: i64) -> String {
     let time = day.checked_mul(DAY_MS).and_then(|ms| Timestamp::from_millisecond(ms).ok());
@@ -37,6 +66,8 @@ mod tests {
 
     #[test]
     fn days_have_the_names_of_the_calendar() {
+        assert_eq!(day_number("2024-02-29"), Some(19_782));
+        assert_eq!(["", "2024-02-30", "yesterday"].map(day_number), [None; 3]);
         assert_eq!([day(0), day(19_782), day(i64::MAX)], ["1970-01-01", "2024-02-29", ""]);
     }
 }

@@ -12,6 +12,7 @@ use weft_engine::form::satisfied;
 use weft_engine::{RunHandle, StartRun};
 
 use crate::app::App;
+use crate::notifications::overdue;
 use crate::turns::Waiting;
 
 /// How often it is looked for waits that are over.
@@ -181,6 +182,10 @@ impl App {
     }
 
     async fn time_out(&self, task: &Task) -> Result<RunHandle> {
+        let late = overdue(task, self.clock.now_ms());
+        if let Err(error) = self.notifications.note(vec![late]).await {
+            tracing::warn!(task.id = %task.key.id, error = error.detail(), "nobody will be told that a task is overdue");
+        }
         let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
         let input = TurnInput { user_id: session.user_id.clone(), ..TurnInput::default() };
         let handle = self.start_for_task(&session, (task, input)).await?;

@@ -8,6 +8,7 @@ use futures::future::maybe_done;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use weft_core::seam::notice_store::Notice;
 use weft_core::seam::work_queue::{Taken, WorkOutcome};
 use weft_core::{ErrorKind, Result};
 use weft_knowledge::ingest::{IngestWorker, WorkerPace};
@@ -111,6 +112,7 @@ impl Worker {
             WorkOutcome::Done => {}
             WorkOutcome::Abandoned { reason } => {
                 tracing::error!(run.id = %run.id, reason, "work is abandoned");
+                self.tell_of(&taken, reason).await;
             }
             WorkOutcome::RetryAt { reason, .. } | WorkOutcome::Released { reason, .. } => {
                 tracing::info!(run.id = %run.id, reason, "work is put off");
@@ -119,6 +121,16 @@ impl Worker {
         // Work that is not settled comes back when its time has passed; its run is found then.
         if let Err(error) = self.app.queue.settle(&taken.lease, &settled, self.app.clock.now_ms()).await {
             tracing::warn!(run.id = %run.id, error = error.detail(), "work could not be settled");
+        }
+    }
+
+    /// Notes that a run will never start, for those who are to be told.
+    async fn tell_of(&self, taken: &Taken, reason: &str) {
+        let run = &taken.lease.run;
+        let mut notice = Notice::run_failed(run, self.app.clock.now_ms());
+        notice.said = serde_json::json!({"agent_id": taken.stored.work.canvas, "error": reason});
+        if let Err(error) = self.app.notifications.note(vec![notice]).await {
+            tracing::warn!(run.id = %run.id, error = error.detail(), "nobody will be told that work is abandoned");
         }
     }
 
@@ -189,6 +201,7 @@ pub async fn work(
     tokio::select! {
         () = app.keep_runs_going() => {}
         () = Box::pin(app.keep_tasks_timely()) => {}
+        () = Box::pin(app.keep_people_told()) => {}
         () = &mut working => {}
         () = shutdown => tracing::info!("stopping"),
     }

@@ -9,6 +9,7 @@ mod secret;
 mod tasks;
 mod templates;
 mod token;
+mod usage;
 mod user;
 
 use std::net::SocketAddr;
@@ -31,6 +32,7 @@ pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 pub use self::templates::{NewArgs, TemplatesArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+pub use self::usage::{UsageArgs, UsageSide};
 pub use self::user::{
     AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs,
 };
@@ -87,6 +89,8 @@ pub enum Command {
     },
     /// Show what runs have used, by canvas and day
     Spending(SpendingArgs),
+    /// Show what models were used for, by model, agent, node, user, session or day
+    Usage(UsageArgs),
     /// Run recorded runs as tests, with nothing outside
     Eval(EvalArgs),
     /// Look at what runs ask of people, and answer
@@ -367,7 +371,7 @@ pub struct BackupArgs {
 /// Flags of `weft worker`.
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
-    /// Store the canvas in FILE as the agent ID, and search the documents beside it; repeatable
+    /// Store and publish the canvas in FILE as the agent ID, and search the documents beside it; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
 }
@@ -378,7 +382,7 @@ pub struct ServeArgs {
     /// Where to listen; port 0 takes any free one
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Serve the canvas in FILE as the agent ID; repeatable
+    /// Store and publish the canvas in FILE as the agent ID; repeatable
     #[arg(long = "agent", value_name = "ID=FILE")]
     pub agents: Vec<std::ffi::OsString>,
     /// Ask nobody for a token; only for addresses of this machine

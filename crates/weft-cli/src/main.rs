@@ -44,6 +44,7 @@ mod templates;
 mod token;
 mod trust;
 mod unheard;
+mod usage;
 mod user;
 mod worker;
 
@@ -172,6 +173,7 @@ async fn command(cli: &Cli) -> Outcome {
             runs::run(command, &setup).await
         }
         Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Usage(args) => usage::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Eval(args) => Box::pin(eval::run(args, &environment, flags)).await,
         Command::Tasks(args) => {
             let setup = match &args.command {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use weft_app::{App, Surveyed, ToolServers, Verdict};
-use weft_core::CanvasKey;
+use weft_app::{Surveyed, ToolServers, Verdict};
 
 use crate::args::{McpAcceptArgs, McpArgs, McpCommand, McpListArgs, McpServeArgs};
 use crate::failure::{Exit, Failure, Outcome};
@@ -33,7 +32,6 @@ async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
     let stopping = CancellationToken::new();
     let served = async {
         store_all(&app, &files, setup).await?;
-        publish(&app, files.iter().map(|(id, _)| id.as_str())).await?;
         Notes::line(&setup.model);
         let (input, output) = pipes()?;
         let talking =
@@ -47,16 +45,6 @@ async fn serve(args: &McpServeArgs, setup: &Setup) -> Outcome {
     stopping.cancel();
     app.shut_down(GRACE).await?;
     served.map(|()| Exit::Done)
-}
-
-/// What was named on the command line is meant to be offered.
-async fn publish(app: &App, ids: impl Iterator<Item = &str>) -> Outcome<()> {
-    for id in ids {
-        let key = CanvasKey::new(&local::tenant(), id);
-        let version = app.canvases.newest(&key).await?;
-        app.versions.publish(&key, Some(&version)).await?;
-    }
-    Ok(())
 }
 
 /// Offers agents, lists tools or accepts them.

@@ -57,7 +57,7 @@ async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outc
     Ok(())
 }
 
-/// Stores agents, and loads the documents beside them.
+/// Stores and publishes agents, and loads the documents beside them.
 ///
 /// # Errors
 /// When a canvas has errors, or something cannot be read or stored.
@@ -89,7 +89,7 @@ fn agent(pair: &OsStr) -> Outcome<(String, PathBuf)> {
     Ok((id.to_owned(), PathBuf::from(file)))
 }
 
-/// Checks a canvas and stores it under an id.
+/// Checks a canvas, stores it under an id and publishes it.
 async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Outcome<()> {
     let document = Document::read(file)?;
     check::must_run(&document, app, setup)?;
@@ -101,7 +101,9 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     };
     documents::add_beside(app, file).await?;
     let text = document.text().unwrap_or_default();
-    app.put_canvas(&local::tenant(), Some(CanvasId::new(id)), head, text).await?;
+    let (canvas, _) = app.put_canvas(&local::tenant(), Some(CanvasId::new(id)), head, text).await?;
+    // What was named on the command line is meant to be offered, to MCP clients, too.
+    app.versions.publish(&canvas.key, Some(&canvas.version)).await?;
     Ok(())
 }
 

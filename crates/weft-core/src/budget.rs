@@ -361,8 +361,8 @@ impl Budget {
         Ok(())
     }
 
-    /// Notes what a call of a model used, here and in every budget around.
-    pub fn used(&self, usage: Usage, prices: Option<Prices>) {
+    /// Notes what a call of a model used, here and in every budget around. What it cost, in millionths.
+    pub fn used(&self, usage: Usage, prices: Option<Prices>) -> u64 {
         let tokens = usage.total_tokens();
         let micros = prices.map_or(0, |prices| micros(usage, prices));
         let mut budget = Some(self);
@@ -371,6 +371,7 @@ impl Budget {
             here.micros.fetch_add(micros, Ordering::Relaxed);
             budget = here.around.as_deref();
         }
+        micros
     }
 
     /// The limit on tokens, money or time that is used up, here or around.

@@ -182,8 +182,8 @@ pub enum Signal {
     Play(Audio),
     /// An output that is still growing; listeners may begin.
     Publish(Arc<str>, SharedText),
-    /// Tokens that a model call used.
-    Used(crate::seam::chat_model::Usage),
+    /// What a call of a model used.
+    Used(crate::usage::UsedModel),
     /// Something worth knowing that is no failure.
     Warn(String),
     /// A tool is being called.

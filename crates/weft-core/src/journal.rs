@@ -15,11 +15,21 @@ use crate::effect::EffectResult;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TaskId};
 use crate::seam::chat_model::Usage;
 use crate::seam::speech::Audio;
+use crate::usage::ModelUse;
 use crate::value::{Json, Outputs};
 
 /// The format of the records below. Raised when an old reader would misread a new record: since 2,
 /// assignments are operations and no longer their results.
 pub const JOURNAL_VERSION: u32 = 2;
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_empty(text: &Arc<str>) -> bool {
+    text.is_empty()
+}
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,6 +297,12 @@ pub enum Record {
         effect: Arc<str>,
         /// Tokens, when it was a model.
         usage: Usage,
+        /// Which model has answered; empty in older journals.
+        #[serde(default, skip_serializing_if = "is_empty")]
+        model: Arc<str>,
+        /// What it cost, in millionths.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        micros: u64,
     },
     /// An agent calls a tool.
     ToolStarted {
@@ -399,6 +415,9 @@ pub enum Record {
         error: Option<Arc<str>>,
         /// Tokens and calls of the whole run.
         usage: Usage,
+        /// The same by node and model, without what an earlier run used that it went on with.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        uses: Vec<ModelUse>,
         /// The limits that have cut agents' work short.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         limited: Vec<Limited>,

@@ -39,6 +39,7 @@ pub mod secret;
 mod stored_names;
 pub mod stream;
 pub mod tool;
+pub mod usage;
 pub mod value;
 pub mod webhook;
 

@@ -21,7 +21,17 @@ fn records_of_calls() {
     assert!(matches!(record, Record::EffectStarted { .. }));
     let record = same(r#"{"type":"effect_gave","activation":1,"key":"model#0","gave":{"value":7}}"#);
     assert!(matches!(record, Record::EffectFinished { .. }));
-    let used = Record::ModelUsed { activation: 1, effect: "model".into(), usage: Default::default() };
+    let used = Record::ModelUsed {
+        activation: 1,
+        effect: "model".into(),
+        usage: Default::default(),
+        model: "m".into(),
+        micros: 7,
+    };
+    // What was written before it was known which model has answered.
+    same::<Record>(
+        r#"{"type":"effect_finished","activation":1,"effect":"model","usage":{"prompt_tokens":1,"completion_tokens":2,"calls":1}}"#,
+    );
     let stored = serde_json::to_value(&used).unwrap();
     assert_eq!(stored["type"], "effect_finished");
     assert_eq!(serde_json::from_value::<Record>(stored).unwrap(), used);

@@ -26,6 +26,7 @@ use weft_core::component::{Role, Suspension};
 use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
 use weft_core::journal::{ActivationRef, Ending, NextEdges, WaitingForm};
 use weft_core::seam::chat_model::Usage;
+use weft_core::usage::ModelUse;
 use weft_core::{Assignment, Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
@@ -79,6 +80,8 @@ pub struct RunReport {
     pub cited: Vec<Cited>,
     /// What it used.
     pub usage: Usage,
+    /// The same by node and model, without what the run used whose beginning it shares.
+    pub uses: Vec<ModelUse>,
     /// What it used of the budgets.
     pub spent: Spent,
     /// The limits that have cut agents' work short.
@@ -155,6 +158,7 @@ pub struct RunDriver<'a> {
     said: SaidTexts,
     cited: Vec<Cited>,
     usage: Usage,
+    uses: Vec<ModelUse>,
     limited: Vec<Limited>,
     calls: TurnCalls,
     heard: Vec<String>,
@@ -206,6 +210,7 @@ impl<'a> RunDriver<'a> {
             said: SaidTexts::default(),
             cited: Vec::new(),
             usage: Usage::default(),
+            uses: Vec::new(),
             limited: Vec::new(),
             calls: TurnCalls::default(),
             heard: Vec::new(),
@@ -264,6 +269,7 @@ impl<'a> RunDriver<'a> {
             said: masks.text(&self.said.whole()).into_owned(),
             cited: self.cited,
             usage: self.usage,
+            uses: self.uses,
             spent: self.context.budget.own().beyond(self.shared),
             limited: self.limited,
             forms,

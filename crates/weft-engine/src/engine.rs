@@ -32,8 +32,8 @@ use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TenantId, TurnInput};
 use weft_dsl::Plan;
 
-pub use self::accounts::Allowances;
 use self::accounts::SharedBudgets;
+pub use self::accounts::{Allowances, first_day};
 pub use self::fork::ForkPoint;
 pub use self::held::BusySession;
 use self::held::{SessionLock, went_on_elsewhere};

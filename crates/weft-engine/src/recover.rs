@@ -6,6 +6,7 @@
 
 mod begin_again;
 mod tool_calls;
+mod uses;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use weft_core::effect::Known;
 use weft_core::inbox::taken;
 use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::chat_model::Usage;
+use weft_core::usage::ModelUse;
 use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Result, SharedText, Value};
 use weft_dsl::plan::NodeIx;
 
@@ -84,6 +86,8 @@ pub struct Recovered {
     pub sources: Vec<Cited>,
     /// What it has used.
     pub usage: Usage,
+    /// The same by node and model, without what the run used whose beginning it shares.
+    pub uses: Vec<ModelUse>,
     /// What the work that is over has used up of its budget.
     pub spent: Spent,
     /// The part of it that the run whose beginning this one shares has used.
@@ -150,6 +154,7 @@ impl JournalReader {
             cited: Vec::new(),
             sources: Vec::new(),
             usage: Usage::default(),
+            uses: Vec::new(),
             spent: Spent::default(),
             shared: Spent::default(),
             limited: Vec::new(),
@@ -253,7 +258,7 @@ impl JournalReader {
                 self.messages.insert(*activation);
                 self.cite(&end.cited);
             }
-            Record::ModelUsed { usage, .. } => self.all.usage += *usage,
+            Record::ModelUsed { .. } => self.used(&entry.record),
             Record::EffectStarted { activation, key, .. } => self.effect(*activation, key, Known::Begun),
             Record::EffectFinished { activation, key, gave } => {
                 self.all.heard.extend(taken(key, gave));

@@ -229,7 +229,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
     async fn finish(&self, lease: &RunLease, finished: FinishedRun) -> Result<()> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
-            match in_time(self.0.finish(lease, finished)).await {
+            match in_time(self.0.finish(lease, finished.clone())).await {
                 Ok(()) => return Ok(()),
                 Err(error) => tries.after(error).await?,
             }
@@ -244,7 +244,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
         finished: FinishedRun,
     ) -> Result<Result<()>> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
-        match in_time(self.0.end(lease, entries.clone(), finished)).await {
+        match in_time(self.0.end(lease, entries.clone(), finished.clone())).await {
             Ok(Ok(())) => return Ok(Ok(())),
             Ok(Err(_)) => {}
             Err(error) => {

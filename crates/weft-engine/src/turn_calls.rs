@@ -43,7 +43,7 @@ impl TurnCalls {
         all.retain(|node, _| keeps(node) != ToolHistory::None);
         for (node, calls) in &self.0 {
             let keeps = keeps(node);
-            all.add(node, keeps, calls.iter().map(|call| kept(call, keeps, (&context.run, &context.masks))));
+            all.add(node, keeps, calls.iter().map(|call| kept(call, keeps, &context.run, &context.masks)));
         }
         all
     }
@@ -56,7 +56,7 @@ pub fn keep_those_of(calls: &mut PastCalls, messages: &[HistoryMessage]) {
 
 /// A call as a session keeps it. What is secret in it is hidden before anything is cut off: half of a secret would not
 /// be known again.
-fn kept(call: &ToolFinished, keeps: ToolHistory, (run, masks): (&RunId, &Masks)) -> PastCall {
+fn kept(call: &ToolFinished, keeps: ToolHistory, run: &RunId, masks: &Masks) -> PastCall {
     let hidden = |value: &Json| masks.json(value);
     let arguments = hidden(&call.started.arguments);
     let arguments = arguments.as_ref().unwrap_or(&call.started.arguments).to_string();

@@ -127,7 +127,7 @@ impl Caller {
     async fn of_key(state: &ServerState, hash: &str) -> weft_core::Result<Self> {
         let stored = state.app.tokens.find(hash).await?;
         let role = role_of(state, &stored).await?;
-        note_use(state, Used::Key, (&stored.hash, &stored.tenant)).await;
+        note_use(state, Used::Key, &stored.hash).await;
         let actor = Actor::Key(stored.id().to_owned());
         let StoredToken { tenant, user, .. } = stored;
         let user_id = user.as_ref().map_or_else(|| tenant.to_string(), UserId::to_string);
@@ -142,7 +142,7 @@ impl Caller {
         }
         // Somebody who has left the tenant is nobody there.
         let role = role.ok_or_else(over)?;
-        note_use(state, Used::Login, (&login.hash, &login.tenant)).await;
+        note_use(state, Used::Login, &login.hash).await;
         Ok(Self {
             tenant: login.tenant,
             user_id: login.user.to_string(),
@@ -210,14 +210,14 @@ enum Used {
 }
 
 /// Whoever looks after tokens wants to know which are used. Nobody is turned away because it cannot be noted.
-async fn note_use(state: &ServerState, what: Used, (hash, tenant): (&str, &TenantId)) {
+async fn note_use(state: &ServerState, what: Used, hash: &str) {
     let now_ms = state.app.clock.now_ms();
     if !state.app.token_uses.is_news(hash, now_ms) {
         return;
     }
     let noted = match what {
         Used::Key => state.app.tokens.used(hash, now_ms).await,
-        Used::Login => state.app.accounts.stores.users.use_login(hash, tenant, now_ms).await,
+        Used::Login => state.app.accounts.stores.users.login_used(hash, now_ms).await,
     };
     if let Err(error) = noted {
         tracing::warn!(error = error.detail(), "the use of a token could not be noted");

@@ -209,6 +209,7 @@ mod tests {
             error: error.map(Into::into),
             usage: Usage::default(),
             limited: Vec::new(),
+            uses: Vec::new(),
             spent: Default::default(),
             elapsed: 0.0,
         }

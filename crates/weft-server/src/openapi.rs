@@ -399,7 +399,8 @@ fn content(answer: Answer, shapes: &mut Shapes) -> Json {
         }
         success
     };
-    let events = || json!({"schema": {"type": "string", "description": "server-sent events, each with JSON as its data"}});
+    // What a schema of a stream is compared with is for whoever reads it to say: the text, or each of its events.
+    let events = || json!({"schema": {"description": "server-sent events, each with JSON as its data"}});
     match answer {
         Answer::Data(kind) => json!({"application/json": or_failure(envelope(kind, None, shapes))}),
         Answer::Counted(kind, count) => {

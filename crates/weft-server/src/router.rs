@@ -32,7 +32,8 @@ use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, dataset_tasks, datasets, documents, graph, health, mcp, memories,
     metadata, models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, secrets,
-    sessions, speech, spending, tasks, templates, traces, uploads, users, versions, webhook_logs, webhooks,
+    sessions, speech, spending, tasks, templates, traces, uploads, usage, users, versions, webhook_logs,
+    webhooks,
 };
 use crate::state::ServerState;
 use weft_app::config::Auth;
@@ -123,6 +124,7 @@ fn of_agents() -> Routes {
         .on(GET, "/api/v1/components/{name}", components::get, &of_run::GET_COMPONENT)
         .on(GET, "/api/v1/plugins", components::plugins, &of_run::LIST_PLUGINS)
         .on(GET, "/api/v1/spending", spending::list, &of_run::SPENDING)
+        .on(GET, "/api/v1/usage", usage::list, &of_run::USAGE)
         .on(GET, "/api/v1/agents", agents::list, &of_agent::LIST)
         .on(POST, "/api/v1/agents", agents::create, &of_agent::CREATE)
         .on(GET, "/api/v1/agents/templates", templates::list, &of_version::LIST_TEMPLATES)

@@ -96,6 +96,7 @@ pub async fn serve(
         () = &mut serving => {}
         () = app.keep_runs_going() => {}
         () = Box::pin(app.keep_tasks_timely()) => {}
+        () = Box::pin(app.keep_people_told()) => {}
         () = &mut working => {}
         () = app.keep_what_counts(&options.retention) => {}
         () = shutdown => tracing::info!("stopping"),

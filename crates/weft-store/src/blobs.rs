@@ -3,7 +3,7 @@
 //! A blob is first written beside its place, brought to the disk, and then put there in one move.
 
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -89,6 +89,18 @@ fn remove(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<()> {
     }
 }
 
+/// Removes the folder of a tenant with everything in it.
+pub(crate) fn remove_folder(root: &Path, tenant: &TenantId) -> Result<()> {
+    let remove = || Dir::open_ambient_dir(root, ambient_authority())?.remove_dir_all(folder_name(tenant));
+    match remove() {
+        Err(cause) if cause.kind() == IoKind::NotFound => Ok(()),
+        outcome => outcome.map_err(|cause| {
+            Error::internal(format!("cannot remove the files of the tenant in {}", root.display()))
+                .because(cause)
+        }),
+    }
+}
+
 fn failed(what: &str, name: &str, cause: std::io::Error) -> Error {
     let (kind, why) = match cause.kind() {
         IoKind::NotFound | IoKind::NotADirectory => (ErrorKind::NotFound, "there is no such file"),
@@ -114,5 +126,10 @@ impl BlobStore for FolderBlobs {
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
         let (tenant, name) = (tenant.clone(), name.to_owned());
         self.blocking(move |root| remove(root, &tenant, &name)).await
+    }
+
+    async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
+        let tenant = tenant.clone();
+        self.blocking(move |root| remove_folder(root, &tenant)).await
     }
 }

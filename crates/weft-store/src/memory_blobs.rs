@@ -40,4 +40,9 @@ impl BlobStore for MemoryBlobs {
         blobs.remove(&key);
         Ok(())
     }
+
+    async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _), _| of != tenant);
+        Ok(())
+    }
 }

@@ -12,9 +12,9 @@ use sea_orm::{
 use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
-    AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, ProcessStore,
-    RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore, TaskStore, TenantStore, TokenStore,
-    UserStore, VersionStore, WorkQueue,
+    AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, NoticeStore,
+    ProcessStore, RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore, TaskStore, TenantStore,
+    TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -41,8 +41,8 @@ const ATTEMPTS_MAX: usize = 10;
 /// Canvases, sessions, runs, tasks, tokens and accepted tools in one database. A clone is another handle
 /// to it.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`TaskStore`],
-/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`UsageStore`], [`TaskStore`],
+/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`NoticeStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
@@ -212,6 +212,16 @@ impl Store {
 
     /// This store as a place for the audit log.
     pub fn audit_log(&self) -> Arc<dyn AuditStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as the place where it is kept what runs have used of models.
+    pub fn model_uses(&self) -> Arc<dyn UsageStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as the place where it is noted what people are to be told.
+    pub fn outbox(&self) -> Arc<dyn NoticeStore> {
         Arc::new(self.clone())
     }
 

@@ -41,6 +41,15 @@ impl FolderWorkspace {
         Self(Arc::new(Folder { root: root.into(), bytes_max, writing: Mutex::new(()) }))
     }
 
+    /// Removes all files of a tenant.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    pub async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
+        let tenant = tenant.clone();
+        self.blocking(move |folder| crate::blobs::remove_folder(&folder.root, &tenant)).await
+    }
+
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder) -> Result<T> + Send + 'static,

@@ -3,11 +3,13 @@
 mod account;
 mod chat;
 mod memory;
+mod notice;
 mod run;
 mod schedule;
 mod share;
 mod spending;
 mod task;
+mod usage;
 mod version;
 mod work;
 
@@ -72,6 +74,36 @@ struct StoreTables {
     accounts: account::AccountTables,
     shares: share::ShareTable,
     audit: share::Audit,
+    notices: notice::Notices,
+    uses: usage::Uses,
+}
+
+impl Tables {
+    /// Removes what a tenant has, unless a run of it is under way.
+    fn forget_tenant(&mut self, id: &TenantId) -> Result<()> {
+        if self.runs.iter().any(|((tenant, _), journal)| tenant == id && journal.run.ending.is_none()) {
+            return Err(conflict("a run of the tenant is under way".to_owned()));
+        }
+        self.canvases.retain(|(tenant, _), _| tenant != id);
+        self.versions.retain(|(tenant, ..), _| tenant != id);
+        self.facts.retain(|(tenant, ..), _| tenant != id);
+        self.labels.retain(|(tenant, ..), _| tenant != id);
+        self.sessions.retain(|(tenant, _), _| tenant != id);
+        self.runs.retain(|(tenant, _), _| tenant != id);
+        self.tokens.retain(|_, token| token.tenant != *id);
+        self.spent.retain(|(tenant, _), _| tenant != id);
+        self.spending.retain(|(tenant, ..), _| tenant != id);
+        self.work.retain(|(tenant, _), _| tenant != id);
+        self.schedules.retain(|(tenant, _), _| tenant != id);
+        self.tasks.retain(|(tenant, _), _| tenant != id);
+        self.shares.retain(|_, share| share.tenant != *id);
+        self.audit.retain(|(tenant, ..), _| tenant != id);
+        self.notices.retain(|key, _| key.tenant != *id);
+        self.memories.retain(|(tenant, _), _| tenant != id);
+        self.uses.retain(|one| one.tenant != *id);
+        self.chats.retain(|(tenant, _), _| tenant != id);
+        Ok(())
+    }
 }
 
 struct KeptConversation {
@@ -463,8 +495,10 @@ mod tests {
         store::process_store_keeps_its_contract(&memory, &memory).await;
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
+        store::usage_store_keeps_its_contract(&memory, &memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
+        store::notice_store_keeps_its_contract(&memory, &memory).await;
         store::schedule_store_keeps_its_contract(&memory).await;
         let (users, tenants, tokens) = (&memory, &memory, &memory);
         let stores = crate::contracts::accounts::ContractStores { users, tenants, tokens };

@@ -203,7 +203,7 @@ impl Turn<'_> {
             }
             Signal::ToolStarted(started) => self.events.send(self.now_ms(), tool_start(&started)).await?,
             Signal::ToolFinished(finished) => self.events.send(self.now_ms(), tool_end(&finished)).await?,
-            Signal::Used(usage) => notices.usage += usage,
+            Signal::Used(used) => notices.usage += used.usage,
             Signal::Warn(warning) => notices.warn(warning),
             Signal::Limited(why) => notices.warn(format!("the work was cut short: {}", why.as_str())),
             Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => {}

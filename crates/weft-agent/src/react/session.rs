@@ -367,7 +367,7 @@ async fn listening<T>(work: impl Future<Output = T>, mut signals: Signals, notic
 impl Notices {
     pub(super) fn take(&mut self, signal: Signal) {
         match signal {
-            Signal::Used(usage) => self.usage += usage,
+            Signal::Used(used) => self.usage += used.usage,
             Signal::Warn(warning) if self.warnings.len() < WARNINGS_MAX => self.warnings.push(warning),
             Signal::Limited(why) if self.warnings.len() < WARNINGS_MAX => {
                 self.warnings.push(format!("the work was cut short: {}", why.as_str()));

@@ -150,7 +150,7 @@ impl App {
     /// `NotFound` when they are no member of it.
     pub async fn switch_tenant(&self, user: &UserId, login: &str, tenant: &TenantId) -> Result<MemberRole> {
         let membership = self.accounts.stores.tenants.membership(tenant, user).await?;
-        self.accounts.stores.users.use_login(login, tenant, self.clock.now_ms()).await?;
+        self.accounts.stores.users.move_login(login, tenant).await?;
         Ok(membership.role)
     }
 }

@@ -7,6 +7,7 @@ pub mod password;
 mod personal;
 mod shares;
 mod sign_in;
+mod tenancy;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use weft_core::{Error, Result, TenantId};
 pub use self::audit::{Audited, CLI, REFUSED, is_noted};
 pub use self::members::Invited;
 pub use self::sign_in::{SignInRefusal, SignedIn};
+pub use self::tenancy::Erasure;
 
 use self::password::Passwords;
 use crate::app::{App, DEFAULT_TENANT};
@@ -58,6 +60,7 @@ pub struct Accounts {
     /// How they are dealt with.
     pub config: AccountsConfig,
     pub(crate) limits: Arc<Limits>,
+    erasure: Arc<Erasure>,
 }
 
 /// What holds attempts back, in this process.
@@ -90,7 +93,8 @@ impl fmt::Debug for Accounts {
 impl Accounts {
     /// Accounts that are kept here.
     pub fn new(stores: AccountStores, config: AccountsConfig) -> Self {
-        Self { stores, config, limits: Arc::default() }
+        let erasure: Arc<Erasure> = Arc::new(|_| Box::pin(async { Ok(()) }));
+        Self { stores, config, limits: Arc::default(), erasure }
     }
 
     /// How often an attempt may be made.

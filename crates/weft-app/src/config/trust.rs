@@ -73,6 +73,7 @@ const RULES: &[(&str, Trust)] = &[
     ("plugins", Operator("it chooses what agents call and where keys are sent")),
     ("server", Operator("it decides who may use the server")),
     ("accounts", Operator("it decides who may use the server")),
+    ("notifications", Operator("it chooses who is told of runs and tasks")),
     ("worker", Lower),
     ("models", Operator(SENDS)),
     ("models.default", Anyone),

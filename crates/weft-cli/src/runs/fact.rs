@@ -107,7 +107,7 @@ fn effect(record: &Record) -> String {
         Record::EffectFinished { activation, key, gave: EffectResult::Failure { message, .. } } => {
             format!("activation {activation} got from {key}: a failure: {}", short(message))
         }
-        Record::ModelUsed { activation, effect, usage } => format!(
+        Record::ModelUsed { activation, effect, usage, .. } => format!(
             "activation {activation} called a {effect}: {} and {} tokens",
             usage.prompt_tokens, usage.completion_tokens
         ),

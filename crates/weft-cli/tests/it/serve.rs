@@ -134,6 +134,26 @@ fn the_token_is_shown_once_and_wanted_from_then_on() {
     again.stop();
 }
 
+/// So that it is called by `published`, and is a tool of MCP clients.
+#[test]
+fn what_is_served_is_published_and_follows_its_file() {
+    let home = Home::quoting();
+    let says = |text: &str| {
+        json!({"components": {
+            "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Message:M"]},
+            "Message:M": {"obj": {"component_name": "Message", "params": {"content": [text]}}},
+        }})
+    };
+    for text in ["One.", "Two."] {
+        home.write("c.json", says(text).to_string());
+        let server = Server::start(&home, &["--agent", "a=c.json", "--no-auth"]);
+        let body = json!({"query": "x", "stream": true, "version": "published"});
+        let (_, stream) = server.post("/api/v1/agents/a/completions", None, &body);
+        assert_eq!(said(&stream).0, text, "{stream}");
+        server.stop();
+    }
+}
+
 #[test]
 fn a_port_in_use_is_named() {
     let home = Home::quoting();

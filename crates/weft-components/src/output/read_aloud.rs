@@ -11,6 +11,7 @@ use weft_core::seam::SpeechModel;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::speech::Audio;
 use weft_core::stream::TextReader;
+use weft_core::usage::UsedModel;
 use weft_core::{ErrorKind, NodeContext, Piece, Result};
 
 use crate::text::without_thinking;
@@ -55,10 +56,11 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
             let (audio, made_now) = asked?;
             let prompt_tokens = u64::try_from(tokens(&sentence)).unwrap_or(u64::MAX);
             let usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
-            ctx.budget.used(usage, model.prices());
+            let micros = ctx.budget.used(usage, model.prices());
             // What was told before a crash was told to this very run.
             if made_now || ctx.effects.are_recorded() {
-                ctx.signal(Signal::Used(usage)).await?;
+                let used = UsedModel { model: model.name().into(), usage, micros };
+                ctx.signal(Signal::Used(used)).await?;
             }
             Ok::<_, weft_core::Error>(audio)
         }

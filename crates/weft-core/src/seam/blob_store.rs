@@ -31,6 +31,12 @@ pub trait BlobStore: Send + Sync {
     /// # Errors
     /// When it cannot be removed.
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()>;
+
+    /// Removes all files of a tenant.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    async fn remove_all(&self, tenant: &TenantId) -> Result<()>;
 }
 
 /// Looks whether a blob may have this name.

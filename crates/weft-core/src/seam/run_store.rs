@@ -9,6 +9,7 @@ use crate::budget::Spent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CanvasId, ProcessId, RunId, RunKey, SessionId, TenantId};
 use crate::journal::Ending;
+use crate::usage::ModelUse;
 
 /// A run, without its journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +96,7 @@ impl RunLease {
 }
 
 /// How a run has ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FinishedRun {
     /// How.
     pub ending: Ending,
@@ -104,12 +105,14 @@ pub struct FinishedRun {
     /// What it has used in all, and the day (days since 1970, in UTC) on which that is noted, as
     /// [`crate::seam::SpendingStore::note`] does it. Absent: nothing is noted.
     pub spent: Option<(i64, Spent)>,
+    /// What it has used of models, for [`crate::seam::UsageStore`]: on the day on which it ends.
+    pub uses: Vec<ModelUse>,
 }
 
 impl FinishedRun {
     /// An ending of which nothing but the time is noted.
     pub fn new(ending: Ending, at_ms: i64) -> Self {
-        Self { ending, at_ms, spent: None }
+        Self { ending, at_ms, spent: None, uses: Vec::new() }
     }
 }
 
@@ -224,7 +227,8 @@ pub trait RunStore: Send + Sync {
     /// When the store cannot be read.
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>>;
 
-    /// Notes how the run ended, and what it has used, both or neither.
+    /// Notes how the run ended, and what it has used, both or neither. One that has failed is noted for those who are to
+    /// be told, too: see [`crate::seam::NoticeStore`].
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another process has taken the run over since.

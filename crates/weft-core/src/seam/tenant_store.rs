@@ -78,6 +78,14 @@ pub trait TenantStore: Send + Sync {
     /// When the store cannot be read.
     async fn tenants(&self, after: Option<&TenantId>, count_max: u64) -> Result<Vec<Tenant>>;
 
+    /// Removes a tenant with every row that is kept of it, whatever it is: members, invitations, sign-ins and API keys
+    /// there, agents, conversations, runs, what they have used, the audit log. What lies elsewhere, such as files and
+    /// indexes, is for the caller to remove before. Users stay.
+    ///
+    /// # Errors
+    /// `NotFound`, and `Conflict` while a run of it is under way; nothing is removed then.
+    async fn remove_tenant(&self, id: &TenantId) -> Result<()>;
+
     /// What a user is in a tenant.
     ///
     /// # Errors

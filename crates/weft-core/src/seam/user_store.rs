@@ -114,12 +114,18 @@ pub trait UserStore: Send + Sync {
     /// When the store cannot be read.
     async fn logins(&self, user: &UserId, count_max: u64) -> Result<Vec<Login>>;
 
-    /// Notes that a sign-in was shown, and in which tenant its user works from now on. One that is not there is
-    /// passed over.
+    /// Notes that a sign-in was shown, and nothing else of it: whoever notes this has read the sign-in before, and its
+    /// user may work in another tenant by now. One that is not there is passed over.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn use_login(&self, hash: &str, tenant: &TenantId, at_ms: i64) -> Result<()>;
+    async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()>;
+
+    /// Lets the user of a sign-in work in this tenant from now on. One that is not there is passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn move_login(&self, hash: &str, tenant: &TenantId) -> Result<()>;
 
     /// Removes sign-ins of a user: the one with this hash, or all but the one that is `kept`. How many.
     ///

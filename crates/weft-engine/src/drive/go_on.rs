@@ -24,6 +24,7 @@ impl RunDriver<'_> {
             cited,
             sources,
             usage,
+            uses,
             limited,
             last,
             last_message,
@@ -44,6 +45,7 @@ impl RunDriver<'_> {
         self.cited = cited;
         self.sourced = sources.len();
         self.usage = usage;
+        self.uses = uses;
         self.limited = limited;
         self.calls = calls;
         self.heard = heard;

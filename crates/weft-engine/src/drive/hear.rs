@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use weft_core::context::{Signal, ToolStarted};
 use weft_core::effect::{EffectFinished, EffectStarted};
 use weft_core::inbox::taken;
+use weft_core::usage::{self, UsedModel};
 use weft_core::{ComponentId, Piece, Record, Value};
 
 use super::{RunDriver, RunningActivation};
@@ -35,9 +36,17 @@ impl RunDriver<'_> {
                 self.journal.note(Record::Published { activation, output: Arc::clone(&output) });
                 self.machine.published(activation, &output, Value::Stream(text));
             }
-            Signal::Used(usage) => {
-                self.usage += usage;
-                self.journal.note(Record::ModelUsed { activation, effect: "model".into(), usage });
+            Signal::Used(used) => {
+                self.usage += used.usage;
+                usage::add(&mut self.uses, &node, &used);
+                let UsedModel { model, usage, micros } = used;
+                self.journal.note(Record::ModelUsed {
+                    activation,
+                    effect: "model".into(),
+                    usage,
+                    model,
+                    micros,
+                });
             }
             Signal::Warn(message) => {
                 tracing::warn!(run.id = %self.journal.run(), component.id = %node, message, "a component warns");

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft_core::budget::{Budget, BudgetLimits, Holder, Period, PeriodLimits, Spent};
 use weft_core::seam::run_store::{FinishedRun, RunLease};
+use weft_core::usage::ModelUse;
 use weft_core::{CanvasId, Ending, Result, TenantId};
 
 use super::{Engine, Stores};
@@ -42,11 +43,7 @@ struct Account {
 impl Account {
     /// The day that its period began with.
     fn since(&self) -> i64 {
-        match self.period {
-            Period::Day => self.day,
-            Period::Month => first_of_month(self.day),
-            Period::Ever => i64::MIN,
-        }
+        first_day(self.period, self.day)
     }
 
     fn holder(&self) -> Holder {
@@ -71,6 +68,15 @@ impl SharedBudgets {
         let budget = Budget::new(account.holder(), limits, Spent::default(), around);
         open.insert(account, Arc::downgrade(&budget));
         budget
+    }
+}
+
+/// The first day of the period that a day is in. Both are days since 1970, in UTC.
+pub fn first_day(period: Period, day: i64) -> i64 {
+    match period {
+        Period::Day => day,
+        Period::Month => first_of_month(day),
+        Period::Ever => i64::MIN,
     }
 }
 
@@ -112,9 +118,9 @@ impl Engine {
     }
 
     /// How a run has ended by now, and what it has used.
-    pub(super) fn finished(&self, ending: Ending, spent: Spent) -> FinishedRun {
+    pub(super) fn finished(&self, ending: Ending, spent: Spent, uses: &[ModelUse]) -> FinishedRun {
         let spent = noteworthy(spent).map(|spent| (self.today(), spent));
-        FinishedRun { spent, ..FinishedRun::new(ending, self.now_ms()) }
+        FinishedRun { spent, uses: uses.to_vec(), ..FinishedRun::new(ending, self.now_ms()) }
     }
 
     /// Adds what a run has used to what its canvas and its tenant have used.

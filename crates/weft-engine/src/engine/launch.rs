@@ -72,7 +72,7 @@ impl Engine {
                 Ok(became) => became,
                 Err(_) => {
                     tracing::error!(run.id = %lease.run.id, "the end of a run could not be written: the engine broke");
-                    engine.note_ending(&stores, &lease, Ending::Failed, Spent::default()).await
+                    engine.note_ending(&stores, &lease, engine.finished(Ending::Failed, Spent::default(), &[])).await
                 }
             };
             drop((listed, place));

@@ -1,6 +1,6 @@
 //! Runs that were cut off by the end of their process: read back from their journals, and gone on with.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -10,6 +10,7 @@ use weft_core::journal::{ActivationRef, Ending, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{RunLease, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
+use weft_core::usage::{self, ModelUse, UsedModel};
 use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, SessionKey};
 use weft_dsl::Plan;
 
@@ -91,9 +92,9 @@ impl Engine {
             None => SecretValues::default(),
         };
         let entries = self.whole_journal(stores, &run.key, &secrets).await?;
-        if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
+        if let Some(Entry { record: Record::RunFinished { ending, spent, uses, .. }, .. }) = entries.last() {
             // Its process has ended before it could note this.
-            stores.runs.finish(lease, self.finished(*ending, *spent)).await?;
+            stores.runs.finish(lease, self.finished(*ending, *spent, uses)).await?;
             return Ok(PickedUp::Ended(*ending));
         }
         let stored = stores.sessions.load(&session).await?;
@@ -225,11 +226,13 @@ impl Engine {
             ends(entries).into_iter().for_each(|end| journal.note(end));
         }
         let (usage, limited) = used(entries);
+        let uses = uses_by(entries);
         let last = Record::RunFinished {
             ending,
             outputs: last_outputs(entries),
             error: error.map(|error| error.full().into()),
             usage,
+            uses,
             limited,
             spent: spent_by(entries),
             elapsed: 0.0,
@@ -302,12 +305,37 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     }
 }
 
-/// What a run's finished work has used, without that of the run whose beginning it shares.
-fn spent_by(entries: &[Entry]) -> Spent {
-    let shared = match entries.first().map(|entry| &entry.record) {
+/// The last entry that a run shares with the one that it was forked from.
+fn shared_to(entries: &[Entry]) -> u64 {
+    match entries.first().map(|entry| &entry.record) {
         Some(Record::RunStarted { forks: Some(forks), .. }) => forks.seq,
         _ => 0,
-    };
+    }
+}
+
+/// What a run's nodes have used of models, without that of the run whose beginning it shares.
+fn uses_by(entries: &[Entry]) -> Vec<ModelUse> {
+    let (shared, mut uses, mut nodes) = (shared_to(entries), Vec::new(), HashMap::new());
+    for entry in entries {
+        match &entry.record {
+            Record::NodeStarted { who } => {
+                nodes.insert(who.activation, &who.node);
+            }
+            Record::ModelUsed { activation, usage, model, micros, .. } if entry.seq > shared => {
+                if let Some(node) = nodes.get(activation) {
+                    let used = UsedModel { model: Arc::clone(model), usage: *usage, micros: *micros };
+                    usage::add(&mut uses, node, &used);
+                }
+            }
+            _ => {}
+        }
+    }
+    uses
+}
+
+/// What a run's finished work has used, without that of the run whose beginning it shares.
+fn spent_by(entries: &[Entry]) -> Spent {
+    let shared = shared_to(entries);
     let own = entries.iter().filter(|entry| entry.seq > shared);
     own.fold(Spent::default(), |sum, entry| match &entry.record {
         Record::NodeFinished { spent, .. } => sum + *spent,

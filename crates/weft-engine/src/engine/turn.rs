@@ -12,7 +12,7 @@ use weft_core::citation::reference;
 use weft_core::context::RunContext;
 use weft_core::journal::{Ending, JOURNAL_VERSION, RunLimits};
 use weft_core::seam::chat_model::Usage;
-use weft_core::seam::run_store::RunLease;
+use weft_core::seam::run_store::{FinishedRun, RunLease};
 use weft_core::seam::session_store::{SessionCommit, SessionMessage};
 use weft_core::seam::task_store::TaskChange;
 use weft_core::{
@@ -221,7 +221,7 @@ impl Engine {
         record: Record,
     ) -> Result<Became> {
         let key = &lease.run;
-        let Record::RunFinished { mut ending, spent, .. } = record else {
+        let Record::RunFinished { mut ending, spent, uses, .. } = record.clone() else {
             return Err(Error::internal("a run ends with its last record"));
         };
         if journal.broken().is_some() {
@@ -229,7 +229,7 @@ impl Engine {
         }
         let mut last = record.clone();
         journal.note(record);
-        match journal.end(self.finished(ending, spent)).await {
+        match journal.end(self.finished(ending, spent, &uses)).await {
             Ok(noted) => return Ok(became(lease, noted)),
             Err(cause) if !matches!(journal.broken(), Some(JournalFailure::Refused(_))) => return Err(cause),
             Err(cause) => {
@@ -242,19 +242,13 @@ impl Engine {
                 journal.show_unstored(last);
             }
         }
-        Ok(self.note_ending(stores, lease, ending, spent).await)
+        Ok(self.note_ending(stores, lease, self.finished(ending, spent, &uses)).await)
     }
 
     /// Notes how a run ended and what it has used in all. What the store does not take is noted by whoever goes on
     /// with the run.
-    pub(super) async fn note_ending(
-        &self,
-        stores: &Stores,
-        lease: &RunLease,
-        ending: Ending,
-        spent: Spent,
-    ) -> Became {
-        became(lease, stores.runs.finish(lease, self.finished(ending, spent)).await)
+    pub(super) async fn note_ending(&self, stores: &Stores, lease: &RunLease, finished: FinishedRun) -> Became {
+        became(lease, stores.runs.finish(lease, finished).await)
     }
 
     /// Whether nobody has taken a run over.
@@ -384,6 +378,7 @@ pub(super) fn broken_record() -> Record {
         outputs: Arc::default(),
         error: Some(error.full().into()),
         usage: Usage::default(),
+        uses: Vec::new(),
         limited: Vec::new(),
         spent: Spent::default(),
         elapsed: 0.0,
@@ -396,6 +391,7 @@ pub(super) fn last_record(report: &RunReport) -> Record {
         outputs: Arc::clone(&report.outputs),
         error: report.error.as_ref().map(|error| error.full().into()),
         usage: report.usage,
+        uses: report.uses.clone(),
         limited: report.limited.clone(),
         spent: report.spent,
         elapsed: report.elapsed,

@@ -370,7 +370,8 @@ impl Component for Fake {
                     if *again == Delivery::Idempotent {
                         let usage =
                             Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2, ..Usage::default() };
-                        ctx.signal(weft_core::context::Signal::Used(usage)).await?;
+                        let used = weft_core::usage::UsedModel { model: "m".into(), usage, micros: 5 };
+                        ctx.signal(weft_core::context::Signal::Used(used)).await?;
                     }
                     Ok(answer)
                 };

@@ -227,6 +227,7 @@ mod tests {
             error,
             usage,
             limited,
+            uses: Vec::new(),
             spent: Default::default(),
             elapsed: 0.0,
         }

@@ -315,6 +315,7 @@ mod tests {
             error,
             usage,
             limited: Vec::new(),
+            uses: Vec::new(),
             spent: Default::default(),
             elapsed: 0.0,
         }

@@ -380,7 +380,7 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
             forms: forms.iter().map(FormFrame::from).collect(),
             content: additions.blank_content.then_some(""),
         },
-        Record::RunFinished { ending, outputs, error, usage, limited, elapsed, spent: _ } => {
+        Record::RunFinished { ending, outputs, error, usage, limited, elapsed, spent: _, uses: _ } => {
             Data::WorkflowFinished(WorkflowFinished {
                 inputs: &view.inputs,
                 outputs,

@@ -111,6 +111,12 @@ pub static TENANTS: Operation = Operation::reads("Lists the tenants that one bel
 /// `PATCH /api/v1/tenants/{tenant}` and its older name.
 pub static ACCEPT: Operation =
     Operation::reads("Accepts the invitation to a tenant.").data(Type::Of(&TENANCY));
+/// `DELETE /api/v1/tenants/{tenant}`.
+pub static REMOVE_TENANT: Operation = Operation::administers(
+    "Removes the tenant with everything that it has: agents, conversations, datasets, files, secrets, members, API keys.",
+)
+.body(&[text("tenant_id", "the id of the tenant once more")])
+.data(Type::Flag);
 /// `PUT /api/v1/users/me/tenant`.
 pub static SWITCH: Operation = Operation::reads("Works in another tenant that one belongs to.")
     .body(&[text("tenant_id", "which one")])
@@ -235,6 +241,37 @@ pub static EXPORT_AUDIT: Operation =
     Operation::administers("Gives the audit log as lines of JSON, the oldest entry first.")
         .query(&AUDIT_FILTER)
         .answer(Answer::File);
+
+static NOTICE: Shape = Shape {
+    name: "Notice",
+    summary: "something that people are told without having asked",
+    members: &[
+        text("event", "`run_failed`, `budget` or `task_overdue`"),
+        text("subject", "of which run, task or budget"),
+        time("time", "when it became known"),
+        member(
+            "state",
+            Type::OneOf(&["waiting", "taken", "delivered", "given_up"]),
+            "how far its delivery has come",
+        ),
+        time("state_time", "when it is tried next, or since when it is so"),
+        list(
+            "done",
+            &Type::Text,
+            "the ways that are done with, such as `webhook`; with the reason where one has failed",
+        ),
+        whole("attempts", "how often it was tried"),
+        text("reason", "why it was put off or given up"),
+    ],
+};
+/// `GET /api/v1/notifications`.
+pub static NOTICES: Operation =
+    Operation::administers("Lists what people are told without having asked, the newest first.")
+        .query(&PAGE)
+        .data(Type::Object(&[
+            list("notifications", &Type::Of(&NOTICE), "the page"),
+            whole("total", "how many there are in all"),
+        ]));
 
 /// `GET /api/v1/agentbots/{id}/inputs`.
 pub static AGENTBOT: Operation =

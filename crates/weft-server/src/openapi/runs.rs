@@ -326,6 +326,51 @@ pub static SPENDING: Operation = Operation::reads("Shows what runs have used, by
         "a line for each agent and day",
     )]));
 
+const USED: [Member; 8] = [
+    whole("model_calls", "calls of models"),
+    whole("prompt_tokens", "tokens of the questions"),
+    whole("completion_tokens", "tokens of the answers"),
+    whole("total_tokens", "both"),
+    whole("cache_read_tokens", "of the questions those that the provider had in its cache"),
+    whole("cache_write_tokens", "of the questions those that it put there"),
+    whole("reasoning_tokens", "of the answers those of the reasoning"),
+    member("money", Type::Number, "what that cost, in the currency of the price list"),
+];
+const OF_USAGE: [Member; 14] = [
+    text("agent_id", "which agent").optional(),
+    text("node", "which node of it").optional(),
+    text("model", "which model, by its name in the settings").optional(),
+    text("user_id", "whose session").optional(),
+    text("session_id", "which session").optional(),
+    text("date", "the day on which a run ended, such as 2026-01-31 (UTC)").optional(),
+    USED[0],
+    USED[1],
+    USED[2],
+    USED[3],
+    USED[4],
+    USED[5],
+    USED[6],
+    USED[7],
+];
+/// `GET /api/v1/usage`.
+pub static USAGE: Operation = Operation::reads(
+    "Shows what models were used for, by agent, node, model, user, session or day; the dearest first.",
+)
+.query(&[
+    text("by", "what lines differ in: some of `day`, `agent`, `node`, `model`, `user`, `session`, with commas between; `model` when absent").optional(),
+    whole("days", "of how many days; 30 when absent").optional(),
+    OF_USAGE[0],
+    OF_USAGE[1],
+    OF_USAGE[2],
+    OF_USAGE[3],
+    OF_USAGE[4],
+    OF_USAGE[5],
+])
+.data(Type::Object(&[
+    list("usage", &Type::Object(&OF_USAGE), "a line for each that differs"),
+    member("total", Type::Object(&USED), "all of it together"),
+]));
+
 /// `GET /healthz`.
 pub static ALIVE: Operation = Operation::open("Says that the server is there.")
     .answer(Answer::Whole(Type::Object(&[text("status", "`ok`")])));

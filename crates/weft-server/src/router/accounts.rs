@@ -4,7 +4,7 @@ use super::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;
 use crate::openapi::runs as of_run;
-use crate::routes::{audit, shares, tenants, tokens, users};
+use crate::routes::{audit, notifications, shares, tenants, tokens, users};
 
 pub(super) fn of_tokens() -> Routes {
     Routes::new("Tokens")
@@ -50,6 +50,7 @@ pub(super) fn of_tenants() -> Routes {
     Routes::new("Tenants")
         .on(GET, "/api/v1/tenants", tenants::list, &of_account::TENANTS)
         .on(PATCH, "/api/v1/tenants/{tenant}", tenants::accept, &of_account::ACCEPT)
+        .on(DELETE, "/api/v1/tenants/{tenant}", tenants::remove, &of_account::REMOVE_TENANT)
         .on(GET, "/api/v1/tenants/{tenant}/users", tenants::members, &of_account::MEMBERS)
         .on(POST, "/api/v1/tenants/{tenant}/users", tenants::invite, &of_account::INVITE)
         .on(PATCH, member, tenants::set_role, &of_account::SET_ROLE)
@@ -81,10 +82,8 @@ pub(super) fn of_shares() -> Routes {
 }
 
 pub(super) fn of_audit() -> Routes {
-    Routes::new("Audit log").on(GET, "/api/v1/audit", audit::list, &of_account::AUDIT).on(
-        GET,
-        "/api/v1/audit/export",
-        audit::export,
-        &of_account::EXPORT_AUDIT,
-    )
+    Routes::new("Audit log and notifications")
+        .on(GET, "/api/v1/audit", audit::list, &of_account::AUDIT)
+        .on(GET, "/api/v1/audit/export", audit::export, &of_account::EXPORT_AUDIT)
+        .on(GET, "/api/v1/notifications", notifications::list, &of_account::NOTICES)
 }

@@ -134,6 +134,28 @@ pub async fn leave(
     Ok(Success(true).into_response())
 }
 
+/// `DELETE /api/v1/tenants/{tenant} {"tenant_id"}`: the tenant with everything that it has.
+///
+/// # Errors
+/// 101 when the body does not name the tenant, and for the one that is always there; 103 for another tenant than the
+/// caller's; 106 when a run of it does not stop.
+pub async fn remove(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(tenant): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    own(&caller, &tenant)?;
+    body.require(&["tenant_id"])?;
+    if body.text("tenant_id")?.as_deref() != Some(caller.tenant.as_str()) {
+        return Err(ApiError::argument(
+            "`tenant_id` must name the tenant once more: nothing of it can be had back",
+        ));
+    }
+    state.app.remove_tenant(&caller.tenant).await?;
+    Ok(Success(true).into_response())
+}
+
 /// `GET /api/v1/tenants/{tenant}/users`.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::webhook::{HmacAlgorithm, WebhookAuth};
 
 use super::Refusal;
-use super::hmac::{same, sign};
+use weft_app::hmac::{same, sign};
 
 /// What is known of a caller besides that it may call.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Calls of other programs that begin a run: who may, how often, and what of a call a canvas gets.
 
 mod auth;
-mod hmac;
 pub(crate) mod payload;
 
 use std::net::IpAddr;

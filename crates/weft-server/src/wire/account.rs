@@ -1,9 +1,10 @@
-//! Users, tenants, members, share tokens and the audit log as the API shows them.
+//! Users, tenants, members, share tokens, notices and the audit log as the API shows them.
 
 use serde_json::{Value as Json, json};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
 use weft_core::seam::audit_store::AuditEntry;
+use weft_core::seam::notice_store::{NoticeState, StoredNotice};
 use weft_core::seam::share_store::ShareToken;
 use weft_core::seam::tenant_store::{Invitation, Membership, Tenant};
 use weft_core::seam::user_store::{Login, User};
@@ -102,6 +103,26 @@ pub fn share(share: &ShareToken, secret: Option<&str>) -> Json {
         "create_time": share.created_ms,
         "expire_time": share.expires_ms,
         "last_used_time": share.last_used_ms,
+    })
+}
+
+/// What people are told.
+pub fn notice(stored: &StoredNotice) -> Json {
+    let (state, state_ms) = match stored.state {
+        NoticeState::Waiting { from_ms } => ("waiting", from_ms),
+        NoticeState::Taken { until_ms } => ("taken", until_ms),
+        NoticeState::Delivered { at_ms } => ("delivered", at_ms),
+        NoticeState::GivenUp { at_ms } => ("given_up", at_ms),
+    };
+    json!({
+        "event": stored.notice.key.kind,
+        "subject": stored.notice.key.subject,
+        "time": stored.notice.at_ms,
+        "state": state,
+        "state_time": state_ms,
+        "done": stored.done,
+        "attempts": stored.attempts,
+        "reason": stored.reason,
     })
 }
 

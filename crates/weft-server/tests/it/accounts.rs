@@ -466,6 +466,47 @@ async fn what_is_kept_of_a_person_is_given_to_them_and_removed() {
 }
 
 #[tokio::test]
+async fn a_tenant_is_removed_with_everything_that_it_has() {
+    let bench = bench(Script::new()).await;
+    bench.app.ensure_tenant(&TenantId::from("shop")).await.unwrap();
+    let (owner, id) = bench.as_member("shop", MemberRole::Owner).await;
+    let (editor, _) = bench.as_member("shop", MemberRole::Editor).await;
+    let agent = owner.store("Echo", echo_canvas()).await;
+    let asked = json!({"query": "my words", "stream": false});
+    owner.post(&format!("/api/v1/agents/{agent}/completions"), asked).await.data();
+    owner.post("/api/v1/datasets", json!({"name": "Theirs"})).await.data();
+    let chat = owner.post("/api/v1/chats", json!({"name": "Assistant"})).await.data();
+    let waiting = owner.store("Form", crate::support::form_canvas()).await;
+    owner
+        .post(&format!("/api/v1/agents/{waiting}/completions"), json!({"query": "q", "stream": false}))
+        .await;
+    owner.post("/api/v1/system/tokens", json!({"name": "theirs"})).await.data();
+    let path = "/api/v1/tenants/shop";
+    let remove = async |who: &Bench, body: serde_json::Value| who.ask("DELETE", path, body).await;
+    assert_eq!(remove(&editor, json!({"tenant_id": "shop"})).await.refusal().0, 103);
+    assert_eq!(remove(&bench, json!({"tenant_id": "shop"})).await.refusal().0, 103, "not from outside");
+    assert_eq!(remove(&owner, json!({"tenant_id": "shops"})).await.refusal().0, 101);
+    let default = bench.ask("DELETE", "/api/v1/tenants/default", json!({"tenant_id": "default"})).await;
+    assert!(default.refusal().1.contains("always there"));
+    assert_eq!(remove(&owner, json!({"tenant_id": "shop"})).await.data(), true);
+    // Nobody can sign in there any more, and nothing is left for whoever makes a tenant of this name.
+    assert_eq!(owner.get("/api/v1/users/me").await.status, 401);
+    assert_eq!(bench.app.accounts.stores.users.user(&id).await.unwrap().id, id, "people stay");
+    bench.app.ensure_tenant(&TenantId::from("shop")).await.unwrap();
+    let (new, _) = bench.as_member("shop", MemberRole::Owner).await;
+    for list in
+        ["/api/v1/agents", "/api/v1/datasets", "/api/v1/tasks", "/api/v1/system/tokens", "/api/v1/usage"]
+    {
+        let found = new.get(list).await.data().to_string();
+        assert!(
+            !found.contains(&agent) && !found.contains("heirs") && !found.contains("\"form\""),
+            "{list}: {found}"
+        );
+    }
+    assert!(!new.get("/api/v1/chats").await.text.contains(chat["id"].as_str().unwrap()));
+}
+
+#[tokio::test]
 async fn runs_of_every_tenant_are_pruned() {
     let bench = bench(Script::new()).await;
     let other = bench.with(&bench.stranger().await);

@@ -265,6 +265,7 @@ async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
             error: None,
             usage: Default::default(),
             limited: Vec::new(),
+            uses: Vec::new(),
             spent: Default::default(),
             elapsed: 40.0,
         };

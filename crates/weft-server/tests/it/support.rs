@@ -10,7 +10,8 @@ use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
 use weft_app::accounts::{AccountStores, Accounts};
-use weft_app::config::{AccountsConfig, LimitsConfig};
+use weft_app::config::{AccountsConfig, LimitsConfig, NotificationsConfig};
+use weft_app::notifications::Notifications;
 use weft_app::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
@@ -262,9 +263,15 @@ pub fn process_with(
         sessions: store.clone(),
         runs: store.clone(),
         spending: store.clone(),
+        uses: store.clone(),
         tasks: store.clone(),
         tokens: store.clone(),
         accounts: Accounts::new(accounts, config),
+        notifications: Notifications::new(
+            store.clone(),
+            NotificationsConfig::default(),
+            (Arc::clone(&seams.http), Arc::clone(&seams.mailer)),
+        ),
         secrets: Arc::clone(&seams.secrets),
         queue: store.clone(),
         schedules: store.clone(),

@@ -28,6 +28,8 @@ mod m0024_token_role;
 mod m0025_share;
 mod m0026_audit;
 mod m0027_waiting_documents;
+mod m0035_notice;
+mod m0036_model_use;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -76,6 +78,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0025_share::Migration),
             Box::new(m0026_audit::Migration),
             Box::new(m0027_waiting_documents::Migration),
+            Box::new(m0035_notice::Migration),
+            Box::new(m0036_model_use::Migration),
         ]
     }
 }

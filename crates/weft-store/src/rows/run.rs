@@ -352,7 +352,7 @@ impl RunStore for Store {
         entries: Vec<StoredEntry>,
         finished: FinishedRun,
     ) -> Result<Result<()>> {
-        if self.end_with(lease, &entries, finished).await? {
+        if self.end_with(lease, &entries, &finished).await? {
             return Ok(Ok(()));
         }
         RunStore::append(self, lease, entries).await?;

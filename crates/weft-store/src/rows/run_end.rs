@@ -2,10 +2,11 @@
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
-use weft_core::Result;
 use weft_core::id::SessionKey;
 use weft_core::seam::RunStore;
+use weft_core::seam::notice_store::Notice;
 use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
+use weft_core::{Ending, Result};
 
 use crate::Store;
 use crate::batch::BatchOutcome;
@@ -15,6 +16,7 @@ use crate::pack;
 use crate::pieces;
 use crate::rows::run::{Column, Entity, of};
 use crate::rows::spending::{NOTES_TRIED_MAX, UnrecordedSpending};
+use crate::rows::{model_use, notice};
 
 /// Whoever reads a run sees its end when it is stored: that does not wait until a longer journal is put together.
 const ENDED_AT_ONCE_MAX: u64 = 1_024;
@@ -28,7 +30,7 @@ impl Store {
                 Some((day, spent)) => self.more_spent(lease, day, spent, DOING).await?,
                 None => None,
             };
-            let found = self.end_compacted(lease, finished, more.as_ref()).await;
+            let found = self.end_compacted(lease, &finished, more.as_ref()).await;
             self.inner.journal.ended(&lease.run);
             if found? {
                 return Ok(());
@@ -45,7 +47,7 @@ impl Store {
     async fn finish_compacted(
         &self,
         lease: &RunLease,
-        finished: FinishedRun,
+        finished: &FinishedRun,
         more: Option<&UnrecordedSpending>,
         session: Option<&SessionKey>,
     ) -> Result<bool, DbErr> {
@@ -61,7 +63,7 @@ impl Store {
     async fn finish_run(
         &self,
         lease: &RunLease,
-        finished: FinishedRun,
+        finished: &FinishedRun,
         more: Option<&UnrecordedSpending>,
         row: Option<(&Compacted, Option<&SessionKey>)>,
     ) -> Result<bool, DbErr> {
@@ -78,6 +80,13 @@ impl Store {
         if let Some((row, session)) = row {
             row.store(&mut batch, session);
         }
+        model_use::note(&lease.run, finished, &mut batch);
+        if finished.ending == Ending::Failed
+            && let Err(error) = notice::note(&Notice::run_failed(&lease.run, finished.at_ms), &mut batch)
+        {
+            // That the run has ended is what counts.
+            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "nobody will be told that the run has failed");
+        }
         Ok(self.execute(&batch).await? == BatchOutcome::Committed)
     }
 
@@ -87,7 +96,7 @@ impl Store {
         &self,
         lease: &RunLease,
         entries: &[StoredEntry],
-        finished: FinishedRun,
+        finished: &FinishedRun,
     ) -> Result<bool> {
         const DOING: &str = "store how the run ended";
         let long = entries.first().is_none_or(|first| first.seq > ENDED_AT_ONCE_MAX);
@@ -118,7 +127,7 @@ impl Store {
     async fn end_compacted(
         &self,
         lease: &RunLease,
-        finished: FinishedRun,
+        finished: &FinishedRun,
         more: Option<&UnrecordedSpending>,
     ) -> Result<bool> {
         let key = &lease.run;

@@ -68,7 +68,7 @@ impl MemberChange {
     }
 }
 
-fn no_tenant() -> Error {
+pub(super) fn no_tenant() -> Error {
     Error::not_found("there is no such tenant")
 }
 
@@ -243,6 +243,10 @@ impl TenantStore for Store {
         let rows = found.order_by_asc(Column::Id).limit(bounded(count_max)).all(&self.inner.read).await;
         let rows = rows.map_err(|error| self.fail("list the tenants", error))?;
         Ok(rows.into_iter().map(Tenant::from).collect())
+    }
+
+    async fn remove_tenant(&self, id: &TenantId) -> Result<()> {
+        self.remove_whole_tenant(id).await
     }
 
     async fn membership(&self, tenant: &TenantId, user: &UserId) -> Result<Membership> {

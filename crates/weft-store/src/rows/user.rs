@@ -83,6 +83,14 @@ impl Store {
         found.map(User::from).ok_or_else(no_user)
     }
 
+    async fn change_login(&self, hash: &str, (column, value): (login::Column, Expr)) -> Result<()> {
+        let _permit = self.inner.gate.permit().await;
+        let change =
+            login::Entity::update_many().col_expr(column, value).filter(login::Column::Hash.eq(text(hash)));
+        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
+        changed.map(drop).map_err(|error| self.fail("change the sign-in", error))
+    }
+
     async fn write_user(&self, row: &Model, memberships: &[Membership]) -> Result<(), DbErr> {
         let transaction = self.begin().await?;
         Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
@@ -229,14 +237,12 @@ impl UserStore for Store {
         Ok(rows.into_iter().map(Login::from).collect())
     }
 
-    async fn use_login(&self, hash: &str, tenant: &TenantId, at_ms: i64) -> Result<()> {
-        let _permit = self.inner.gate.permit().await;
-        let change = login::Entity::update_many()
-            .col_expr(login::Column::TenantId, Expr::value(text(tenant.as_str())))
-            .col_expr(login::Column::LastUsedMs, Expr::value(at_ms))
-            .filter(login::Column::Hash.eq(text(hash)));
-        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
-        changed.map(drop).map_err(|error| self.fail("note the use of the sign-in", error))
+    async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()> {
+        self.change_login(hash, (login::Column::LastUsedMs, Expr::value(at_ms))).await
+    }
+
+    async fn move_login(&self, hash: &str, tenant: &TenantId) -> Result<()> {
+        self.change_login(hash, (login::Column::TenantId, Expr::value(text(tenant.as_str())))).await
     }
 
     async fn remove_logins(&self, user: &UserId, which: Logins<'_>) -> Result<u64> {

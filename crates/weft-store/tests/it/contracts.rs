@@ -13,6 +13,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::stores_are_fenced(store::FencedStores { runs, sessions, tasks, spending }).await;
     store::process_store_keeps_its_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
+    store::usage_store_keeps_its_contract(opened, opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     let (users, tenants, tokens) = (opened, opened, opened);
     accounts::account_stores_keep_their_contract(accounts::ContractStores { users, tenants, tokens }).await;
@@ -20,6 +21,7 @@ async fn keeps_all_contracts(opened: &Store) {
     accounts::audit_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
     store::work_queue_keeps_its_contract(opened).await;
+    store::notice_store_keeps_its_contract(opened, opened).await;
     store::schedule_store_keeps_its_contract(opened).await;
     datasets::dataset_store_keeps_its_contract(opened).await;
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;

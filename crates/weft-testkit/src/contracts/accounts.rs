@@ -61,6 +61,40 @@ pub async fn account_stores_keep_their_contract(stores: ContractStores<'_>) {
     sign_ins_follow_their_users(stores).await;
     what_a_member_has_ends_with_the_membership(stores).await;
     an_invitation_is_accepted_once(stores).await;
+    a_tenant_goes_with_what_it_has(stores).await;
+}
+
+async fn a_tenant_goes_with_what_it_has(stores: AccountStores<'_>) {
+    let AccountStores { users, tenants, tokens } = stores;
+    let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
+    let ann = user(10);
+    let both = [member(&home, &ann, MemberRole::Owner), member(&away, &ann, MemberRole::Owner)];
+    fine(users.add_user(&ann, &both).await);
+    let (here, there) = (login(&home, &ann, 10), login(&away, &ann, 20));
+    for one in [&here, &there] {
+        fine(users.add_login(one).await);
+    }
+    let key = StoredToken {
+        tenant: home.clone(),
+        hash: generate(),
+        name: String::new(),
+        created_ms: 1,
+        last_used_ms: None,
+        user: None,
+        role: MemberRole::Owner,
+    };
+    fine(tokens.add(&key).await);
+    refused(tenants.remove_tenant(&tenant()).await, NotFound);
+    fine(tenants.remove_tenant(&home).await);
+    refused(tenants.remove_tenant(&home).await, NotFound);
+    refused(tenants.tenant(&home).await, NotFound);
+    refused(tenants.membership(&home, &ann.id).await, NotFound);
+    refused(users.login(&here.hash).await, NotFound);
+    assert!(fine(tokens.list(Some(&home), 9).await).is_empty());
+    // Its people stay, with what they have elsewhere.
+    assert_eq!(fine(users.user(&ann.id).await).id, ann.id);
+    assert_eq!(fine(users.login(&there.hash).await), (there, Some(MemberRole::Owner)));
+    assert_eq!(fine(tenants.memberships(&ann.id).await).len(), 1);
 }
 
 async fn tenants_are_stored_once(stores: ContractStores<'_>) {
@@ -173,8 +207,11 @@ async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
     assert_eq!(fine(users.login(&third.hash).await), (third.clone(), None), "no member there");
     assert_eq!(fine(users.logins(&ann.id, 9).await), [second.clone(), first.clone()]);
     assert_eq!(fine(users.logins(&ann.id, 1).await).len(), 1);
-    fine(users.use_login(&first.hash, &away, 40).await);
-    fine(users.use_login(&generate(), &away, 40).await);
+    for hash in [&first.hash, &generate()] {
+        fine(users.move_login(hash, &away).await);
+        // Whoever notes the use has read the sign-in before it was moved.
+        fine(users.login_used(hash, 40).await);
+    }
     let moved = Login { tenant: away, last_used_ms: Some(40), ..first.clone() };
     assert_eq!(fine(users.login(&first.hash).await), (moved, None));
     fine(users.update_user(&User { enabled: false, ..ann.clone() }).await);

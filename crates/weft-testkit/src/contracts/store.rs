@@ -3,6 +3,7 @@
 
 mod canvas;
 mod fence;
+mod notice;
 mod process;
 mod run;
 mod schedule;
@@ -12,6 +13,7 @@ mod task;
 mod together;
 mod token;
 mod tool_pin;
+mod usage;
 mod version;
 mod work;
 
@@ -19,6 +21,7 @@ use std::time::SystemTime;
 
 pub use canvas::canvas_store_keeps_its_contract;
 pub use fence::{FencedStores, stores_are_fenced};
+pub use notice::notice_store_keeps_its_contract;
 pub use process::process_store_keeps_its_contract;
 pub use run::run_store_keeps_its_contract;
 pub use schedule::schedule_store_keeps_its_contract;
@@ -28,6 +31,7 @@ pub use task::task_store_keeps_its_contract;
 pub use together::{stores_keep_large_values, stores_remove_what_belongs_together};
 pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;
+pub use usage::usage_store_keeps_its_contract;
 pub use version::version_store_keeps_its_contract;
 pub use work::work_queue_keeps_its_contract;
 

@@ -164,10 +164,16 @@ impl UserStore for MemoryStore {
         Ok(found)
     }
 
-    async fn use_login(&self, hash: &str, tenant: &TenantId, at_ms: i64) -> Result<()> {
+    async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()> {
+        if let Some(login) = self.tables().accounts.logins.get_mut(hash) {
+            login.last_used_ms = Some(at_ms);
+        }
+        Ok(())
+    }
+
+    async fn move_login(&self, hash: &str, tenant: &TenantId) -> Result<()> {
         if let Some(login) = self.tables().accounts.logins.get_mut(hash) {
             login.tenant = tenant.clone();
-            login.last_used_ms = Some(at_ms);
         }
         Ok(())
     }
@@ -213,6 +219,20 @@ impl TenantStore for MemoryStore {
         let found =
             tables.accounts.tenants.values().filter(|tenant| after.is_none_or(|after| tenant.id > *after));
         Ok(found.take(usize::try_from(count_max).unwrap_or(usize::MAX)).cloned().collect())
+    }
+
+    async fn remove_tenant(&self, id: &TenantId) -> Result<()> {
+        let mut tables = self.tables();
+        if !tables.accounts.tenants.contains_key(id) {
+            return Err(no_tenant());
+        }
+        tables.forget_tenant(id)?;
+        let accounts = &mut tables.accounts;
+        accounts.tenants.remove(id);
+        accounts.members.retain(|(tenant, _), _| tenant != id);
+        accounts.logins.retain(|_, login| login.tenant != *id);
+        accounts.invitations.retain(|_, one| one.tenant != *id);
+        Ok(())
     }
 
     async fn membership(&self, tenant: &TenantId, user: &UserId) -> Result<Membership> {

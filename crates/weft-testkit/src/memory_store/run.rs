@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::ProcessStore;
+use weft_core::seam::notice_store::Notice;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
     self, FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
@@ -158,6 +159,10 @@ impl RunStore for MemoryStore {
         if let Some((day, spent)) = finished.spent {
             let canvas = journal.run.canvas.clone();
             tables.note_spent(&lease.run, &canvas, day, spent);
+        }
+        tables.note_uses(&lease.run, &finished);
+        if finished.ending == Ending::Failed {
+            tables.note(&Notice::run_failed(&lease.run, finished.at_ms));
         }
         Ok(())
     }

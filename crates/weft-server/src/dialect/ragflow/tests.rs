@@ -174,6 +174,7 @@ fn finishes() {
             error: Some("it broke".into()),
             usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1, ..Usage::default() },
             limited: Vec::new(),
+            uses: Vec::new(),
             spent: Default::default(),
             elapsed: 1.25,
         },

@@ -39,7 +39,7 @@ fn end(ending: Ending, limited: Vec<Limited>) -> Record {
     let usage = Usage { prompt_tokens: 3, completion_tokens: 5, ..Usage::default() };
     let error = (ending == Ending::Failed).then(|| "it broke".into());
     let (outputs, spent) = (Arc::default(), weft_core::budget::Spent::default());
-    Record::RunFinished { ending, outputs, error, usage, limited, spent, elapsed: 0.0 }
+    Record::RunFinished { ending, outputs, error, usage, uses: Vec::new(), limited, spent, elapsed: 0.0 }
 }
 
 fn node() -> ComponentId {

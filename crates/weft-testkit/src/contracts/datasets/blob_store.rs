@@ -40,6 +40,12 @@ pub async fn blob_store_keeps_its_contract(blobs: &dyn BlobStore) {
             refused(blobs.remove(&ours, bad).await, Invalid);
         }
         one_of_many_writers_is_the_last(blobs, &ours).await;
+        blobs.put(&theirs, name, Bytes::new()).await.unwrap();
+        for _ in 0..2 {
+            blobs.remove_all(&ours).await.unwrap();
+        }
+        refused(blobs.get(&ours, "a").await, NotFound);
+        blobs.get(&theirs, name).await.unwrap();
     }
 }
 

@@ -125,15 +125,15 @@ async fn a_run_ends_with_its_last_entries(store: &dyn RunStore) {
             store.append(&lease, entries(seq..=seq)).await.unwrap();
         }
         let finished = FinishedRun::new(Ending::Succeeded, 2_000);
-        refused(store.end(&lease, entries(before + 2..=before + 2), finished).await, Conflict);
+        refused(store.end(&lease, entries(before + 2..=before + 2), finished.clone()).await, Conflict);
         let last = entries(before + 1..=before + 2);
         let other = RunLease { fence: lease.fence + 1, ..lease.clone() };
-        refused(store.end(&other, last.clone(), finished).await, Conflict);
+        refused(store.end(&other, last.clone(), finished.clone()).await, Conflict);
         assert_eq!(store.get(&one.key).await.unwrap(), one);
         assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), entries(1..=before));
-        store.end(&lease, last.clone(), finished).await.unwrap().unwrap();
+        store.end(&lease, last.clone(), finished.clone()).await.unwrap().unwrap();
         let ended = StoredRun { ending: Some(Ending::Succeeded), finished_ms: Some(2_000), ..one.clone() };
-        refused(store.end(&lease, last, finished).await, Conflict);
+        refused(store.end(&lease, last, finished.clone()).await, Conflict);
         assert_eq!(store.get(&one.key).await.unwrap(), ended);
         assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), entries(1..=before + 2));
     }

@@ -83,13 +83,13 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
         ..FinishedRun::new(Ending::Succeeded, 1)
     };
     for _ in 0..2 {
-        runs.finish(&first, finished).await.unwrap();
+        runs.finish(&first, finished.clone()).await.unwrap();
     }
     assert_eq!(store.spent(&here, Some(&a), 12).await.unwrap(), tokens(2));
     let entry = StoredEntry { seq: 1, event: None, at_ms: 1, record: "{}".into() };
     let next = StoredEntry { seq: 2, ..entry.clone() };
     runs.append(&second, vec![entry]).await.unwrap();
-    let with_entry = FinishedRun { spent: Some((13, tokens(107))), ..finished };
+    let with_entry = FinishedRun { spent: Some((13, tokens(107))), ..finished.clone() };
     runs.end(&second, vec![next], with_entry).await.unwrap().unwrap();
     assert_eq!(store.spent(&here, Some(&b), 13).await.unwrap(), tokens(7));
     let overtaken = RunLease { fence: first.fence + 1, ..first.clone() };

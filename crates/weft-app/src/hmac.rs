@@ -1,10 +1,10 @@
-//! Signatures with a secret that both sides know (RFC 2104).
+//! Signatures with a secret that both sides know (RFC 2104): of calls that come in, and of what is told to others.
 
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use weft_core::webhook::HmacAlgorithm;
 
 /// Signs the parts of a text as if they stood one behind the other.
-pub(super) fn sign(algorithm: HmacAlgorithm, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+pub fn sign(algorithm: HmacAlgorithm, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     match algorithm {
         HmacAlgorithm::Hs256 => hmac::<Sha256, 64>(key, parts),
         HmacAlgorithm::Hs384 => hmac::<Sha384, 128>(key, parts),
@@ -27,7 +27,7 @@ fn hmac<D: Digest, const BLOCK: usize>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Whether two texts are the same, in a time that tells nothing of where they differ or how long they are.
-pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
+pub fn same(one: &[u8], other: &[u8]) -> bool {
     let (one, other) = (Sha256::digest(one), Sha256::digest(other));
     let differs = one.iter().zip(other).fold(0_u8, |differs, (one, other)| differs | (one ^ other));
     std::hint::black_box(differs) == 0

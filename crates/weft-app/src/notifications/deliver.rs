@@ -1,0 +1,278 @@
+//! Telling people: taking facts that wait, and delivering them until they are told or given up.
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use serde_json::json;
+use weft_core::seam::http::{HttpBody, HttpRequest};
+use weft_core::seam::mailer::{Mail, MailServer};
+use weft_core::seam::notice_store::{NoticeLease, NoticeOutcome, NoticeState, StoredNotice};
+use weft_core::webhook::{HmacAlgorithm, Rate};
+use weft_core::{ErrorKind, Result, TenantId};
+
+use super::message::Message;
+use crate::app::App;
+use crate::config::Receivers;
+use crate::hmac::sign;
+
+/// The header that a call is signed in: HMAC with SHA-256 of the time, a dot and the body, in hexadecimal digits.
+pub const SIGNATURE_HEADER: &str = "X-Signature-256";
+/// The header with the time that is signed, too: seconds since 1970.
+pub const TIMESTAMP_HEADER: &str = "X-Timestamp";
+
+/// How often a process looks for facts that wait.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long a fact is a process's that falls silent. Longer than all ways of telling it may take together.
+const LEASE_MS: i64 = 120_000;
+/// How long a call may take.
+const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// How long handing in a mail may take.
+const MAIL_LIMIT: Duration = Duration::from_secs(30);
+/// Bytes of an answer to a call. Nothing of it is looked at.
+const ANSWER_MAX: usize = 64 << 10;
+/// Facts that are taken, and told at the same time.
+const AT_ONCE: usize = 8;
+/// The pause after the first attempt; each further one is twice as long.
+const FIRST_PAUSE_MS: i64 = 30_000;
+/// The longest pause.
+const PAUSE_MAX_MS: i64 = 3_600_000;
+/// A fact that nobody has begun to tell for so long is told no more.
+const STALE_MS: i64 = 86_400_000;
+/// How long facts are remembered.
+const KEPT_MS: i64 = 30 * 86_400_000;
+/// How often old ones are forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
+/// What [`crate::config::NotificationsConfig::per_hour`] counts in.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// What has come of one way to tell people.
+enum Told {
+    Done,
+    /// It may go well later.
+    Later(String),
+    /// It will not.
+    Never(String),
+}
+
+impl App {
+    /// Tells people what they are to be told, again and again. Never returns. A delivery that is cut off is begun again
+    /// by whoever takes it next.
+    pub async fn keep_people_told(&self) {
+        futures::join!(self.keep_watching(), self.keep_delivering());
+    }
+
+    async fn keep_delivering(&self) {
+        let mut forgotten: Option<tokio::time::Instant> = None;
+        loop {
+            if forgotten.is_none_or(|then| then.elapsed() >= FORGET_EVERY) {
+                let before_ms = self.clock.now_ms().saturating_sub(KEPT_MS);
+                if let Err(error) = self.notifications.store.prune_notices(before_ms).await {
+                    tracing::warn!(error = error.detail(), "old notices are still there");
+                }
+                forgotten = Some(tokio::time::Instant::now());
+            }
+            if let Err(error) = self.deliver_notices().await {
+                tracing::warn!(error = error.detail(), "cannot look for what people are to be told");
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Delivers the facts that may be delivered now, a few at the same time. How many were tried.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written. What keeps a single one from being told is noted with it.
+    pub async fn deliver_notices(&self) -> Result<usize> {
+        if self.notifications.config.tenants.is_empty() {
+            // Another process may know who is to be told.
+            return Ok(0);
+        }
+        let mut tried = 0;
+        loop {
+            let now_ms = self.clock.now_ms();
+            let until_ms = now_ms.saturating_add(LEASE_MS);
+            let taken = self.notifications.store.take_notices(now_ms, until_ms, AT_ONCE as u64).await?;
+            let count = taken.len();
+            tried += count;
+            let mut telling = FuturesUnordered::new();
+            for (lease, stored) in &taken {
+                telling.push(self.tell(lease, stored));
+            }
+            while telling.next().await.is_some() {}
+            if count < AT_ONCE {
+                return Ok(tried);
+            }
+        }
+    }
+
+    async fn tell(&self, lease: &NoticeLease, stored: &StoredNotice) {
+        let outcome = self.outcome(stored).await;
+        if let NoticeState::GivenUp { .. } = outcome.state {
+            tracing::warn!(
+                kind = lease.key.kind.as_str(),
+                subject = lease.key.subject,
+                reason = outcome.reason,
+                "people are not told"
+            );
+        }
+        // What is not settled is told once more when its time has passed; it has the same id then.
+        if let Err(error) = self.notifications.store.settle_notice(lease, &outcome).await {
+            tracing::warn!(
+                subject = lease.key.subject,
+                error = error.detail(),
+                "a notice could not be settled"
+            );
+        }
+    }
+
+    async fn outcome(&self, stored: &StoredNotice) -> NoticeOutcome {
+        let key = &stored.notice.key;
+        let now_ms = self.clock.now_ms();
+        let ended = |state, reason: &str| NoticeOutcome {
+            done: stored.done.clone(),
+            state,
+            reason: reason.to_owned(),
+        };
+        let given_up = NoticeState::GivenUp { at_ms: now_ms };
+        let receivers = self.notifications.config.tenants.get(key.tenant.as_str());
+        let Some(receivers) = receivers.filter(|receivers| receivers.want(key.kind)) else {
+            return ended(NoticeState::Delivered { at_ms: now_ms }, "nobody is to be told");
+        };
+        if stored.attempts <= 1 {
+            if now_ms.saturating_sub(stored.notice.at_ms) > STALE_MS {
+                return ended(given_up, "it was known for more than a day before anybody could be told");
+            }
+            let rate = Rate { limit: self.notifications.config.per_hour, per: HOUR };
+            if !self.notifications.rates.take(&key.tenant, rate, now_ms) {
+                return ended(given_up, "too many notices in this hour: see notifications.per_hour");
+            }
+        }
+        let message = self.message(&stored.notice).await;
+        let (mut done, mut later) = (stored.done.clone(), Vec::new());
+        for way in ways(receivers, &stored.done) {
+            let told = match way {
+                WEBHOOK => self.call(stored, receivers, &message).await,
+                _ => self.mail(&key.tenant, receivers, &message).await,
+            };
+            match told {
+                Told::Later(reason) => later.push(format!("{way}: {reason}")),
+                Told::Done => done.push(way.to_owned()),
+                Told::Never(reason) => done.push(format!("{way}: {reason}")),
+            }
+        }
+        let never: Vec<String> = done.iter().filter(|done| way_of(done) != done.as_str()).cloned().collect();
+        let last = stored.attempts >= self.notifications.config.attempts;
+        let state = match (later.as_slice(), never.as_slice()) {
+            ([], []) => NoticeState::Delivered { at_ms: now_ms },
+            ([_, ..], _) if !last => {
+                NoticeState::Waiting { from_ms: now_ms.saturating_add(pause_ms(stored.attempts)) }
+            }
+            _ => given_up,
+        };
+        NoticeOutcome { done, state, reason: [never, later].concat().join("; ") }
+    }
+
+    /// Calls the tenant's address.
+    async fn call(&self, stored: &StoredNotice, receivers: &Receivers, message: &Message) -> Told {
+        let notice = &stored.notice;
+        let body = json!({
+            "id": message.id, "event": notice.key.kind, "tenant_id": notice.key.tenant, "time": notice.at_ms,
+            "text": message.title, "data": message.data,
+        });
+        let time = self.clock.now_ms().div_euclid(1_000).to_string();
+        // The way out writes it in the same way: a value has one form.
+        let text = body.to_string();
+        let parts = [time.as_bytes(), b".", text.as_bytes()];
+        let signature = sign(HmacAlgorithm::Hs256, receivers.secret.reveal().trim().as_bytes(), &parts);
+        let request = HttpRequest {
+            method: "POST".to_owned(),
+            url: receivers.webhook.clone(),
+            headers: vec![
+                (TIMESTAMP_HEADER.to_owned(), time),
+                (SIGNATURE_HEADER.to_owned(), weft_core::hex(&signature)),
+                ("Idempotency-Key".to_owned(), message.id.clone()),
+            ],
+            body: HttpBody::Json(body),
+            time_limit: CALL_LIMIT,
+            body_max: ANSWER_MAX,
+            proxy: None,
+        };
+        match self.notifications.http.send(&notice.key.tenant, request).await.map(|answer| answer.status) {
+            Ok(200..=299) => Told::Done,
+            Ok(status @ (408 | 425 | 429 | 500..)) => Told::Later(format!("it answers with {status}")),
+            Ok(status) => Told::Never(format!("it answers with {status}")),
+            // Its address or its answer will not be another one.
+            Err(error) if matches!(error.kind, ErrorKind::Denied | ErrorKind::Invalid) => {
+                Told::Never(error.full())
+            }
+            Err(error) => Told::Later(error.full()),
+        }
+    }
+
+    /// Hands in a mail to the tenant's addresses.
+    async fn mail(&self, tenant: &TenantId, receivers: &Receivers, message: &Message) -> Told {
+        let config = &self.notifications.config.mail;
+        let server = MailServer {
+            host: config.host.clone(),
+            port: config.port,
+            user: config.user.clone(),
+            password: config.password.clone(),
+        };
+        let mail = Mail {
+            server,
+            from: ("Weft".to_owned(), config.from.clone()),
+            to: receivers.mail.clone(),
+            cc: Vec::new(),
+            subject: format!("Weft: {}", message.title),
+            html: message.html(),
+            text: message.text(),
+            id: message.id.clone(),
+            time_limit: MAIL_LIMIT,
+        };
+        match self.notifications.mailer.send(tenant, mail).await {
+            Ok(()) => Told::Done,
+            Err(error) if matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Timeout) => {
+                Told::Later(error.full())
+            }
+            // It may have been taken: two mails are worse than a note in the log.
+            Err(error) => Told::Never(error.full()),
+        }
+    }
+}
+
+/// By a call.
+const WEBHOOK: &str = "webhook";
+/// By mail.
+const MAIL: &str = "mail";
+
+/// The ways in which they want to be told and that are not done with.
+fn ways(receivers: &Receivers, done: &[String]) -> Vec<&'static str> {
+    let webhook = (!receivers.webhook.is_empty()).then_some(WEBHOOK);
+    let wanted = webhook.into_iter().chain((!receivers.mail.is_empty()).then_some(MAIL));
+    wanted.filter(|way| !done.iter().any(|done| way_of(done) == *way)).collect()
+}
+
+/// The way that is done with: what is noted begins with it, and the reason follows where it has failed.
+fn way_of(done: &str) -> &str {
+    done.split_once(": ").map_or(done, |(way, _)| way)
+}
+
+/// How long to wait after so many attempts.
+fn pause_ms(attempts: u32) -> i64 {
+    let doubled = 1_i64.checked_shl(attempts.saturating_sub(1).min(30)).unwrap_or(i64::MAX);
+    FIRST_PAUSE_MS.saturating_mul(doubled).min(PAUSE_MAX_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_have_a_maximum() {
+        assert_eq!(
+            [1, 2, 3, 8, 100, u32::MAX].map(pause_ms),
+            [30_000, 60_000, 120_000, PAUSE_MAX_MS, PAUSE_MAX_MS, PAUSE_MAX_MS]
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! What is said of a fact.
+
+use serde_json::{Map, json};
+use weft_core::seam::notice_store::{Notice, NoticeKind};
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{CanvasId, CanvasKey, Json, Record, RunKey, TaskKey};
+
+use crate::app::App;
+use crate::tokens;
+
+/// Longer reasons are cut: whoever wants the rest looks at the run.
+const REASON_CHARS_MAX: usize = 2_000;
+/// Longer titles are cut.
+const TITLE_CHARS_MAX: usize = 200;
+/// Entries of a journal that are read at a time.
+const ENTRIES_AT_ONCE: u64 = 500;
+/// Digits of what names a message.
+const ID_DIGITS: usize = 32;
+
+/// What people and programs are told.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Message {
+    /// Names it wherever it goes, and is the same each time that it is delivered.
+    pub id: String,
+    /// One line.
+    pub title: String,
+    /// What there is to know, by name.
+    pub data: Map<String, Json>,
+}
+
+/// What names a message: digits that follow from the fact.
+pub(super) fn id(notice: &Notice) -> String {
+    let key = &notice.key;
+    let mut id = tokens::hash(&format!("{}\n{}\n{}", key.tenant, key.kind.as_str(), key.subject));
+    id.truncate(ID_DIGITS);
+    id
+}
+
+/// One line that is not too long.
+fn line(text: &str, max: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(max).collect()
+}
+
+fn object(json: Json) -> Map<String, Json> {
+    match json {
+        Json::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+impl App {
+    /// What is said of a fact, with what the store knows of it by now. What is gone is left out.
+    pub(super) async fn message(&self, notice: &Notice) -> Message {
+        let (title, data) = match notice.key.kind {
+            NoticeKind::RunFailed => self.of_failed_run(notice).await,
+            NoticeKind::TaskOverdue => self.of_overdue_task(notice).await,
+            NoticeKind::Budget => self.of_budget(notice).await,
+        };
+        Message { id: id(notice), title, data }
+    }
+
+    async fn of_failed_run(&self, notice: &Notice) -> (String, Map<String, Json>) {
+        let mut data = object(notice.said.clone());
+        data.insert("run_id".into(), notice.key.subject.clone().into());
+        let run = self.runs.get(&RunKey::new(&notice.key.tenant, notice.key.subject.as_str())).await.ok();
+        if let Some(run) = &run {
+            data.extend(object(json!({
+                "agent_id": run.canvas, "session_id": run.session,
+                "started_ms": run.started_ms, "finished_ms": run.finished_ms,
+            })));
+            if let Some(reason) = self.reason_of(run).await {
+                data.insert("error".into(), line(&reason, REASON_CHARS_MAX).into());
+            }
+        }
+        let agent = data.get("agent_id").and_then(Json::as_str).map(CanvasId::from);
+        let title = self.title_of(notice, agent).await;
+        (format!("A run of {title} has failed"), data)
+    }
+
+    /// Why a run has ended as it has: what its last record says.
+    async fn reason_of(&self, run: &StoredRun) -> Option<String> {
+        let (mut after, mut reason) = (0, None);
+        loop {
+            let entries = self.runs.entries(&run.key, after, ENTRIES_AT_ONCE).await.ok()?;
+            let Some(last) = entries.last() else { return reason };
+            after = last.seq;
+            if let Ok(Record::RunFinished { error: Some(error), .. }) = serde_json::from_str(&last.record) {
+                reason = Some(error.to_string());
+            }
+        }
+    }
+
+    async fn of_overdue_task(&self, notice: &Notice) -> (String, Map<String, Json>) {
+        let mut data = object(json!({"task_id": notice.key.subject}));
+        let key = TaskKey::new(&notice.key.tenant, notice.key.subject.as_str());
+        let Ok(task) = self.tasks.get(&key).await else { return ("A task is overdue".to_owned(), data) };
+        data.extend(object(json!({
+            "agent_id": task.canvas, "session_id": task.session, "run_id": task.run, "kind": task.kind,
+            "title": line(&task.title, TITLE_CHARS_MAX), "created_ms": task.created_ms, "due_ms": task.due_ms,
+            "status": task.status,
+        })));
+        let agent = self.title_of(notice, Some(task.canvas)).await;
+        (format!("Nobody has answered a task of {agent} in time"), data)
+    }
+
+    async fn of_budget(&self, notice: &Notice) -> (String, Map<String, Json>) {
+        let data = object(notice.said.clone());
+        let whose = match data.get("agent_id").and_then(Json::as_str).map(CanvasId::from) {
+            Some(agent) => self.title_of(notice, Some(agent)).await,
+            None => "the tenant".to_owned(),
+        };
+        let limit = data.get("limit").and_then(Json::as_str).unwrap_or("this kind");
+        let percent = data.get("percent").and_then(Json::as_f64).unwrap_or_default();
+        (format!("{percent} % of the budget of {limit} of {whose} are used up"), data)
+    }
+
+    async fn title_of(&self, notice: &Notice, canvas: Option<CanvasId>) -> String {
+        let Some(canvas) = canvas else { return "an agent".to_owned() };
+        let found = self.canvases.get(&CanvasKey::new(&notice.key.tenant, canvas.clone())).await;
+        let title = found.map(|found| line(&found.head.title, TITLE_CHARS_MAX)).unwrap_or_default();
+        if title.is_empty() { format!("`{canvas}`") } else { format!("`{title}`") }
+    }
+}
+
+impl Message {
+    /// The same for people, a line for each thing that is known.
+    pub(super) fn text(&self) -> String {
+        let shown = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let known = self.data.iter().filter(|(_, value)| !value.is_null());
+        let lines: String = known.map(|(name, value)| format!("{name}: {}\n", shown(value))).collect();
+        format!("{}.\n\n{lines}", self.title)
+    }
+
+    /// The same as HTML.
+    pub(super) fn html(&self) -> String {
+        let mut escaped = String::with_capacity(self.title.len());
+        for c in self.text().chars() {
+            match c {
+                '&' => escaped.push_str("&amp;"),
+                '<' => escaped.push_str("&lt;"),
+                '>' => escaped.push_str("&gt;"),
+                '"' => escaped.push_str("&quot;"),
+                c => escaped.push(c),
+            }
+        }
+        format!("<pre>{escaped}</pre>")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::seam::notice_store::NoticeKey;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_named_by_its_fact_alone() {
+        let notice = |subject: &str, at_ms| {
+            let key = NoticeKey { tenant: "t".into(), kind: NoticeKind::Budget, subject: subject.into() };
+            Notice { key, said: Json::Null, at_ms }
+        };
+        assert_eq!(id(&notice("a", 1)), id(&notice("a", 2)));
+        assert_ne!(id(&notice("a", 1)), id(&notice("b", 1)));
+        assert_eq!(id(&notice("a", 1)).len(), ID_DIGITS);
+    }
+
+    #[test]
+    fn what_is_said_is_one_line_for_each_thing_and_no_markup() {
+        let data = object(json!({"error": "<b> & more", "run_id": "r", "due_ms": null, "n": 3}));
+        let message = Message { id: "x".into(), title: line("a\r\n run ", 3), data };
+        assert_eq!(message.text(), "a r.\n\nerror: <b> & more\nrun_id: r\nn: 3\n");
+        assert!(message.html().contains("&lt;b&gt; &amp; more"));
+    }
+}

@@ -1,0 +1,63 @@
+//! What models were used for: by which node of a run, how much, and what it cost.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::ComponentId;
+use crate::seam::chat_model::Usage;
+
+/// A call of a model that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsedModel {
+    /// The model that has answered, by its name in the settings.
+    pub model: Arc<str>,
+    /// What it has read and written.
+    pub usage: Usage,
+    /// What that cost, in millionths of the currency of the prices; 0 when nobody said what it costs.
+    pub micros: u64,
+}
+
+/// What one node of a run has used of one model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelUse {
+    /// The node.
+    pub node: ComponentId,
+    /// The model, by its name in the settings; empty in what was written before this was known.
+    pub model: Arc<str>,
+    /// What it has read and written, in all calls together.
+    pub usage: Usage,
+    /// What that cost, in millionths.
+    pub micros: u64,
+}
+
+/// Adds a call to what a run has used: there is one entry for each node and model.
+pub fn add(uses: &mut Vec<ModelUse>, node: &ComponentId, used: &UsedModel) {
+    match uses.iter_mut().find(|one| one.node == *node && one.model == used.model) {
+        Some(known) => {
+            known.usage += used.usage;
+            known.micros = known.micros.saturating_add(used.micros);
+        }
+        None => {
+            let UsedModel { model, usage, micros } = used.clone();
+            uses.push(ModelUse { node: node.clone(), model, usage, micros });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_added_up_by_node_and_model() {
+        let mut uses = Vec::new();
+        for (node, model, calls) in [("a", "m", 1), ("a", "m", 2), ("a", "n", 4), ("b", "m", 8)] {
+            let usage = Usage { calls, ..Usage::default() };
+            add(&mut uses, &node.into(), &UsedModel { model: model.into(), usage, micros: u64::MAX / 2 });
+        }
+        let seen: Vec<_> = uses.iter().map(|one| (one.node.as_str(), &*one.model, one.usage.calls)).collect();
+        assert_eq!(seen, [("a", "m", 3), ("a", "n", 4), ("b", "m", 8)]);
+        assert_eq!(uses[0].micros, u64::MAX - 1);
+    }
+}

@@ -1,0 +1,312 @@
+//! What people are told without having asked: once, signed, again until it is told, and only those of the tenant.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::{Value as Json, json};
+use weft_app::config::{Auth, LimitsConfig, NotificationsConfig};
+use weft_app::notifications::{Notifications, SIGNATURE_HEADER, TIMESTAMP_HEADER};
+use weft_core::budget::{BudgetLimits, PeriodLimits};
+use weft_core::seam::Mailer;
+use weft_core::seam::http::{HttpBody, HttpRequest};
+use weft_core::seam::mailer::Mail;
+use weft_core::webhook::HmacAlgorithm;
+use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel};
+
+use crate::support::{Bench, HandClock, chat_canvas, component, form_canvas, process_at};
+
+const NOW: i64 = 1_700_000_000_000;
+const HOUR_MS: i64 = 3_600_000;
+
+/// Takes mail, and keeps it.
+#[derive(Clone, Debug, Default)]
+struct Post(Arc<Mutex<Vec<Mail>>>);
+
+#[async_trait]
+impl Mailer for Post {
+    async fn send(&self, _: &TenantId, mail: Mail) -> Result<()> {
+        let refused = mail.to.iter().any(|to| to.starts_with("nobody"));
+        self.0.lock().unwrap().push(mail);
+        if refused { Err(Error::new(ErrorKind::Invalid, "there is nobody of this name")) } else { Ok(()) }
+    }
+}
+
+struct Told {
+    bench: Bench,
+    clock: Arc<HandClock>,
+    http: FakeHttp,
+    post: Post,
+}
+
+/// A server with these settings, before a place that answers so.
+async fn told(settings: &str, http: FakeHttp, limits: LimitsConfig) -> Told {
+    let clock = HandClock::at(NOW);
+    let model = ScriptedModel::new(Script::new().reply(Reply::text("Hello").usage(700, 100).always()));
+    let bench = process_at(Arc::new(MemoryStore::new()), model, (Auth::On, limits), clock.clone());
+    let token = bench.app.first_token().await.unwrap().unwrap().reveal().to_owned();
+    let told = Told { bench: Bench { token, ..bench }, clock, http, post: Post::default() };
+    told.in_process(settings)
+}
+
+impl Told {
+    /// The same store in a process with these settings.
+    fn in_process(self, settings: &str) -> Self {
+        let config: NotificationsConfig = toml::from_str(settings).unwrap();
+        let mut bench = process_at(
+            self.bench.store.clone(),
+            self.bench.model.clone(),
+            (Auth::On, self.bench.app.limits.clone()),
+            self.clock.clone(),
+        );
+        let ways = (Arc::new(self.http.clone()) as _, Arc::new(self.post.clone()) as _);
+        bench.app.notifications = Notifications::new(self.bench.store.clone(), config, ways);
+        Self { bench: Bench { token: self.bench.token.clone(), ..bench }, ..self }
+    }
+
+    /// Asks an agent, whatever comes of it.
+    async fn asked(&self, title: &str, canvas: Json) -> String {
+        let agent = self.bench.store(title, canvas).await;
+        let path = format!("/api/v1/agents/{agent}/completions");
+        self.bench.post(&path, json!({"query": "q", "stream": false})).await;
+        agent
+    }
+
+    async fn delivered(&self) -> usize {
+        self.bench.app.deliver_notices().await.unwrap()
+    }
+
+    async fn listed(&self) -> Vec<Json> {
+        let listed = self.bench.get("/api/v1/notifications").await.data();
+        listed["notifications"].as_array().unwrap().clone()
+    }
+}
+
+/// Fails when it runs.
+fn failing() -> Json {
+    json!({"components": {
+        "begin": component("Begin", &json!({"mode": "conversational"}), &["Invoke:I"]),
+        "Invoke:I": component("Invoke", &json!({"url": "http://nobody.example/<b>", "method": "get", "timeout": 1}), &[]),
+    }})
+}
+
+const WEBHOOK: &str = "[tenants.default]\nwebhook = \"https://ops.example/weft\"\nsecret = \"s3cret\"\n";
+
+fn header<'a>(request: &'a HttpRequest, name: &str) -> &'a str {
+    &request.headers.iter().find(|(one, _)| one == name).unwrap().1
+}
+
+fn body(request: &HttpRequest) -> &Json {
+    let HttpBody::Json(body) = &request.body else { panic!("{request:?}") };
+    body
+}
+
+#[tokio::test]
+async fn a_run_that_fails_is_told_once_by_a_call_that_is_signed() {
+    let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 204, ""), LimitsConfig::default()).await;
+    let agent = told.asked("Failing", failing()).await;
+    told.asked("Chat", chat_canvas()).await;
+    assert_eq!((told.delivered().await, told.delivered().await), (1, 0));
+    let requests = told.http.requests();
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    let (request, said) = (&requests[0], body(&requests[0]));
+    assert_eq!((request.method.as_str(), request.url.as_str()), ("POST", "https://ops.example/weft"));
+    assert_eq!((&said["event"], &said["tenant_id"]), (&json!("run_failed"), &json!("default")));
+    assert_eq!(said["text"], "A run of `Failing` has failed");
+    assert_eq!(said["data"]["agent_id"], json!(agent));
+    assert!(said["data"]["error"].as_str().unwrap().len() > 5, "{said}");
+    assert_eq!(said["id"], header(request, "Idempotency-Key"));
+    let time = header(request, TIMESTAMP_HEADER);
+    assert_eq!(time, (NOW / 1000).to_string());
+    let bytes = serde_json::to_vec(said).unwrap();
+    let expected = weft_app::hmac::sign(HmacAlgorithm::Hs256, b"s3cret", &[time.as_bytes(), b".", &bytes]);
+    assert_eq!(header(request, SIGNATURE_HEADER), weft_core::hex(&expected));
+    let listed = told.listed().await;
+    assert_eq!((listed.len(), &listed[0]["state"]), (1, &json!("delivered")));
+    assert_eq!(listed[0]["done"], json!(["webhook"]));
+}
+
+#[tokio::test]
+async fn what_cannot_be_told_now_is_told_later_by_whichever_process() {
+    let http = FakeHttp::new()
+        .fails_once("ops.example", ErrorKind::Unavailable, "no answer")
+        .once("ops.example", 503, "")
+        .on("ops.example", 200, "");
+    let told = told(WEBHOOK, http, LimitsConfig::default()).await;
+    told.asked("Failing", failing()).await;
+    assert_eq!(told.delivered().await, 1);
+    let waiting = told.listed().await;
+    assert_eq!((&waiting[0]["state"], &waiting[0]["attempts"]), (&json!("waiting"), &json!(1)));
+    assert_eq!(waiting[0]["state_time"], json!(NOW + 30_000));
+    assert_eq!(told.delivered().await, 0, "not before its time");
+    told.clock.go_on(30_000);
+    let told = told.in_process(WEBHOOK);
+    assert_eq!(told.delivered().await, 1);
+    assert!(told.listed().await[0]["reason"].as_str().unwrap().contains("503"));
+    told.clock.go_on(60_000);
+    assert_eq!(told.delivered().await, 1);
+    let ids: std::collections::HashSet<_> =
+        told.http.requests().iter().map(|one| body(one)["id"].clone()).collect();
+    assert_eq!((told.http.requests().len(), ids.len()), (3, 1), "a receiver can tell that it is the same");
+    assert_eq!(told.listed().await[0]["state"], "delivered");
+}
+
+#[tokio::test]
+async fn what_will_never_be_told_is_given_up_with_its_reason() {
+    let settings = format!("attempts = 2\n{WEBHOOK}");
+    let http = FakeHttp::new().once("ops.example", 404, "").on("ops.example", 500, "");
+    let told = told(&settings, http, LimitsConfig::default()).await;
+    told.asked("One", failing()).await;
+    told.delivered().await;
+    let reason = |listed: &[Json]| listed[0]["reason"].as_str().unwrap().to_owned();
+    let gone = told.listed().await;
+    assert_eq!(
+        (gone[0]["state"].as_str(), reason(&gone).as_str()),
+        (Some("given_up"), "webhook: it answers with 404")
+    );
+    told.clock.go_on(HOUR_MS);
+    told.asked("Two", failing()).await;
+    for _ in 0..3 {
+        told.delivered().await;
+        told.clock.go_on(HOUR_MS);
+    }
+    let gone = told.listed().await;
+    assert_eq!((&gone[0]["state"], &gone[0]["attempts"]), (&json!("given_up"), &json!(2)));
+    // What happened while nobody could be told is no news any more.
+    told.asked("Three", failing()).await;
+    told.clock.go_on(25 * HOUR_MS);
+    let calls = told.http.requests().len();
+    told.delivered().await;
+    assert_eq!(told.http.requests().len(), calls);
+    assert!(reason(&told.listed().await).contains("more than a day"));
+}
+
+#[tokio::test]
+async fn a_flood_is_cut_off() {
+    let settings = format!("per_hour = 2\n{WEBHOOK}");
+    let told = told(&settings, FakeHttp::new().on("ops.example", 200, ""), LimitsConfig::default()).await;
+    for title in ["a", "b", "c", "d"] {
+        told.asked(title, failing()).await;
+    }
+    assert_eq!((told.delivered().await, told.http.requests().len()), (4, 2));
+    told.clock.go_on(HOUR_MS);
+    told.asked("e", failing()).await;
+    assert_eq!((told.delivered().await, told.http.requests().len()), (1, 3));
+}
+
+#[tokio::test]
+async fn people_are_told_of_their_own_tenant_and_of_what_they_want() {
+    let settings = "[tenants.another]\nwebhook = \"https://theirs.example\"\nsecret = \"x\"\n\
+         [tenants.default]\nwebhook = \"https://ours.example\"\nsecret = \"y\"\nevents = [\"budget\"]";
+    let told = told(settings, FakeHttp::new().on("example", 200, ""), LimitsConfig::default()).await;
+    let stranger = told.bench.with(&told.bench.stranger().await);
+    told.asked("Ours", failing()).await;
+    let theirs =
+        Told { bench: stranger, clock: told.clock.clone(), http: told.http.clone(), post: told.post.clone() };
+    theirs.asked("Theirs", failing()).await;
+    assert_eq!(told.delivered().await, 2);
+    let urls: Vec<String> = told.http.requests().into_iter().map(|one| one.url).collect();
+    assert_eq!(urls, ["https://theirs.example"]);
+    assert_eq!(told.http.tenants(), [TenantId::from("another")]);
+    // Each sees their own, too.
+    assert_eq!((told.listed().await.len(), theirs.listed().await.len()), (1, 1));
+    assert_eq!(told.listed().await[0]["reason"], "nobody is to be told");
+}
+
+#[tokio::test]
+async fn mail_says_the_same_and_one_way_does_not_hold_up_the_other() {
+    let settings = "[mail]\nhost = \"mail.example\"\nfrom = \"weft@example.com\"\n[tenants.default]\n\
+        webhook = \"https://ops.example\"\nsecret = \"x\"\nmail = [\"ann@example.com\"]";
+    let http = FakeHttp::new().once("ops.example", 503, "").on("ops.example", 200, "");
+    let told = told(settings, http, LimitsConfig::default()).await;
+    told.asked("Failing <b>", failing()).await;
+    told.delivered().await;
+    told.clock.go_on(30_000);
+    told.delivered().await;
+    {
+        let post = told.post.0.lock().unwrap();
+        assert_eq!((post.len(), told.http.requests().len()), (1, 2), "mail goes out once");
+        let mail = &post[0];
+        assert_eq!(mail.subject, "Weft: A run of `Failing <b>` has failed");
+        assert_eq!((mail.to[0].as_str(), mail.from.1.as_str()), ("ann@example.com", "weft@example.com"));
+        assert!(mail.html.contains("&lt;b&gt;") && mail.text.contains("error: "), "{}", mail.text);
+    }
+    assert_eq!(told.listed().await[0]["state"], "delivered");
+    // A server that does not take a mail has said so.
+    let told = told.in_process(&settings.replace("ann@", "nobody@"));
+    told.asked("Again", failing()).await;
+    told.delivered().await;
+    let listed = told.listed().await;
+    assert_eq!(listed[0]["state"], "given_up");
+    assert!(listed[0]["reason"].as_str().unwrap().starts_with("mail: there is nobody"), "{}", listed[0]);
+}
+
+#[tokio::test]
+async fn a_budget_is_told_of_once_in_each_of_its_periods() {
+    let day = BudgetLimits { tokens: Some(1_000), model_calls: Some(100), ..BudgetLimits::default() };
+    let limits = LimitsConfig {
+        tenant_budget: PeriodLimits { day, ..PeriodLimits::default() },
+        canvas_budget: PeriodLimits { month: day, ..PeriodLimits::default() },
+        ..LimitsConfig::default()
+    };
+    let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 200, ""), limits).await;
+    told.bench.app.watch().await.unwrap();
+    assert_eq!(told.delivered().await, 0);
+    let agent = told.asked("Chat", chat_canvas()).await;
+    told.bench.app.watch().await.unwrap();
+    // Another process sees the same.
+    let told = told.in_process(WEBHOOK);
+    told.bench.app.watch().await.unwrap();
+    assert_eq!(told.delivered().await, 2);
+    let mut said: Vec<Json> = told.http.requests().iter().map(|one| body(one)["data"].clone()).collect();
+    said.sort_by_key(|one| one["period"].to_string());
+    assert_eq!(said[0]["agent_id"], Json::Null);
+    assert_eq!((&said[0]["limit"], &said[0]["percent"]), (&json!("tokens"), &json!(80.0)));
+    assert_eq!((&said[1]["agent_id"], &said[1]["since"]), (&json!(agent), &json!("2023-11-01")));
+    let texts: Vec<String> =
+        told.http.requests().iter().map(|one| body(one)["text"].as_str().unwrap().to_owned()).collect();
+    assert!(texts.contains(&"80 % of the budget of tokens of `Chat` are used up".to_owned()), "{texts:?}");
+    // The next day begins anew, and the month goes on.
+    told.clock.go_on(24 * HOUR_MS);
+    told.asked("Other", chat_canvas()).await;
+    told.bench.app.watch().await.unwrap();
+    assert_eq!(told.delivered().await, 2, "the tenant's day and the other agent's month");
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_answers_in_time_is_told_of_once() {
+    let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 200, ""), LimitsConfig::default()).await;
+    told.asked("Form", form_canvas()).await;
+    told.bench.app.watch().await.unwrap();
+    assert_eq!(told.delivered().await, 0);
+    told.clock.go_on(24 * HOUR_MS);
+    for _ in 0..2 {
+        told.bench.app.watch().await.unwrap();
+    }
+    let told = told.in_process(WEBHOOK);
+    told.bench.app.watch().await.unwrap();
+    assert_eq!(told.delivered().await, 1);
+    let said = body(&told.http.requests()[0]).clone();
+    assert_eq!(said["event"], "task_overdue");
+    assert_eq!(said["text"], "Nobody has answered a task of `Form` in time");
+    assert_eq!(said["data"]["status"], "open");
+}
+
+#[tokio::test]
+async fn a_task_with_a_time_limit_is_overdue_when_it_has_passed() {
+    let told = told(WEBHOOK, FakeHttp::new().on("ops.example", 200, ""), LimitsConfig::default()).await;
+    let mut canvas = form_canvas();
+    canvas["components"]["UserFillUp:F"]["obj"]["params"]["timeout_seconds"] = json!(60);
+    told.asked("Form", canvas).await;
+    told.clock.go_on(61_000);
+    for mut run in told.bench.app.time_out_tasks().await.unwrap() {
+        while run.entries.next().await.unwrap().is_some() {}
+    }
+    told.delivered().await;
+    let requests = told.http.requests();
+    // What becomes of the run without an answer is another matter.
+    let late: Vec<&Json> = requests.iter().map(body).filter(|said| said["event"] == "task_overdue").collect();
+    assert_eq!(late.len(), 1, "{requests:?}");
+    assert_eq!(late[0]["data"]["status"], "timed_out");
+}

@@ -1,0 +1,122 @@
+//! A tenant is removed with every row that it has in any table.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::{ConnectionTrait, Statement, Value};
+use weft_core::id::TenantId;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::ids::text;
+use crate::lane::Placeholder;
+use crate::open::repeated;
+use crate::rows::{run, tenant};
+
+/// Every table with rows of tenants, those first that refer to others. What is left of removed documents stays: a
+/// worker has yet to clear it away.
+const TABLES: [&str; 30] = [
+    "journal",
+    "piece",
+    "task",
+    "session_message",
+    "run",
+    "session",
+    "work",
+    "schedule",
+    "canvas_label",
+    "canvas_version",
+    "canvas",
+    "chat",
+    "chunk",
+    "document_extra",
+    "document",
+    "dataset",
+    "file",
+    "memory_message",
+    "memory",
+    "secret",
+    "share",
+    "invitation",
+    "login",
+    "token",
+    "membership",
+    "notice",
+    "spending",
+    "model_use",
+    "audit",
+    // Last: it is what people see of it.
+    "tenant",
+];
+
+/// What the column is called that names the tenant.
+fn column(table: &str) -> &'static str {
+    if table == "tenant" { "id" } else { "tenant_id" }
+}
+
+/// What came of it.
+enum Erased {
+    Gone,
+    /// A run of it has not ended.
+    Busy,
+    /// There was no such tenant.
+    Unknown,
+}
+
+impl Store {
+    async fn erase_tenant(&self, id: &str) -> Result<Erased, DbErr> {
+        let transaction = self.begin().await?;
+        if !tenant::lock(&*transaction, id).await? {
+            transaction.rollback().await?;
+            return Ok(Erased::Unknown);
+        }
+        let of_tenant = run::Entity::find().filter(run::Column::TenantId.eq(id));
+        if of_tenant.filter(run::Column::Ending.is_null()).one(&*transaction).await?.is_some() {
+            transaction.rollback().await?;
+            return Ok(Erased::Busy);
+        }
+        let backend = transaction.get_database_backend();
+        for table in TABLES {
+            let sql = format!("DELETE FROM {table} WHERE {} = {}", column(table), Placeholder(backend, 1));
+            let statement = Statement::from_sql_and_values(backend, sql, [Value::from(id)]);
+            transaction.execute_raw(statement).await?;
+        }
+        transaction.commit().await?;
+        Ok(Erased::Gone)
+    }
+
+    pub(super) async fn remove_whole_tenant(&self, id: &TenantId) -> Result<()> {
+        let name = text(id.as_str());
+        let erased = repeated(|| self.erase_tenant(&name)).await;
+        self.inner.journal.removed();
+        match erased.map_err(|error| self.fail("remove the tenant", error))? {
+            Erased::Gone => Ok(()),
+            Erased::Unknown => Err(tenant::no_tenant()),
+            Erased::Busy => {
+                let error = Error::new(ErrorKind::Conflict, "a run of the tenant is under way");
+                Err(error.help("wait for its end, or cancel it, and try again"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table that is new has to be here, too, or has a reason not to be.
+    #[tokio::test]
+    async fn every_table_with_rows_of_tenants_is_known() {
+        let store = Store::open("sqlite::memory:").await.unwrap();
+        let sql = "SELECT DISTINCT t.name AS name FROM sqlite_master t JOIN pragma_table_info(t.name) c \
+                   WHERE t.type = 'table' AND c.name = 'tenant_id'";
+        let backend = store.inner.write.get_database_backend();
+        let rows = store.inner.write.query_all_raw(Statement::from_string(backend, sql)).await.unwrap();
+        let mut found: Vec<String> = rows.iter().map(|row| row.try_get("", "name").unwrap()).collect();
+        found.retain(|name| name != "removed");
+        let mut known: Vec<String> = TABLES.iter().map(|name| (*name).to_owned()).collect();
+        known.retain(|name| name != "tenant");
+        found.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(found, known);
+        store.close().await.unwrap();
+    }
+}

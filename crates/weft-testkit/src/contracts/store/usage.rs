@@ -1,0 +1,144 @@
+//! The promises of a store of what runs have used of models.
+
+#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+
+use weft_core::Ending;
+use weft_core::ErrorKind::Conflict;
+use weft_core::id::{RunKey, SessionKey, TenantId, generate};
+use weft_core::seam::chat_model::Usage;
+use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredRun};
+use weft_core::seam::session_store::Session;
+use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
+use weft_core::seam::{RunStore, SessionStore, UsageStore};
+use weft_core::usage::ModelUse;
+
+use super::{refused, tenant};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Where it runs: the session, its user and the canvas.
+type Place<'a> = (&'a str, &'a str, &'a str);
+
+async fn run_in(
+    (runs, sessions): (&dyn RunStore, &dyn SessionStore),
+    tenant: &TenantId,
+    (session, user, canvas): Place<'_>,
+) -> RunLease {
+    let key = SessionKey::new(tenant, session);
+    if sessions.load(&key).await.is_err() {
+        let session = Session {
+            key,
+            canvas: canvas.into(),
+            canvas_version: "v".into(),
+            user_id: user.to_owned(),
+            name: String::new(),
+            state: serde_json::json!({}),
+            revision: 0,
+            created_ms: 1,
+            updated_ms: 1,
+        };
+        sessions.create(&session, &[]).await.unwrap();
+    }
+    let run = StoredRun {
+        key: RunKey::new(tenant, generate()),
+        session: session.into(),
+        canvas: canvas.into(),
+        query: String::new(),
+        ending: None,
+        started_ms: 1,
+        finished_ms: None,
+        fence: RunLease::FIRST,
+        owner: None,
+        cancel_ms: None,
+        give_way: GiveWay::default(),
+    };
+    runs.create(&run).await.unwrap();
+    RunLease::of(&run)
+}
+
+fn used(node: &str, model: &str, calls: u64) -> ModelUse {
+    let usage = Usage {
+        prompt_tokens: 10 * calls,
+        completion_tokens: calls,
+        calls,
+        cache_read_tokens: 2,
+        cache_write_tokens: 3,
+        reasoning_tokens: 4,
+    };
+    ModelUse { node: node.into(), model: model.into(), usage, micros: 100 * calls }
+}
+
+fn finished(day: i64, uses: &[ModelUse]) -> FinishedRun {
+    FinishedRun { uses: uses.to_vec(), ..FinishedRun::new(Ending::Succeeded, day * DAY_MS + 5) }
+}
+
+/// Checks every promise of [`UsageStore`].
+pub async fn usage_store_keeps_its_contract(
+    store: &dyn UsageStore,
+    runs: &dyn RunStore,
+    sessions: &dyn SessionStore,
+) {
+    let (ours, theirs) = (tenant(), tenant());
+    let base = 9_000;
+    let all =
+        |by: &[UsageBy]| UsageFilter { since_day: base, by: by.to_vec(), limit: 9, ..UsageFilter::default() };
+    assert_eq!(store.usage(&ours, &all(&[])).await.unwrap(), [], "nothing is no line of zeros");
+    let stores = (runs, sessions);
+    let first = run_in(stores, &ours, ("s1", "ann", "a")).await;
+    let uses = [used("Agent:A", "big", 3), used("Agent:A", "small", 1), used("Agent:ü", "big", 2)];
+    let stale = RunLease { fence: first.fence + 1, ..first.clone() };
+    refused(runs.finish(&stale, finished(base, &uses)).await, Conflict);
+    assert_eq!(store.usage(&ours, &all(&[])).await.unwrap(), []);
+    // Whoever has not heard of the end says it again.
+    for _ in 0..2 {
+        runs.finish(&first, finished(base, &uses)).await.unwrap();
+    }
+    let second = run_in(stores, &ours, ("s2", "", "b")).await;
+    runs.finish(&second, finished(base + 1, &[used("Agent:A", "big", 40)])).await.unwrap();
+    let idle = run_in(stores, &ours, ("s2", "", "b")).await;
+    runs.finish(&idle, finished(base + 1, &[])).await.unwrap();
+    let other = run_in(stores, &theirs, ("s1", "ann", "a")).await;
+    runs.finish(&other, finished(base, &[used("Agent:A", "big", 1_000)])).await.unwrap();
+
+    let lines = async |filter: UsageFilter| {
+        let lines = store.usage(&ours, &filter).await.unwrap();
+        let line = |line: UsageLine| format!("{} {} {}", line.of.join("/"), line.usage.calls, line.micros);
+        lines.into_iter().map(line).collect::<Vec<_>>()
+    };
+    let whole = store.usage(&ours, &all(&[])).await.unwrap();
+    let sum = Usage {
+        prompt_tokens: 460,
+        completion_tokens: 46,
+        calls: 46,
+        cache_read_tokens: 8,
+        cache_write_tokens: 12,
+        reasoning_tokens: 16,
+    };
+    assert_eq!(whole, [UsageLine { of: Vec::new(), usage: sum, micros: 4_600 }]);
+    assert_eq!(lines(all(&[UsageBy::Model])).await, ["big 45 4500", "small 1 100"]);
+    assert_eq!(lines(all(&[UsageBy::User])).await, [" 40 4000", "ann 6 600"]);
+    assert_eq!(lines(all(&[UsageBy::Session])).await, ["s2 40 4000", "s1 6 600"]);
+    assert_eq!(
+        lines(all(&[UsageBy::Agent, UsageBy::Node])).await,
+        ["b/Agent:A 40 4000", "a/Agent:A 4 400", "a/Agent:ü 2 200"]
+    );
+    let days = [format!("{} 40 4000", base + 1), format!("{base} 6 600")];
+    assert_eq!(lines(all(&[UsageBy::Day])).await, days);
+    assert_eq!(lines(UsageFilter { limit: 1, ..all(&[UsageBy::Model]) }).await, ["big 45 4500"]);
+    assert_eq!(lines(UsageFilter { since_day: base + 1, ..all(&[]) }).await, [" 40 4000"]);
+    let only = vec![(UsageBy::Model, "big".to_owned()), (UsageBy::Agent, "a".to_owned())];
+    assert_eq!(lines(UsageFilter { only, ..all(&[]) }).await, [" 5 500"]);
+    let only = vec![(UsageBy::Day, base.to_string())];
+    assert_eq!(lines(UsageFilter { only, ..all(&[]) }).await, [" 6 600"]);
+    let only = vec![(UsageBy::Day, "yesterday".to_owned())];
+    assert_eq!(lines(UsageFilter { only, ..all(&[]) }).await, [""; 0]);
+
+    // What was paid for stays when the run is gone.
+    runs.remove(&[second.run]).await.unwrap();
+    assert_eq!(lines(all(&[UsageBy::Day])).await, days);
+    assert_eq!(store.prune_usage(&ours, base + 1).await.unwrap(), 3);
+    assert_eq!(lines(all(&[])).await, [" 40 4000"]);
+    assert_eq!(store.prune_usage(&ours, base + 2).await.unwrap(), 1);
+    assert_eq!(lines(all(&[])).await, [""; 0]);
+    assert_eq!(store.prune_usage(&theirs, base + 1).await.unwrap(), 1);
+}
