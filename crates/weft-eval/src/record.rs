@@ -104,7 +104,7 @@ pub fn text(file: &EvalFile) -> Result<String, Invalid> {
 /// As [`text`]; also when the recordings are not the last thing in the file.
 pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, Invalid> {
     #[derive(Serialize)]
-    struct Recorded<'a> {
+    struct RecordedSection<'a> {
         recorded: &'a [RecordedCase],
     }
     let people = match before_recorded(text) {
@@ -119,7 +119,7 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
     };
     let people = people.strip_suffix(NOTE).unwrap_or(people);
     let gap = if people.ends_with('\n') || people.is_empty() { "" } else { "\n" };
-    let whole = format!("{people}{gap}{NOTE}{}", yaml(&Recorded { recorded })?);
+    let whole = format!("{people}{gap}{NOTE}{}", yaml(&RecordedSection { recorded })?);
     let read = EvalFile::parse(&whole)?;
     if read.recorded != recorded {
         return Err(Invalid::new("what was recorded would be read as something else"));

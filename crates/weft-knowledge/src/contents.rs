@@ -18,8 +18,8 @@ pub fn to_json(entries: &[ContentsEntry]) -> Json {
 /// A table as it was kept; nothing where that cannot be read.
 pub fn from_json(json: Json) -> Vec<ContentsEntry> {
     #[derive(serde::Deserialize)]
-    struct Kept {
+    struct StoredContents {
         entries: Vec<ContentsEntry>,
     }
-    serde_json::from_value(json).map(|kept: Kept| kept.entries).unwrap_or_default()
+    serde_json::from_value(json).map(|kept: StoredContents| kept.entries).unwrap_or_default()
 }

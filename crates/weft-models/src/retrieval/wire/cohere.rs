@@ -34,7 +34,7 @@ fn embed(asked: &EmbeddingTexts<'_>) -> Json {
 
 fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct CohereAnswer {
         embeddings: ByType,
         #[serde(default)]
         meta: Option<Meta>,
@@ -53,7 +53,7 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
         #[serde(default)]
         input_tokens: Option<f64>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: CohereAnswer = serde_json::from_slice(body)?;
     let billed = answer.meta.and_then(|meta| meta.billed_units).and_then(|billed| billed.input_tokens);
     Ok(Vectors::in_order(answer.embeddings.float, billed.map(|tokens| tokens as u64)))
 }

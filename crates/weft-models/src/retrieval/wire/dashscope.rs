@@ -31,7 +31,7 @@ fn root(base: &str) -> &str {
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct DashScopeUsage {
     #[serde(default)]
     total_tokens: Option<u64>,
 }
@@ -51,22 +51,22 @@ fn embed(asked: &EmbeddingTexts<'_>) -> Json {
 
 fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
-        output: Output,
+    struct EmbeddingAnswer {
+        output: EmbeddingOutput,
         #[serde(default)]
-        usage: Option<Usage>,
+        usage: Option<DashScopeUsage>,
     }
     #[derive(Deserialize)]
-    struct Output {
-        embeddings: Vec<Item>,
+    struct EmbeddingOutput {
+        embeddings: Vec<TextEmbedding>,
     }
     #[derive(Deserialize)]
-    struct Item {
+    struct TextEmbedding {
         #[serde(default)]
         text_index: Option<usize>,
         embedding: Vec<f32>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: EmbeddingAnswer = serde_json::from_slice(body)?;
     let vector = |item: Item| Vector { index: item.text_index, numbers: item.embedding };
     let items = answer.output.embeddings.into_iter().map(vector).collect();
     Ok(Vectors { items, tokens: answer.usage.and_then(|usage| usage.total_tokens) })
@@ -79,13 +79,13 @@ fn rerank(asked: &Passages<'_>) -> Json {
 
 fn scores(body: &[u8]) -> Result<Vec<Score>, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
-        output: Output,
+    struct RerankAnswer {
+        output: RerankOutput,
     }
     #[derive(Deserialize)]
-    struct Output {
+    struct RerankOutput {
         results: Vec<Score>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: RerankAnswer = serde_json::from_slice(body)?;
     Ok(answer.output.results)
 }

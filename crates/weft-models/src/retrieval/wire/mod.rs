@@ -198,11 +198,11 @@ impl Numbers {
 /// The list that most rerankers answer with.
 fn read_results(body: &[u8]) -> Result<Vec<Score>, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct ScoredAnswer {
         #[serde(alias = "data")]
         results: Vec<Score>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: ScoredAnswer = serde_json::from_slice(body)?;
     Ok(answer.results)
 }
 

@@ -23,11 +23,11 @@ fn body(asked: &EmbeddingTexts<'_>) -> Json {
 
 fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct OllamaAnswer {
         embeddings: Vec<Vec<f32>>,
         #[serde(default)]
         prompt_eval_count: Option<u64>,
     }
-    let answer: Answer = serde_json::from_slice(body)?;
+    let answer: OllamaAnswer = serde_json::from_slice(body)?;
     Ok(Vectors::in_order(answer.embeddings, answer.prompt_eval_count))
 }
