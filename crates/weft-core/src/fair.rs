@@ -103,9 +103,9 @@ impl TenantLine {
             let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
             let next = waiting.pop_front();
             if waiting.is_empty() {
-                drop(self.waiting.remove(&tenant))
+                drop(self.waiting.remove(&tenant));
             } else {
-                self.turns.push_back(tenant)
+                self.turns.push_back(tenant);
             }
             if next.is_some() {
                 return next;

@@ -69,9 +69,9 @@ fn ascii(text: &str) -> String {
     let mut units = [0; 2];
     for c in text.chars() {
         if c.is_ascii() {
-            written.push(c)
+            written.push(c);
         } else {
-            c.encode_utf16(&mut units).iter().for_each(|unit| written += &format!("\\u{unit:04x}"))
+            c.encode_utf16(&mut units).iter().for_each(|unit| written += &format!("\\u{unit:04x}"));
         }
     }
     written

@@ -105,7 +105,7 @@ impl<M: ChatModel + 'static> ChatModel for Retrying<M> {
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let (model, policy, audience) = (Arc::clone(&self.model), self.policy, request.audience.clone());
-        let chosen = (request.retries_max, request.retry_delay);
+        let (retries_max, wanted) = (request.retries_max, request.retry_delay);
         let ask = move |pause: Duration| {
             let (model, request) = (Arc::clone(&model), request.clone());
             async move {
@@ -121,7 +121,7 @@ impl<M: ChatModel + 'static> ChatModel for Retrying<M> {
         let mut tries = 0;
         let another = move |error: Error| {
             tries += 1;
-            policy.again(error, tries, chosen).map(&ask)
+            policy.again(error, tries, retries_max, wanted).map(&ask)
         };
         answered(first, audience, another).await
     }
