@@ -157,6 +157,7 @@ async fn watched(mut child: Child, memory_bytes: u64) {
     let Some(id) = child.id() else { return };
     loop {
         tokio::select! {
+            // Its end first: once that was taken note of, the id may be that of another process.
             biased;
             _ = child.wait() => return,
             () = tokio::time::sleep(WATCH) => {}

@@ -166,6 +166,7 @@ impl Tool {
         Self::function(name, description, parameters, move |arguments| {
             let function = Arc::clone(&function);
             async move {
+                // It may compute for long, and the threads of tasks serve every run.
                 let work = tokio::task::spawn_blocking(move || function(arguments));
                 work.await.map_err(|cause| Error::internal("the tool broke").because(cause))?
             }

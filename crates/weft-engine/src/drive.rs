@@ -310,6 +310,7 @@ impl<'a> RunDriver<'a> {
                 tokio::task::yield_now().await;
             }
             tokio::select! {
+                // A write that is done makes room for the rest, and what work says comes before how it ends.
                 biased;
                 written = self.journal.written() => {
                     written?;

@@ -129,6 +129,7 @@ async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) 
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.
 async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Result<Finished> {
     secrets::must_be_there(&context.inputs)?;
+    // A component that panics fails like any other, with the exception settings of its node.
     let work = AssertUnwindSafe(node.component.run(context)).catch_unwind();
     tokio::pin!(work);
     // Most work is done at the first look: a limit of time is set up for the rest only.
@@ -142,6 +143,7 @@ async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Res
             ends.push(unconstrained(tokio::time::sleep(limit)).map(|()| too_slow(limit)).boxed());
             ends.push(unconstrained(context.cancel.cancelled()).map(|()| cancelled()).boxed());
             tokio::select! {
+                // A result that is there counts, although the time is up by now.
                 biased;
                 done = work => done,
                 Some(end) = ends.next() => return Err(end),

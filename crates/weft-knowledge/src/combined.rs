@@ -121,6 +121,7 @@ impl Knowledge for CombinedKnowledge {
         found.documents.extend(more.documents);
         found.documents.sort_by_key(|document| std::cmp::Reverse(document.count));
         found.passages.extend(more.passages);
+        // Equals in the order of their ids, or one passage could be on two pages.
         found.passages.sort_by(|one, other| {
             other.similarity.total_cmp(&one.similarity).then_with(|| one.chunk.cmp(&other.chunk))
         });

@@ -265,6 +265,7 @@ impl PendingRequest {
     /// What comes next. May be left and taken up again, until the answer has come.
     pub(crate) async fn next(&mut self) -> RequestEvent {
         let answer = tokio::select! {
+            // Nobody hears progress after the answer.
             biased;
             progress = self.listening.more() => return RequestEvent::Progress(progress),
             answer = &mut self.answer => answer,

@@ -174,6 +174,7 @@ impl McpServer {
 
     async fn connect(&self) -> Result<Link> {
         let connected = tokio::select! {
+            // A server that was taken off the list is not started once more.
             biased;
             () = self.closed.cancelled() => Err(gone()),
             connected = self.attempts() => connected,

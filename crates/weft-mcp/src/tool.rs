@@ -112,6 +112,7 @@ impl<'a> CallLimits<'a> {
     async fn begin(&self, arguments: &Map<String, Json>) -> Result<RunningCall, RequestFailure> {
         let begun = timeout_at(self.until, self.server.begin(self.tool, arguments));
         tokio::select! {
+            // A call that nobody waits for any more is not sent.
             biased;
             () = self.cancel.cancelled() => Err(stopped(cancelled())),
             begun = begun => begun.unwrap_or_else(|_| Err(stopped(self.late()))),
@@ -120,6 +121,7 @@ impl<'a> CallLimits<'a> {
 
     async fn next(&self, call: &mut RunningCall) -> RequestEvent {
         let stop = tokio::select! {
+            // A stop counts more than an answer of the same moment, and an answer more than the time.
             biased;
             () = self.cancel.cancelled() => cancelled(),
             () = self.server.until_closed() => gone(),

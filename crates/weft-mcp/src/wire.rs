@@ -121,6 +121,7 @@ impl Pipe {
     async fn receive(&mut self, faults: &Faults) -> Option<ServerJsonRpcMessage> {
         if let Some(lines) = &mut self.lines {
             let message = tokio::select! {
+                // What the server has still said is read before its end is noticed.
                 biased;
                 message = lines.receive() => message,
                 () = self.broken.cancelled() => None,

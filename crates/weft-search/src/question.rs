@@ -93,6 +93,7 @@ pub fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
         .filter(|token| wanted.contains(&token.term))
         .map(|token| token.range)
         .collect();
+    // From left to right, the longest first: then one pass joins all that overlaps.
     found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
     let mut marks: Vec<Range<usize>> = Vec::new();
     for range in found {

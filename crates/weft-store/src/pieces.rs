@@ -85,6 +85,7 @@ impl Cut {
         let (value, key) = (Arc::clone(&self.value), key.clone());
         let rows =
             move || missing.into_iter().map(|(name, range)| (name, row(&key, name, &value[range]))).collect();
+        // A large value takes long to compress, and the threads of tasks serve everybody.
         self.ready = tokio::task::spawn_blocking(rows).await.unwrap_or_default();
         Ok(self)
     }

@@ -351,6 +351,7 @@ pub fn room(mut held: Vec<MessageSize>, needed: u64, size_max: u64) -> Result<Ve
         );
     }
     let mut used = held.iter().fold(u128::from(needed), |sum, (_, size, _)| sum + u128::from(*size));
+    // What somebody asked to forget goes first, and after that the oldest.
     held.sort_by_key(|(number, _, forgotten)| (!forgotten, *number));
     let mut gone = Vec::new();
     for (number, size, _) in held {

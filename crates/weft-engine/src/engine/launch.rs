@@ -60,6 +60,7 @@ impl Engine {
         self.0.tasks.spawn(async move {
             let turn = AssertUnwindSafe(engine.turn(&stores, (prepared, &lease), &feed, stop)).catch_unwind();
             let turn = tokio::select! {
+                // A turn that has come to its end has ended, although this process is to let go of it.
                 biased;
                 turn = turn => turn,
                 never = note_again_and_again(&stores, &lease, &engine, &used) => match never {},

@@ -136,6 +136,7 @@ impl Engine {
             Some(recovered) => journal.after(recovered.seq, recovered.event, recovered.bytes),
             None => journal,
         };
+        // Whatever breaks in here, the journal gets an ending, and nobody waits for one that never comes.
         let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
         let last = match driven {
             Ok((report, context)) => {

@@ -53,6 +53,7 @@ fn entities(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphEntity
     let all = graph.entities.iter().zip(nearness).zip(wanted);
     let near = all.filter(|((_, nearness), _)| **nearness >= NEARNESS_MIN);
     let mut near: Vec<_> = near.map(|((entity, nearness), wanted)| (entity, *nearness, *wanted)).collect();
+    // Only the nearest are scored: a graph may have more than anybody wants to read.
     near.sort_by(|(_, one, _), (_, other, _)| other.total_cmp(one));
     near.truncate(CANDIDATES_MAX);
     let mut found: Vec<GraphEntity> = near
@@ -64,6 +65,7 @@ fn entities(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphEntity
             score: nearness * if wanted { 2.0 } else { 1.0 } * rank,
         })
         .collect();
+    // By name among equals: the same question finds the same.
     found.sort_by(|one, other| other.score.total_cmp(&one.score).then_with(|| one.name.cmp(&other.name)));
     found.truncate(ENTITIES_MAX);
     found

@@ -184,6 +184,7 @@ impl Graph {
             }
         }
         let mut kinds: Vec<(&str, Vec<(&str, f64)>)> = kinds.into_iter().collect();
+        // The map has no order; equals get one, or each question to the model would be another one.
         kinds.sort_by(|(one, a), (other, b)| b.len().cmp(&a.len()).then_with(|| one.cmp(other)));
         kinds.truncate(KINDS_SHOWN_MAX);
         let kind = |(kind, mut names): (&str, Vec<(&str, f64)>)| {

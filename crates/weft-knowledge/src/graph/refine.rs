@@ -71,6 +71,7 @@ fn pairs(graph: &Subgraph) -> Vec<(String, String)> {
             }
         }
     }
+    // Equals in the order of their names, so that the same graph asks the same, and a recording fits.
     pairs.sort_by(|one, other| {
         other.0.total_cmp(&one.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
     });
@@ -116,6 +117,7 @@ fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
     of.iter().enumerate().for_each(|(entity, community)| members.entry(*community).or_default().push(entity));
     let mut groups: Vec<Vec<usize>> =
         members.into_values().filter(|group| group.len() >= ENTITIES_MIN).collect();
+    // The map has no order; equals get one, or the same graph would be told in another way each time.
     groups.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
     groups.truncate(REPORTS_MAX);
     let tell = |group: Vec<usize>| {

@@ -84,6 +84,7 @@ impl IngestWorker {
                 self.mend(&mut mending, async move { library.mend().await.map(drop) });
             }
             tokio::select! {
+                // A stop first: there may be no end of documents that wait.
                 biased;
                 () = stop.cancelled() => {}
                 Some(_) = busy.join_next() => while busy.try_join_next().is_some() {},
@@ -108,6 +109,7 @@ impl IngestWorker {
         let leaving = self.leaving.clone();
         mending.spawn(async move {
             tokio::select! {
+                // What is cut off is noted still, so a process that has to go does not wait for it.
                 biased;
                 () = leaving.cancelled() => {}
                 mended = mend => if let Err(error) = mended {
@@ -182,6 +184,7 @@ impl IngestWorker {
             }
         };
         let ended = tokio::select! {
+            // The lease is kept beside the work, which may take many times as long as a lease lasts.
             biased;
             () = has_to_go => return Some(IngestOutcome::Released),
             ended = work.keep(self.pace.tell_every) => ended,

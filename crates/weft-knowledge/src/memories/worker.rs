@@ -34,6 +34,7 @@ impl MemoryWorker {
             let woken = self.0.wake.notified();
             self.look(&mut busy, &leaving).await;
             tokio::select! {
+                // A stop first: there may be no end of turns that wait.
                 biased;
                 () = stop.cancelled() => {}
                 Some(_) = busy.join_next() => {}

@@ -48,6 +48,7 @@ pub(super) fn work<T: Send + 'static>(
     async move {
         let _kept = kept;
         let outcome = tokio::select! {
+            // What was cancelled has no answer, not even one that is ready.
             biased;
             () = context.cancelled.cancelled() => return None,
             outcome = perform(&*service, &request, &context) => outcome,
@@ -77,6 +78,7 @@ impl Exchange {
                 };
             };
             tokio::select! {
+                // The answer ends the exchange, so it comes after all that was told.
                 biased;
                 Some(told) = self.told.recv() => return ExchangeEvent::Told(told),
                 answer = work => {

@@ -40,6 +40,7 @@ pub async fn converse(
     let (mut works, mut open) = (Works::new(), true);
     while open || !works.is_empty() {
         tokio::select! {
+            // What is told goes before new requests, so that a client that sends without end still hears.
             biased;
             Some(message) = told.recv() => write(&mut sink, &message).await?,
             Some(answer) = works.next(), if !works.is_empty() => {

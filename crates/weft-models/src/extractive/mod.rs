@@ -131,6 +131,7 @@ fn best<'a>(question: &str, candidates: &'a [Sentence]) -> Vec<&'a Sentence> {
         })
         .filter(|(score, _)| *score > 0.0)
         .collect();
+    // Of equals the one that stands first, so that the same question is answered the same.
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let least = scored.first().map_or(0.0, |(score, _)| score * SCORE_SHARE_MIN);
     let mut chosen: Vec<usize> = Vec::new();
@@ -140,6 +141,7 @@ fn best<'a>(question: &str, candidates: &'a [Sentence]) -> Vec<&'a Sentence> {
             chosen.push(at);
         }
     }
+    // Quoted in the order of the material: sentences refer to those before them.
     chosen.sort_unstable();
     chosen.into_iter().map(|at| &candidates[at]).collect()
 }

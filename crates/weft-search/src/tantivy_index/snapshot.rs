@@ -339,8 +339,10 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
     }
     let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
     contents.id_ends.resize(count, end);
+    // It stays as it is as long as the part lives, so that spare room would never be used.
     contents.ids.shrink_to_fit();
     contents.rows.shrink();
+    // In order, so that whether an id is there is found by halves.
     contents.hashes.sort_unstable();
     let norms = reader.get_fieldnorms_reader(fields.words).map_err(unreadable)?;
     contents.lengths.extend((0..reader.max_doc()).map(|number| norms.fieldnorm_id(number)));

@@ -62,6 +62,7 @@ impl Store {
         let reading = if tenants.len() > 1 { counted(under_way).all(db).await? } else { Vec::new() };
         let reading: HashMap<String, u64> =
             reading.into_iter().map(|(tenant, count)| (tenant, ids::count(count))).collect();
+        // Whoever has the fewest comes first: a tenant with thousands of documents does not hold up the others.
         tenants.sort_by_key(|tenant| reading.get(tenant).copied().unwrap_or_default());
         let mut waiting = Vec::new();
         for tenant in tenants.into_iter().take(TENANTS_AT_ONCE_MAX) {

@@ -98,6 +98,7 @@ impl DocumentWork<'_> {
             }
         }
         let mut tags: Vec<(String, f32)> = tags.into_iter().collect();
+        // By name among equals: a document that is read again gets the same tags.
         tags.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         tags.truncate(self.plan.tags_max);
         Ok(tags.into_iter().map(|(tag, _)| tag).collect())

@@ -18,6 +18,7 @@ pub fn without(mut pages: Vec<PdfPage>) -> Vec<PdfPage> {
     let mut counts: HashMap<(String, i32), usize> = HashMap::new();
     for page in &pages {
         let mut keys: Vec<_> = page.blocks.iter().filter_map(|block| key(block, page.height)).collect();
+        // Once a page: a line that a page repeats by itself is not yet a running head.
         keys.sort();
         keys.dedup();
         for key in keys {
