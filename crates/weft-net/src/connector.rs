@@ -44,6 +44,7 @@ impl DirectConnector {
 fn pinned_client(route: &OutboundRoute) -> Result<reqwest::Client> {
     let wrong =
         |cause: reqwest::Error| Error::invalid("the proxy cannot be used").because(cause.without_url());
+    // To the addresses that were checked and no others: a name may lead elsewhere the next time it is looked up.
     let mut builder = builder()?
         .connect_timeout(CONNECT_LIMIT)
         .resolve_to_addrs(&route.target.host, &route.target.addresses)

@@ -50,6 +50,7 @@ fn put(root: &PathBuf, tenant: &TenantId, name: &str, bytes: &[u8]) -> Result<()
             folder = below(&folder, folders)?;
             file = last;
         }
+        // Written beside its name and put there whole: nobody reads a part of it, and a crash leaves what was there.
         let mut fresh = fresh_file(&folder)?;
         fresh.write_all(bytes)?;
         fresh.as_file().sync_all()?;

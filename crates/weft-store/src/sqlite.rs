@@ -145,6 +145,7 @@ async fn connect(options: SqliteConnectOptions, place: &StorePlace) -> Result<Da
         });
     }
     let pool = pool
+        // One, and for good: a file has one writer at a time, and a database in memory ends with its connection.
         .max_connections(1)
         .min_connections(1)
         .idle_timeout(None)

@@ -212,6 +212,7 @@ fn unusable(path: &Path, cause: io::Error) -> Error {
 fn make_key(path: &Path) -> io::Result<()> {
     let key = VaultKey::random().map_err(io::Error::other)?;
     let beside = path.with_extension(format!("{}.new", weft_core::id::generate().as_str()));
+    // A link and no renaming, which would replace the key that another process has made by now.
     let made = write_key(&beside, &key).and_then(|()| match std::fs::hard_link(&beside, path) {
         Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => Err(cause),
         Ok(()) | Err(_) => Ok(()),
@@ -221,6 +222,7 @@ fn make_key(path: &Path) -> io::Result<()> {
 }
 
 fn write_key(path: &Path, key: &VaultKey) -> io::Result<()> {
+    // It has its rights before the key is in it: at no time can others read it.
     private::make_file(path)?;
     let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
     writeln!(file, "{}", hex(&key.0))?;

@@ -134,6 +134,7 @@ impl Folder {
             Err(cause) => return Err(cannot(cause)),
         };
         self.fits(before.len().saturating_add(text.len()), path)?;
+        // Written beside its name and put there whole: nobody reads a part of it, and a crash leaves what was there.
         let mut fresh = fresh_file(&folder).map_err(cannot)?;
         fresh.write_all(before.as_bytes()).map_err(cannot)?;
         fresh.write_all(text.as_bytes()).map_err(cannot)?;

@@ -154,6 +154,7 @@ impl IndexedDataset {
         if self.will_rest.swap(true, Ordering::Relaxed) {
             return;
         }
+        // Held weakly: waiting for this must not keep a dataset open that nobody needs.
         let dataset = Arc::downgrade(self);
         self.spawn(async move {
             loop {
