@@ -67,7 +67,7 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
         embedding: Vec<f32>,
     }
     let answer: EmbeddingAnswer = serde_json::from_slice(body)?;
-    let vector = |item: Item| Vector { index: item.text_index, numbers: item.embedding };
+    let vector = |item: TextEmbedding| Vector { index: item.text_index, numbers: item.embedding };
     let items = answer.output.embeddings.into_iter().map(vector).collect();
     Ok(Vectors { items, tokens: answer.usage.and_then(|usage| usage.total_tokens) })
 }
