@@ -239,9 +239,9 @@ impl RunJournal {
         let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
         let write = async move {
             if text {
-                store.append_text(&lease, stored).await?
+                store.append_text(&lease, stored).await?;
             } else {
-                store.append(&lease, stored).await?
+                store.append(&lease, stored).await?;
             }
             Ok(entries)
         };

@@ -34,7 +34,7 @@ pub fn highlight(text: &str, marks: &[Range<usize>]) -> Option<String> {
         }
         piece.push_str(&text[at..sentence.end]);
         if shown_to == sentence.start {
-            shown.push_str(&piece)
+            shown.push_str(&piece);
         } else {
             shown.truncate(shown.trim_end().len());
             shown.push_str(if shown.is_empty() { "… " } else { ELLIPSIS });

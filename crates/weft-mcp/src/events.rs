@@ -14,7 +14,7 @@ use weft_core::{Error, ErrorKind, Result};
 pub(crate) const RAISE: &str = "ask for less, or raise `result_bytes_max` of the server";
 
 /// Events as they come.
-pub(crate) type SseStream = BoxStream<'static, Result<Sse, SseError>>;
+pub(crate) type EventStream = BoxStream<'static, Result<Sse, SseError>>;
 
 /// Marks an answer that was cut off because it is too long.
 pub(crate) const TOO_LONG: ErrorCode = ErrorCode(-32_098);
@@ -57,7 +57,7 @@ pub(crate) fn events(
     body: BoxStream<'static, Result<Bytes>>,
     max: usize,
     asked: Option<RequestId>,
-) -> SseStream {
+) -> EventStream {
     let over = Arc::new(AtomicBool::new(false));
     let noticed = Arc::clone(&over);
     let mut size = EventSize { max, lines: 0, line: 0, is_comment: false };

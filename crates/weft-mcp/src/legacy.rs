@@ -9,14 +9,14 @@ use sse_stream::Sse;
 use url::Url;
 use weft_core::{Error, ErrorKind, Result};
 
-use crate::events::{SseStream, events};
+use crate::events::{EventStream, events};
 use crate::faults::Faults;
 use crate::http_peer::{HttpPeer, refusal, request};
 use crate::lines::message;
 
 /// An open stream and the address for requests.
 pub(crate) struct Legacy {
-    events: SseStream,
+    events: EventStream,
     requests: Url,
     peer: HttpPeer,
     faults: Faults,

@@ -15,7 +15,7 @@ use rmcp::transport::{StreamableHttpClientTransport, common::client_side_sse::Ex
 use weft_core::{Error, ErrorKind};
 use weft_net::StreamResponse;
 
-use crate::events::{SseStream, events, too_long};
+use crate::events::{EventStream, events, too_long};
 use crate::http_peer::{Headers, HttpPeer, refusal, request};
 use crate::lines::message;
 
@@ -131,7 +131,7 @@ impl HttpPeer {
         session: Option<&str>,
         last_event: Option<String>,
         extra: &Extra,
-    ) -> Result<SseStream, Fault> {
+    ) -> Result<EventStream, Fault> {
         let mut headers = headers("text/event-stream", session, extra);
         headers.extend(last_event.map(|id| ("last-event-id".to_owned(), id)));
         let response = self.send(request("GET", url, headers, Vec::new())).await.map_err(Fault::Client)?;
@@ -207,7 +207,7 @@ impl StreamableHttpClient for HttpPeer {
         last_event_id: Option<String>,
         _auth_header: Option<String>,
         custom_headers: Extra,
-    ) -> Result<SseStream, Fault> {
+    ) -> Result<EventStream, Fault> {
         self.stream(&uri, session_id.as_deref(), last_event_id, &custom_headers).await
     }
 }

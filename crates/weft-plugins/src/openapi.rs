@@ -190,10 +190,10 @@ fn tool_name(operation: &Json, path: &str, method: &str) -> String {
     let mut name = String::new();
     for c in written.chars().take(NAME_MAX) {
         if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
-            name.push(c)
+            name.push(c);
         } else if name.ends_with('_') {
         } else {
-            name.push('_')
+            name.push('_');
         }
     }
     name.trim_matches('_').to_owned()

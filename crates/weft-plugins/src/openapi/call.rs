@@ -121,9 +121,9 @@ fn segment(name: &str, value: &str) -> Result<String> {
     for byte in value.bytes() {
         // RFC 3986, section 2.3.
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            segment.push(char::from(byte))
+            segment.push(char::from(byte));
         } else {
-            drop(write!(segment, "%{byte:02X}"))
+            let _ = write!(segment, "%{byte:02X}");
         }
     }
     Ok(segment)

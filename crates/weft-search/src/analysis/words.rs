@@ -75,9 +75,9 @@ impl WordCutter {
         let together = has_letters && joints.iter().all(|joint| is_soft(joint));
         self.whole.clear();
         if together {
-            parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole))
+            parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole));
         } else {
-            fold::fold(&text[whole.clone()], &mut self.whole)
+            fold::fold(&text[whole.clone()], &mut self.whole);
         }
         found(cut(&self.whole), at + whole.start..at + whole.end, false);
         self.parts = parts;
@@ -114,9 +114,9 @@ impl WordCutter {
         if self.is_question || self.language == StemmedLanguage::English {
             self.form.clear();
             if is_common(folded) || folded.len() <= 2 {
-                self.form.push_str(folded)
+                self.form.push_str(folded);
             } else {
-                StemmedLanguage::English.form(folded, folded, &mut self.form)
+                StemmedLanguage::English.form(folded, folded, &mut self.form);
             }
             found(&self.form, range.clone(), common);
         }
@@ -218,8 +218,8 @@ fn cut(word: &str) -> &str {
 fn lower(word: &str, lower: &mut String) {
     lower.clear();
     if word.is_ascii() {
-        lower.extend(word.chars().map(|c| c.to_ascii_lowercase()))
+        lower.extend(word.chars().map(|c| c.to_ascii_lowercase()));
     } else {
-        lower.extend(word.nfkc().flat_map(char::to_lowercase))
+        lower.extend(word.nfkc().flat_map(char::to_lowercase));
     }
 }

@@ -211,9 +211,9 @@ async fn a_log_that_lost_its_end_is_read_as_far_as_it_goes() {
             let mut log = log.clone();
             let end = log.len() - cut;
             if garbled {
-                log[end..].fill(0xa5)
+                log[end..].fill(0xa5);
             } else {
-                log.truncate(end)
+                log.truncate(end);
             }
             fs::write(copy.path().join("weft.db-wal"), log).unwrap();
             let store = open(copy.path()).await;
