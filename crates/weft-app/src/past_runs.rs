@@ -66,7 +66,7 @@ impl App {
         let run = self.runs.get(key).await?;
         let plan = self.plan_of(&run).await?;
         let session = SessionKey::new(&key.tenant, session.unwrap_or_else(SessionId::generate));
-        let (new, forked) = self.engine.fork(&run, plan, (session.clone(), point)).await?;
+        let (new, forked) = self.engine.fork(&run, plan, session.clone(), point).await?;
         Ok((session, new, forked))
     }
 

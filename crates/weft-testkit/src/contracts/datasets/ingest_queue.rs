@@ -386,10 +386,8 @@ impl Both<'_> {
         self.queue.settle(&first.lease, &done(), 1_500).await.unwrap();
         self.queue_at(&made, 2_000).await;
         let second = self.one(2_000, 3_000).await;
-        self.queue
-            .put_new(&second.lease, &[chunk(&made.key, 1, "new")], IngestStage::Indexing)
-            .await
-            .unwrap();
+        let new = chunk(&made.key, 1, "new");
+        self.queue.put_new(&second.lease, &[new], IngestStage::Indexing).await.unwrap();
         let failed = IngestOutcome::Failed { reason: "it is broken".into() };
         self.queue.settle(&second.lease, &failed, 2_500).await.unwrap();
         let state = self.store.document(&made.key).await.unwrap();
