@@ -344,6 +344,7 @@ mod tests {
             name: name.to_owned(),
             normal: set(normal),
             dev: set(dev),
+            ..WorkspaceMember::default()
         };
         let check = |member: WorkspaceMember, expected: &[&str]| {
             assert_eq!(problems(|findings| arrows(&member, findings)), expected);
@@ -360,7 +361,7 @@ mod tests {
         let mut normal = set(CORE_DEPENDENCIES);
         normal.remove("uuid");
         normal.insert("sqlx".to_owned());
-        let core = WorkspaceMember { name: "weft-core".to_owned(), normal, dev: BTreeSet::new() };
+        let core = WorkspaceMember { name: "weft-core".to_owned(), normal, ..WorkspaceMember::default() };
         assert_eq!(
             problems(|findings| arrows(&core, findings)),
             [
