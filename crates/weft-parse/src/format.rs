@@ -169,7 +169,16 @@ pub fn pictures(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result
     if (pdf::FORMAT.looks)(&contents) {
         return pdf::pictures(&file).map_err(|reason| unreadable(name, reason));
     }
-    Ok(picture::pictures(bytes))
+    let parts = match contents.container {
+        Some(ArchiveKind::Docx) => docx::picture_parts(bytes),
+        Some(ArchiveKind::Pptx) => pptx::picture_parts(bytes),
+        Some(ArchiveKind::Epub) => epub::picture_parts(bytes),
+        Some(ArchiveKind::OpenDocument) => opendocument::picture_parts(bytes),
+        _ => return Ok(picture::pictures(bytes)),
+    };
+    parts
+        .and_then(|parts| crate::pictures::in_archive(bytes, parts))
+        .map_err(|reason| unreadable(name, reason))
 }
 
 fn unreadable(name: &str, Unreadable(reason): Unreadable) -> Error {

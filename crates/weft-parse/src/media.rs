@@ -17,6 +17,8 @@ use weft_core::seam::{DocumentReader, PictureReader, TranscriptionModel};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::pictures::whereabouts;
+
 /// Pictures of one document that are read at the same time.
 const PICTURES_AT_ONCE: usize = 2;
 /// Pictures that cannot be read and are named, at most; others are counted.
@@ -71,16 +73,25 @@ impl MediaReader {
         let read = |one: FoundPicture| {
             async move {
                 let lines = reader.read(&one.picture).await;
-                (one.place, one.is_figure, lines)
+                (
+                    PictureReading {
+                        place: one.place,
+                        part: one.part,
+                        is_figure: one.is_figure,
+                        lines: Vec::new(),
+                    },
+                    lines,
+                )
             }
             .boxed()
         };
         let mut reading = futures::stream::iter(found.into_iter().map(read)).buffered(PICTURES_AT_ONCE);
         let (mut readings, mut failed) = (Vec::new(), 0);
-        while let Some((place, is_figure, lines)) = reading.next().await {
+        while let Some((picture, lines)) = reading.next().await {
             match lines {
                 Ok(lines) => {
-                    readings.push(PictureReading { place, is_figure, lines: placed(place, lines) });
+                    let lines = placed(picture.place, lines);
+                    readings.push(PictureReading { lines, ..picture });
                 }
                 // It is this picture's own matter; anything else keeps all pictures from being read.
                 Err(error)
@@ -91,8 +102,8 @@ impl MediaReader {
                 {
                     failed += 1;
                     if failed <= NAMED_MAX {
-                        let reason = error.full();
-                        warnings.push(format!("A picture on page {} was not read: {reason}", place.page));
+                        let (where_, reason) = (whereabouts(picture.place.page, &picture.part), error.full());
+                        warnings.push(format!("A picture{where_} was not read: {reason}"));
                     }
                 }
                 Err(error) => return Err(error),
@@ -131,7 +142,9 @@ fn placed(place: Position, lines: Vec<PictureLine>) -> Vec<ReadingLine> {
 /// Kinds of files that may hold pictures which are read.
 fn may_hold_pictures(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(1_024)];
-    start.windows(5).any(|bytes| bytes == b"%PDF-") || crate::pictures::of_file(bytes).is_some()
+    start.windows(5).any(|bytes| bytes == b"%PDF-")
+        || start.starts_with(b"PK\x03\x04")
+        || crate::pictures::of_file(bytes).is_some()
 }
 
 /// The media type of a recording; nothing for another file.

@@ -1,9 +1,10 @@
 //! The parts of a file as they are found, within limits.
 
-use weft_core::seam::document_reader::Position;
+use weft_core::seam::document_reader::{PictureReading, Position};
 use weft_core::value::Json;
 
 use crate::element::{Element, ElementBody, Parsed, TableElement};
+use crate::pictures::PictureTexts;
 use crate::words::{line, lines, lines_with_tabs};
 
 /// Parts of one file, at most.
@@ -23,9 +24,20 @@ pub struct PartCollector {
     page: u32,
     text_bytes: usize,
     full: bool,
+    pictures: PictureTexts,
 }
 
 impl PartCollector {
+    /// One that knows what was read in the pictures of the file.
+    pub fn with_pictures(readings: &[PictureReading]) -> Self {
+        Self { pictures: PictureTexts::of(readings), ..Self::default() }
+    }
+
+    /// What was read in the picture at this path of an archive, the first time that it is shown.
+    pub fn picture_text(&mut self, part: &str) -> Option<String> {
+        self.pictures.take(part)
+    }
+
     /// What has been found.
     pub fn finish(self) -> Parsed {
         self.parsed

@@ -1,8 +1,13 @@
 //! Pictures of a file that somebody else has to read (OCR): found here, never decoded further than needed.
 
+use std::collections::{HashMap, HashSet};
+
 use bytes::Bytes;
-use weft_core::seam::document_reader::{FoundPicture, FoundPictures};
+use weft_core::seam::document_reader::{FoundPicture, FoundPictures, PictureReading};
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture};
+
+use crate::archive::Archive;
+use crate::format::Unreadable;
 
 /// Pictures of one file that are read, at most.
 pub(crate) const PICTURES_MAX: usize = 2_000;
@@ -50,22 +55,89 @@ impl Pictures {
 
     /// A picture at a place.
     pub fn push(&mut self, found: FoundPicture) {
-        let (bytes, page) = (found.picture.bytes.len(), found.place.page);
+        let (bytes, where_) = (found.picture.bytes.len(), whereabouts(found.place.page, &found.part));
         if bytes > PICTURE_BYTES_MAX {
             let mib = PICTURE_BYTES_MAX >> 20;
-            self.warn(format!("a picture on page {page} has more than {mib} MiB and is not read"));
+            self.warn(format!("a picture{where_} has more than {mib} MiB and is not read"));
             return;
         }
         let bytes = self.bytes.saturating_add(bytes);
         if self.found.pictures.len() >= PICTURES_MAX || bytes > ALL_BYTES_MAX {
             self.full = true;
             let count = self.found.pictures.len();
-            self.warn(format!("only the first {count} pictures are read, up to page {page}"));
+            self.warn(format!("only the first {count} pictures are read, the next one{where_} is not"));
             return;
         }
         self.bytes = bytes;
         self.found.pictures.push(found);
     }
+}
+
+/// Where a picture is, for the end of a phrase: a page, or a file within the document.
+pub(crate) fn whereabouts(page: u32, part: &str) -> String {
+    match (page, part) {
+        (0, "") => String::new(),
+        (0, part) => format!(" in `{part}`"),
+        (page, _) => format!(" on page {page}"),
+    }
+}
+
+/// The pictures that a document holds as files of their own.
+///
+/// # Errors
+/// When the document cannot be opened.
+pub(crate) fn in_archive(bytes: &[u8], parts: Vec<String>) -> Result<FoundPictures, Unreadable> {
+    let mut archive = Archive::open(bytes)?;
+    let mut pictures = Pictures::default();
+    let mut seen = HashSet::new();
+    for part in parts {
+        if pictures.is_full() {
+            break;
+        }
+        // One picture may be shown at many places.
+        if !seen.insert(part.clone()) {
+            continue;
+        }
+        let bytes = match archive.read(&part) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => continue,
+            Err(Unreadable(reason)) => {
+                pictures.warn(format!("the picture `{part}` is not read: {reason}"));
+                continue;
+            }
+        };
+        let Some(mut picture) = of_file(&bytes) else {
+            pictures.warn(format!("the picture `{part}` is of a kind that is not read"));
+            continue;
+        };
+        if pictures.takes(picture.width, picture.height, &whereabouts(0, &part)) {
+            picture.bytes = bytes.into();
+            pictures.push(FoundPicture { part, is_figure: true, picture, ..FoundPicture::default() });
+        }
+    }
+    Ok(pictures.finish())
+}
+
+/// What was read in the pictures of an archive, by the path of each.
+#[derive(Debug, Default)]
+pub(crate) struct PictureTexts(HashMap<String, String>);
+
+impl PictureTexts {
+    /// The texts of these readings.
+    pub fn of(readings: &[PictureReading]) -> Self {
+        let readings = readings.iter().filter(|reading| !reading.part.is_empty());
+        Self(readings.map(|reading| (reading.part.clone(), text(reading))).collect())
+    }
+
+    /// What was read in a picture, the first time that it is shown: a letterhead is not said on every page.
+    pub fn take(&mut self, part: &str) -> Option<String> {
+        self.0.remove(part).filter(|text| !text.is_empty())
+    }
+}
+
+fn text(reading: &PictureReading) -> String {
+    let lines: Vec<&str> = reading.lines.iter().map(|line| line.text.as_str()).collect();
+    lines.join("\n").trim().to_owned()
 }
 
 /// The sentence about a picture that is too large.
@@ -212,7 +284,7 @@ mod tests {
         for page in 0..3_000 {
             if pictures.takes(100, 100, "") {
                 let place = Position { page, ..Position::default() };
-                pictures.push(FoundPicture { place, is_figure: false, picture: small.clone() });
+                pictures.push(FoundPicture { place, picture: small.clone(), ..FoundPicture::default() });
             }
         }
         let found = pictures.finish();

@@ -184,6 +184,10 @@ pub struct ReadRequest {
 pub struct FoundPicture {
     /// Where it is. Page 0 is the document as a whole.
     pub place: Position,
+    /// The path of the file that it is, within a document that is an archive; empty in others, where the place says which
+    /// picture is meant.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub part: String,
     /// Whether the document has text on that page; otherwise the picture is what the page says.
     pub is_figure: bool,
     /// The picture.
@@ -214,6 +218,9 @@ pub struct ReadingLine {
 pub struct PictureReading {
     /// Where the picture is.
     pub place: Position,
+    /// As in [`FoundPicture`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub part: String,
     /// As in [`FoundPicture`].
     pub is_figure: bool,
     /// Its lines in reading order.

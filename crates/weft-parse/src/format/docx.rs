@@ -24,7 +24,7 @@ pub const FORMAT: FileFormat = FileFormat {
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = PartCollector::default();
+    let mut parts = PartCollector::with_pictures(file.readings);
     let main = main_part(&mut archive, "word/document.xml")?;
     let text = crate::markup::written(&archive.need(&main)?);
     let relations = relations(&mut archive, &main)?;
@@ -57,6 +57,13 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
     }
     Ok(parts.finish())
+}
+
+/// The paths of the pictures that the text shows, in the order of their names.
+pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+    let mut archive = Archive::open(bytes)?;
+    let main = main_part(&mut archive, "word/document.xml")?;
+    Ok(office::pictures(relations(&mut archive, &main)?))
 }
 
 /// The notes of a part by what refers to them: the kind of note and its id.

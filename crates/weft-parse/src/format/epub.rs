@@ -21,7 +21,7 @@ const CHAPTERS_MAX: usize = 10_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = PartCollector::default();
+    let mut parts = PartCollector::with_pictures(file.readings);
     let root = root(&archive);
     let package = package_path(&written(&archive.need(&format!("{root}META-INF/container.xml"))?))?;
     let package = format!("{root}{package}");
@@ -36,7 +36,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         match archive.read(&path) {
             Ok(Some(bytes)) => {
                 parts.page(None);
-                html::fragment(&html::written(&bytes), &mut parts);
+                html::chapter(&html::written(&bytes), &path, &mut parts);
             }
             Ok(None) => parts.warn(format!("the chapter `{path}` is missing")),
             Err(Unreadable(reason)) => parts.warn(format!("the chapter `{path}` was left out: {reason}")),
@@ -46,6 +46,19 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
     }
     Ok(parts.finish())
+}
+
+/// The paths of the pictures in the book.
+pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+    let archive = Archive::open(bytes)?;
+    let is_picture = |name: &str| {
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
+        super::picture::FORMAT.endings.contains(&ending.as_str())
+    };
+    let mut paths: Vec<String> =
+        archive.names().filter(|name| is_picture(name)).map(std::borrow::Cow::into_owned).collect();
+    super::office::in_order(&mut paths);
+    Ok(paths)
 }
 
 /// The folder that everything is in: some programs pack the book with the folder that they made it in.
@@ -99,7 +112,7 @@ fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unread
 }
 
 /// `%20` and the like as what they stand for, and no fragment.
-fn unescaped(address: &str) -> String {
+pub(super) fn unescaped(address: &str) -> String {
     let address = address.split('#').next().unwrap_or_default();
     let mut bytes = Vec::with_capacity(address.len());
     let mut rest = address.as_bytes();

@@ -84,6 +84,12 @@ pub fn fragment(text: &str, parts: &mut PartCollector) {
     walk::walk(&dom, Dom::ROOT, parts);
 }
 
+/// Adds a chapter of a book, whose pictures are named as they are seen from `path`, the chapter's own.
+pub fn chapter(text: &str, path: &str, parts: &mut PartCollector) {
+    let dom = parsed(text, parts);
+    walk::walk_chapter(&dom, path, parts);
+}
+
 fn parsed(text: &str, parts: &mut PartCollector) -> Dom {
     let dom = Dom::parse(text);
     if dom.is_cut {

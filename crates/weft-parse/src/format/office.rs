@@ -45,6 +45,19 @@ pub fn relations(archive: &mut Archive<'_>, part: &str) -> Result<HashMap<String
     Ok(relations)
 }
 
+/// The paths of the pictures among the relations of a part, in the order of their names.
+pub fn pictures(relations: HashMap<String, Relation>) -> Vec<String> {
+    let pictures = relations.into_values().filter(|one| one.kind == "image" && !one.is_outside);
+    let mut paths: Vec<String> = pictures.map(|one| one.target).collect();
+    in_order(&mut paths);
+    paths
+}
+
+/// Sorts paths that end in numbers as people count: 2 comes before 10.
+pub fn in_order(paths: &mut [String]) {
+    paths.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+}
+
 /// The path of the part that everything hangs on.
 pub fn main_part(archive: &mut Archive<'_>, usual: &str) -> Result<String, Unreadable> {
     let relations = relations(archive, "")?;

@@ -22,7 +22,7 @@ const BLANKS_MAX: usize = 100;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = PartCollector::default();
+    let mut parts = PartCollector::with_pictures(file.readings);
     if let Some(meta) = office::xml(&mut archive, "meta.xml")? {
         properties(&meta, &mut parts)?;
     }
@@ -43,6 +43,15 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
     }
     Ok(parts.finish())
+}
+
+/// The paths of its pictures.
+pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+    let archive = Archive::open(bytes)?;
+    let names = archive.names().filter(|name| name.starts_with("Pictures/") && !name.ends_with('/'));
+    let mut paths: Vec<String> = names.map(std::borrow::Cow::into_owned).collect();
+    office::in_order(&mut paths);
+    Ok(paths)
 }
 
 fn properties(meta: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
@@ -121,6 +130,12 @@ impl<'a> OpenDocumentWalk<'a> {
             | "forms" | "object" | "note-citation" | "covered-table-cell" => self.passed_over = 1,
             "page" => self.parts.page(None),
             "frame" => self.is_title = tag.attribute("class").as_deref() == Some("title"),
+            "image" => {
+                let text = tag
+                    .attribute("href")
+                    .and_then(|path| self.parts.picture_text(path.trim_start_matches("./")));
+                text.into_iter().for_each(|text| self.shown(text));
+            }
             "notes" => self.speaker = Some(String::new()),
             "h" => {
                 let level = count("outline-level").and_then(|level| u8::try_from(level).ok());
@@ -207,11 +222,23 @@ impl<'a> OpenDocumentWalk<'a> {
             CollectedKind::Caption if self.open.is_empty() && self.tables.is_empty() => {
                 self.parts.image(&text)
             }
-            CollectedKind::Caption => {}
+            CollectedKind::Caption => self.shown(text),
             CollectedKind::Note => self.notes.push(text),
             CollectedKind::Comment if text.starts_with("Comment") => self.notes.push(text),
             CollectedKind::Comment => self.notes.push(format!("Comment: {text}")),
             CollectedKind::Heading(_) | CollectedKind::Paragraph => self.end_paragraph(kind, &text),
+        }
+    }
+
+    /// What a picture says, or is said to show: below the paragraph that it is in, or a part of its cell.
+    fn shown(&mut self, text: String) {
+        match self.tables.last_mut() {
+            Some(table) => {
+                table.cell.push_str(&text);
+                table.cell.push(' ');
+            }
+            None if self.open.is_empty() => self.parts.paragraph(&text),
+            None => self.notes.push(text),
         }
     }
 

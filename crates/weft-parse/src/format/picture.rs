@@ -44,7 +44,7 @@ pub fn pictures(bytes: &[u8]) -> FoundPictures {
         let (right, bottom) = (picture.width as f32, picture.height as f32);
         picture.bytes = bytes::Bytes::copy_from_slice(bytes);
         let place = Position { page: 1, left: 0.0, right, top: 0.0, bottom };
-        pictures.push(FoundPicture { place, is_figure: false, picture });
+        pictures.push(FoundPicture { place, picture, ..FoundPicture::default() });
     }
     pictures.finish()
 }

@@ -24,20 +24,11 @@ const SLIDES_MAX: usize = 5_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
     let mut archive = Archive::open(file.bytes)?;
-    let mut parts = PartCollector::default();
+    let mut parts = PartCollector::with_pictures(file.readings);
     office::properties(&mut archive, &mut parts)?;
-    let main = main_part(&mut archive, "ppt/presentation.xml")?;
-    let text = crate::markup::written(&archive.need(&main)?);
-    let known = relations(&mut archive, &main)?;
-    let mut seen = HashSet::new();
-    for id in slide_ids(&text)? {
-        let Some(relation) = known.get(&id).filter(|relation| relation.kind == "slide") else { continue };
-        // A list of slides may name one file any number of times.
-        if !seen.insert(relation.target.as_str()) {
-            continue;
-        }
+    for slide in slides(&mut archive)? {
         parts.page(None);
-        if let Err(Unreadable(reason)) = read_slide(&mut archive, &relation.target, &mut parts) {
+        if let Err(Unreadable(reason)) = read_slide(&mut archive, &slide, &mut parts) {
             parts.warn(format!("a slide was left out: {reason}"));
         }
         if parts.is_full() {
@@ -47,7 +38,30 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     Ok(parts.finish())
 }
 
-/// The slides in their order.
+/// The paths of the pictures on its slides, slide by slide. Those of its design are no part of what it says.
+pub fn picture_parts(bytes: &[u8]) -> Result<Vec<String>, Unreadable> {
+    let mut archive = Archive::open(bytes)?;
+    let mut parts = Vec::new();
+    for slide in slides(&mut archive)? {
+        parts.extend(office::pictures(relations(&mut archive, &slide)?));
+    }
+    Ok(parts)
+}
+
+/// The paths of its slides in their order.
+fn slides(archive: &mut Archive<'_>) -> Result<Vec<String>, Unreadable> {
+    let main = main_part(archive, "ppt/presentation.xml")?;
+    let text = crate::markup::written(&archive.need(&main)?);
+    let mut known = relations(archive, &main)?;
+    // A list of slides may name one file any number of times.
+    let mut seen = HashSet::new();
+    let of_id = |id: &String| known.remove(id).filter(|relation| relation.kind == "slide");
+    let slides =
+        slide_ids(&text)?.iter().filter_map(of_id).map(|relation| relation.target).collect::<Vec<_>>();
+    Ok(slides.into_iter().filter(|slide| seen.insert(slide.clone())).collect())
+}
+
+/// The ids of its slides in their order.
 fn slide_ids(text: &str) -> Result<Vec<String>, Unreadable> {
     let mut ids = Vec::new();
     let mut xml = Xml::new(text);

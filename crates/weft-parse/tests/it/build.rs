@@ -48,10 +48,14 @@ pub fn text(parsed: &Parsed) -> String {
 }
 
 pub fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+    archive_of(&files.iter().map(|(name, text)| (*name, text.as_bytes())).collect::<Vec<_>>())
+}
+
+pub fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, text) in files {
+    for (name, bytes) in files {
         writer.start_file(*name, SimpleFileOptions::default()).unwrap();
-        writer.write_all(text.as_bytes()).unwrap();
+        writer.write_all(bytes).unwrap();
     }
     writer.finish().unwrap().into_inner()
 }

@@ -15,7 +15,7 @@ use weft_core::{Error, ErrorKind, Result};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Tesseract, Worker};
 use weft_testkit::contracts::picture_reader::{WORDS, picture_reader_keeps_its_contract};
 
-use crate::build::pdf_with_pictures;
+use crate::build::{archive_of, pdf_with_pictures, relations};
 
 const SCAN: &[u8] = include_bytes!("files/scan.jpg");
 
@@ -114,6 +114,100 @@ async fn figures_stand_in_the_text_of_their_page() {
     let document = says.read(&request("a.pdf", ChunkMethod::Naive), file).await.unwrap();
     let text = text(&document);
     assert!(text.contains("The figure shows the plan.") && text.contains("Plan of the house"), "{text}");
+}
+
+/// Files that hold pictures as files of their own: each shows `a.jpg` twice, and has a small ornament.
+fn holding_pictures() -> [(&'static str, Vec<u8>); 4] {
+    let gif: &[u8] = b"GIF89a\x03\0\x04\0";
+    let word = relations(&[("r1", "image", "media/a.jpg"), ("r2", "image", "media/dot.gif")]);
+    let slide = relations(&[("r1", "image", "../media/a.jpg"), ("r2", "image", "../media/dot.gif")]);
+    let docx = archive_of(&[
+        (
+            "word/document.xml",
+            b"<w:document><w:body><w:p><w:r><w:t>Before</w:t></w:r><w:r><w:drawing><a:blip r:embed='r1'/></w:drawing></w:r></w:p>
+              <w:p><w:r><w:t>After</w:t></w:r><w:r><w:pict><v:imagedata r:id='r1'/><a:blip r:embed='r2'/></w:pict></w:r></w:p>
+              </w:body></w:document>",
+        ),
+        ("word/_rels/document.xml.rels", word.as_bytes()),
+        ("word/media/a.jpg", SCAN),
+        ("word/media/dot.gif", gif),
+        ("word/media/unused.jpg", SCAN),
+    ]);
+    let pptx = archive_of(&[
+        (
+            "ppt/presentation.xml",
+            b"<p:presentation><p:sldIdLst><p:sldId id='1' r:id='r1'/><p:sldId id='2' r:id='r1'/></p:sldIdLst></p:presentation>",
+        ),
+        ("ppt/_rels/presentation.xml.rels", relations(&[("r1", "slide", "slides/s1.xml")]).as_bytes()),
+        (
+            "ppt/slides/s1.xml",
+            b"<p:sld><p:sp><a:p><a:r><a:t>Before</a:t></a:r></a:p></p:sp><p:pic><a:blip r:embed='r1'/></p:pic>
+              <p:pic><a:blip r:embed='r1'/><a:blip r:embed='r2'/></p:pic><p:sp><a:p><a:r><a:t>After</a:t></a:r></a:p></p:sp></p:sld>",
+        ),
+        ("ppt/slides/_rels/s1.xml.rels", slide.as_bytes()),
+        ("ppt/media/a.jpg", SCAN),
+        ("ppt/media/dot.gif", gif),
+        ("ppt/media/design.jpg", SCAN),
+    ]);
+    let epub = archive_of(&[
+        ("mimetype", b"application/epub+zip"),
+        (
+            "META-INF/container.xml",
+            b"<container><rootfiles><rootfile full-path='OEBPS/book.opf'/></rootfiles></container>",
+        ),
+        (
+            "OEBPS/book.opf",
+            b"<package><manifest><item id='a' href='text/one.xhtml'/></manifest><spine><itemref idref='a'/></spine></package>",
+        ),
+        (
+            "OEBPS/text/one.xhtml",
+            b"<html><body><p>Before</p><img src='../a%20b/a.jpg' alt=''/><p>After <img src='../a%20b/a.jpg'/></p></body></html>",
+        ),
+        ("OEBPS/a b/a.jpg", SCAN),
+        ("OEBPS/a b/dot.gif", gif),
+    ]);
+    let odt = archive_of(&[
+        ("mimetype", b"application/vnd.oasis.opendocument.text"),
+        (
+            "content.xml",
+            b"<office:document-content><office:body><office:text><text:p>Before<draw:frame><draw:image xlink:href='Pictures/a.jpg'/>
+              </draw:frame></text:p><text:p>After<draw:frame><draw:image xlink:href='./Pictures/a.jpg'/></draw:frame></text:p>
+              </office:text></office:body></office:document-content>",
+        ),
+        ("Pictures/a.jpg", SCAN),
+        ("Pictures/dot.gif", gif),
+    ]);
+    [("a.docx", docx), ("a.pptx", pptx), ("a.epub", epub), ("a.odt", odt)]
+}
+
+#[tokio::test]
+async fn pictures_in_office_files_and_books_stand_in_the_text_where_they_are_shown() {
+    for (name, bytes) in holding_pictures() {
+        let says = Arc::new(Says("A bridge\nin autumn", AtomicUsize::new(0)));
+        let reader = MediaReader::new(Arc::new(InProcess::default()), Some(says.clone()), None);
+        let document = reader.read(&request(name, ChunkMethod::Naive), bytes.into()).await.unwrap();
+        let text = text(&document);
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{name}: no `{part}` in {text:?}"));
+        assert!(at("Before") < at("A bridge") && at("in autumn") < at("After"), "{name}: {text:?}");
+        assert_eq!(text.matches("A bridge").count(), 1, "{name}: {text:?}");
+        let asked = says.1.load(Ordering::Relaxed);
+        assert_eq!(asked, 1, "{name}: neither the ornament is read nor what is not shown");
+        assert_eq!(document.warnings, Vec::<String>::new(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_picture_that_cannot_be_read_costs_the_file_nothing_else() {
+    for (name, bytes) in holding_pictures() {
+        let reader = reader(Says("invalid", AtomicUsize::new(0)));
+        let document = reader.read(&request(name, ChunkMethod::Naive), bytes.into()).await.unwrap();
+        assert!(text(&document).contains("After"), "{name}");
+        assert!(
+            document.warnings[0].contains("a.jpg` was not read: it is damaged"),
+            "{:?}",
+            document.warnings
+        );
+    }
 }
 
 /// Any JPEG will do.

@@ -150,6 +150,8 @@ impl<'a> BodyReader<'a> {
             "endnoteReference" => self.note("endnotes", tag),
             "commentReference" => self.note("comments", tag),
             "docPr" => self.picture(tag),
+            "blip" => self.picture_text(tag, "r:embed"),
+            "imagedata" => self.picture_text(tag, "r:id"),
             "tbl" if self.tables.is_empty() => self.tables.push(DocxTable::default()),
             "tbl" => self.tables.push(DocxTable { grid: Grid::inner(), ..DocxTable::default() }),
             "tr" | "tc" | "gridSpan" | "vMerge" | "tblHeader" => self.open_in_table(tag),
@@ -230,6 +232,15 @@ impl<'a> BodyReader<'a> {
         let described = tag.attribute("descr").or_else(|| tag.attribute("title")).unwrap_or_default();
         if let Some(paragraph) = self.paragraphs.last_mut() {
             paragraph.pictures.push(described);
+        }
+    }
+
+    /// What was read in a picture stands below the paragraph that shows it.
+    fn picture_text(&mut self, tag: &Tag<'_>, attribute: &str) {
+        let relation = tag.prefixed(attribute).and_then(|id| self.relations.get(&id));
+        let text = relation.and_then(|relation| self.parts.picture_text(&relation.target));
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            paragraph.notes.extend(text);
         }
     }
 

@@ -1,13 +1,25 @@
 //! From the tree of a page to its parts.
 
+use super::super::epub::unescaped;
 use super::dom::{Dom, DomNodeKind, Id};
+use crate::archive::beside;
 use crate::grid::{Grid, Header};
 use crate::parts::PartCollector;
 
 /// Adds what is below a node.
 pub fn walk(dom: &Dom, root: Id, parts: &mut PartCollector) {
+    walk_from(dom, root, None, parts);
+}
+
+/// Adds all of a chapter that is at this path of a book.
+pub fn walk_chapter(dom: &Dom, path: &str, parts: &mut PartCollector) {
+    walk_from(dom, Dom::ROOT, Some(path), parts);
+}
+
+fn walk_from(dom: &Dom, root: Id, path: Option<&str>, parts: &mut PartCollector) {
     let mut walk = HtmlWalk {
         dom,
+        path,
         parts,
         inline: String::new(),
         heading: None,
@@ -77,6 +89,8 @@ struct OpenTable {
 
 struct HtmlWalk<'a> {
     dom: &'a Dom,
+    /// Where in an archive the page is.
+    path: Option<&'a str>,
     parts: &'a mut PartCollector,
     /// Text since the last block began.
     inline: String,
@@ -102,7 +116,10 @@ impl HtmlWalk<'_> {
         match self.dom.name(id) {
             "br" => self.inline.push('\n'),
             "hr" => self.flush(),
-            "img" => self.image(self.dom.attribute(id, "alt").unwrap_or_default()),
+            "img" => {
+                self.image(self.dom.attribute(id, "alt").unwrap_or_default());
+                self.picture_text(id);
+            }
             "math" => {
                 let text = self.dom.attribute(id, "alttext").map_or_else(|| self.dom.text(id), str::to_owned);
                 self.text(&format!(" {text} "));
@@ -199,6 +216,17 @@ impl HtmlWalk<'_> {
             self.parts.image(alt);
         } else {
             self.text(&format!(" {alt} "));
+        }
+    }
+
+    /// What was read in a picture: a paragraph of its own, or a part of the text that it stands in.
+    fn picture_text(&mut self, id: Id) {
+        let Some((path, source)) = self.path.zip(self.dom.attribute(id, "src")) else { return };
+        let Some(text) = self.parts.picture_text(&beside(path, &unescaped(source))) else { return };
+        if self.tables.is_empty() && self.inline.trim().is_empty() && self.heading.is_none() {
+            self.parts.paragraph(&text);
+        } else {
+            self.text(&format!(" {text} "));
         }
     }
 

@@ -44,7 +44,7 @@ pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) ->
                     let (width, height) = (image.width, image.height);
                     let media_type = media_type.to_owned();
                     let picture = Picture { media_type, width, height, bytes: bytes.into() };
-                    pictures.push(FoundPicture { place, is_figure, picture });
+                    pictures.push(FoundPicture { place, is_figure, picture, ..FoundPicture::default() });
                 }
                 Err(reason) => pictures
                     .warn(format!("a picture on page {number} is kept in a way that is not read ({reason})")),
@@ -178,7 +178,7 @@ mod tests {
     fn lines_without_places_have_that_of_their_picture() {
         let line = |text: &str| ReadingLine { text: text.to_owned(), place: None };
         let lines = vec![line("First line"), line("goes on."), line(""), line("Second paragraph.")];
-        let reading = PictureReading { place: at(1, 0.0, 400.0), is_figure: false, lines };
+        let reading = PictureReading { place: at(1, 0.0, 400.0), lines, ..PictureReading::default() };
         let mut parts = PartCollector::default();
         read_lines(&reading, &mut parts);
         let elements = parts.finish().elements;
@@ -202,6 +202,7 @@ mod tests {
         let mut elements = vec![paragraph(1, 10.0), paragraph(1, 200.0), paragraph(3, 10.0)];
         let figure = |page, top: f32, text: &str| PictureReading {
             place: at(page, top, top + 50.0),
+            part: String::new(),
             is_figure: true,
             lines: vec![ReadingLine { text: text.to_owned(), place: None }],
         };

@@ -118,6 +118,12 @@ impl Slide<'_> {
             "sp" => (self.role, self.is_picture) = (ShapeRole::Box, false),
             "pic" | "graphicFrame" => (self.role, self.is_picture) = (ShapeRole::Box, true),
             "cNvPr" if self.is_picture => parts.image(&tag.attribute("descr").unwrap_or_default()),
+            "blip" if self.is_picture => {
+                let picture = tag.prefixed("r:embed").and_then(|id| self.relations?.get(&id));
+                if let Some(text) = picture.and_then(|picture| parts.picture_text(&picture.target)) {
+                    parts.paragraph(&text);
+                }
+            }
             "ph" => {
                 self.role = match tag.attribute("type").as_deref() {
                     Some("title" | "ctrTitle") => ShapeRole::Title,
