@@ -409,12 +409,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
     let stores = Stores { runs, sessions, spending, processes };
     let parts = Parts {
-        engine: Engine::as_process(
-            seams,
-            Some(stores),
-            (config.limits.engine(), config.limits.allowances()),
-            this_process(),
-        ),
+        engine: engine(config, seams, stores),
         canvases: store.canvases(),
         versions: store.versions(),
         chats: store.chats(),
@@ -445,6 +440,12 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         close: close(servers, store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+/// What runs canvases, within the limits of the settings.
+fn engine(config: &Config, seams: Arc<Seams>, stores: Stores) -> Engine {
+    let limits = (config.limits.engine(), config.limits.allowances());
+    Engine::as_process(seams, Some(stores), limits, this_process())
 }
 
 fn model_check(models: &Arc<Directory>) -> Arc<ModelCheck> {
