@@ -26,21 +26,26 @@ const NAME: &str = "native";
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
+/// The turns of a new conversation, or those of a loop that has waited, with what it was answered.
+fn begin(job: &Job<'_>, start: Start) -> Result<(Turns, Map<String, Json>)> {
+    match start {
+        Start::Conversation(mut lines) => {
+            if let Some(schema) = &job.options.schema {
+                add_to_system(&mut lines, &schema.instructions());
+            }
+            if let Some(rules) = citing(job) {
+                add_to_system(&mut lines, rules);
+            }
+            Ok((Turns::new(lines, rounds(job)), Map::new()))
+        }
+        Start::Resumed { state, answers } => Ok((kept::<Turns>(NAME, state)?, answers)),
+    }
+}
+
 #[async_trait]
 impl Driver for Native {
     async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
-        let (mut turns, mut answers) = match start {
-            Start::Conversation(mut lines) => {
-                if let Some(schema) = &job.options.schema {
-                    add_to_system(&mut lines, &schema.instructions());
-                }
-                if let Some(rules) = citing(job) {
-                    add_to_system(&mut lines, rules);
-                }
-                (Turns::new(lines, rounds(job)), Map::new())
-            }
-            Start::Resumed { state, answers } => (kept::<Turns>(NAME, state)?, answers),
-        };
+        let (mut turns, mut answers) = begin(job, start)?;
         let mut voice = AnswerStream::of(job, &turns.said);
         if citing(job).is_some() {
             voice = voice.told_to_cite();

@@ -28,6 +28,7 @@ use crate::accounts::Accounts;
 use crate::checking::{Models, refusal};
 use crate::config::LimitsConfig;
 use crate::notifications::Notifications;
+use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::plans::{Plans, compact};
 use crate::tokens;
 use crate::turns::{Lines, Waiting};
@@ -37,78 +38,6 @@ pub const DEFAULT_TENANT: &str = "default";
 
 /// How long a session's name is at most, in characters.
 const SESSION_NAME_MAX: usize = 250;
-
-/// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
-/// for it, `Err(reason)` if not.
-pub type ModelCheck = dyn Fn(&TenantId, &str) -> Result<Option<String>, String> + Send + Sync;
-
-/// Writes what waits to be written and lets go of the backends.
-pub type Close = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
-
-/// Writes to the store, and says whether that could be done.
-pub type Probe = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
-
-/// What an [`App`] is made of.
-pub struct Parts {
-    /// Runs canvases.
-    pub engine: Engine,
-    /// Where canvases are.
-    pub canvases: Arc<dyn CanvasStore>,
-    /// What is said about their versions.
-    pub versions: Arc<dyn VersionStore>,
-    /// Where chat assistants are.
-    pub chats: Arc<dyn ChatStore>,
-    /// Where sessions are.
-    pub sessions: Arc<dyn SessionStore>,
-    /// Where runs are.
-    pub runs: Arc<dyn RunStore>,
-    /// What runs have used.
-    pub spending: Arc<dyn SpendingStore>,
-    /// The same of models, by node, user and session.
-    pub uses: Arc<dyn UsageStore>,
-    /// What people are asked.
-    pub tasks: Arc<dyn TaskStore>,
-    /// Where tokens are.
-    pub tokens: Arc<dyn TokenStore>,
-    /// Users, tenants and who may do what there.
-    pub accounts: Accounts,
-    /// Tells people what they have not asked for.
-    pub notifications: Notifications,
-    /// Secrets that canvases name.
-    pub secrets: Arc<dyn Secrets>,
-    /// Where runs wait for a worker.
-    pub queue: Arc<dyn WorkQueue>,
-    /// Where schedules are.
-    pub schedules: Arc<dyn ScheduleStore>,
-    /// What agents remember of their conversations.
-    pub memories: ConversationMemories,
-    /// Datasets with their documents, to be changed.
-    pub library: Arc<Library>,
-    /// Datasets, to be asked.
-    pub knowledge: Arc<dyn Knowledge>,
-    /// Documents beside canvases, which are searched like datasets and kept by this process alone.
-    pub beside: LocalDocuments,
-    /// Files of conversations.
-    pub files: Arc<dyn FileStore>,
-    /// Bytes that one of them may have.
-    pub file_bytes_max: u64,
-    /// Reads them.
-    pub reader: Arc<dyn DocumentReader>,
-    /// Language models.
-    pub models: Arc<dyn ModelDirectory>,
-    /// Whether a model that a canvas names can be used.
-    pub model_check: Arc<ModelCheck>,
-    /// What canvases may be made of.
-    pub catalog: Arc<Catalog>,
-    /// Tools that were added without a new build.
-    pub plugins: Plugins,
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-    /// Says whether the store can be written.
-    pub probe: Arc<Probe>,
-    /// Lets go of the backends.
-    pub close: Arc<Close>,
-}
 
 /// Everything Weft can do, put together. Cheap to clone; all clones are the same.
 #[derive(Clone)]

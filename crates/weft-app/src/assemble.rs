@@ -46,10 +46,11 @@ pub use weft_sandbox::work as sandbox_work;
 pub use self::secrets::secret_names;
 
 use self::documents::{document_reader, document_writer};
-use crate::app::{App, Close, ModelCheck, Parts, Probe};
+use crate::app::App;
 use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
 use crate::conversations::StoredConversations;
 use crate::notifications::Notifications;
+use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::pipelines::FilesAndDocuments;
 
 /// A store that ends with the process.

@@ -18,6 +18,7 @@ pub mod fault_points;
 pub mod hmac;
 pub mod idempotency;
 pub mod notifications;
+pub mod parts;
 pub mod past_runs;
 pub mod pipelines;
 mod plans;
@@ -37,7 +38,7 @@ pub mod versions;
 pub mod work;
 pub mod worker;
 
-pub use app::{App, DEFAULT_TENANT, Parts};
+pub use app::{App, DEFAULT_TENANT};
 pub use assemble::{
     Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
     assemble, assemble_in_memory, dataset_names, discover_models, document_work, plugins, sandbox_work,
@@ -45,6 +46,7 @@ pub use assemble::{
 };
 pub use backup::{Copied, backup};
 pub use config::{Auth, Config, ServerConfig, WorkerConfig};
+pub use parts::Parts;
 pub use weft_plugins::{Plugin, Plugins};
 pub use worker::Worker;
 

@@ -26,6 +26,7 @@ use weft_core::budget::{Budget, Holder, Spent};
 use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
 use weft_core::inbox::Inbox;
+use weft_core::past_calls::PastCalls;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore};
@@ -51,6 +52,7 @@ use crate::feed::{EntryReader, Feed};
 use crate::history;
 use crate::journal::RunJournal;
 use crate::machine::{Machine, MachineLimits};
+use crate::pause::Paused;
 use crate::pins;
 use crate::recover::Recovered;
 use crate::retrying_store::retrying;
@@ -170,6 +172,31 @@ struct Beginning {
     limits: MachineLimits,
     answers: AnswerStatus,
     secrets: SecretValues,
+}
+
+/// Where chance begins in a run for which nobody has said it.
+fn seed_of(run: &RunId) -> u64 {
+    run.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0)
+}
+
+/// What a turn knows of the conversation before it: its messages, and which tools were called.
+fn earlier(
+    calls: &mut PastCalls,
+    messages: Vec<HistoryMessage>,
+    question: &str,
+    going_on: Option<&Paused>,
+) -> (Vec<HistoryMessage>, PastCalls) {
+    if going_on.is_none() {
+        // What was removed of the conversation, or is too far back, takes its calls along.
+        keep_those_of(calls, &messages);
+    }
+    let history = history::before(messages, question, going_on);
+    let mut past_calls = calls.clone();
+    if going_on.is_some() {
+        // A turn that goes on does not see itself.
+        keep_those_of(&mut past_calls, &history);
+    }
+    (history, past_calls)
 }
 
 impl Engine {
@@ -398,22 +425,11 @@ impl Engine {
         if let Some(task) = &request.task {
             tasks::must_be_open(task, state.paused.as_deref())?;
         }
-        let of_id = || key.id.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
-        let seed = request.seed.or_else(of_id).unwrap_or(0);
-        let now = date(now_ms);
+        let seed = request.seed.unwrap_or_else(|| seed_of(&key.id));
         let going_on =
             state.paused.as_deref().cloned().filter(|paused| paused.is_answered_by(&request.input));
         let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
-        if going_on.is_none() {
-            // What was removed of the conversation, or is too far back, takes its calls along.
-            keep_those_of(&mut state.calls, &messages);
-        }
-        let history = history::before(messages, question, going_on.as_ref());
-        let mut past_calls = state.calls.clone();
-        if going_on.is_some() {
-            // A turn that goes on does not see itself.
-            keep_those_of(&mut past_calls, &history);
-        }
+        let (history, past_calls) = earlier(&mut state.calls, messages, question, going_on.as_ref());
         let (mut machine, resumes, reply, cited, spent) = match going_on {
             Some(paused) => {
                 let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
@@ -424,7 +440,7 @@ impl Engine {
                 if request.input.pins.is_empty() {
                     request.input.pins.clone_from(&paused.input.pins);
                 }
-                let globals = state.globals_for(&request.input, &history, &key.id, &now);
+                let globals = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
@@ -435,7 +451,7 @@ impl Engine {
                 (machine, Some(waiting), query, cited, spent)
             }
             None => {
-                let globals = state.globals_for(&request.input, &history, &key.id, &now);
+                let globals = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
                 let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
                 if given == AnswerStatus::New {
                     answers::check_beginning(&machine, &request.input.inputs)?;

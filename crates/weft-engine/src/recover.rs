@@ -296,18 +296,6 @@ impl JournalReader {
         }
     }
 
-    /// Counts the time that was worked up to the last entry, when the process ended. A clock that was put
-    /// back takes nothing away.
-    fn end_life(&mut self) {
-        let last_ms = self.last_ms;
-        if let Some(began_ms) = self.began_ms.take() {
-            self.all.spent.millis += span(began_ms, last_ms);
-        }
-        for open in self.active.values_mut() {
-            open.before.millis += span(open.began_ms, last_ms);
-        }
-    }
-
     fn started(&mut self, who: &ActivationRef) -> Result<ActivationStart> {
         let unfit = || {
             let message =

@@ -118,7 +118,8 @@ mod tests {
         let kept = kept(
             &call(json!({"token": "0123456789abcdef"}), json!(text)),
             ToolHistory::Summary,
-            (&"r".into(), &masks),
+            &"r".into(),
+            &masks,
         );
         assert_eq!(&*kept.arguments, r#"{"token":"***"}"#);
         assert!(!kept.result.contains("0123") && kept.result.contains("x***"), "{}", kept.result);
@@ -127,11 +128,11 @@ mod tests {
     #[test]
     fn long_arguments_stay_an_object_where_they_go_back_to_a_model() {
         let long = call(json!({"text": "ä".repeat(5_000)}), json!("ä".repeat(9_000)));
-        let full = kept(&long, ToolHistory::Full, (&"r".into(), &Masks::default()));
+        let full = kept(&long, ToolHistory::Full, &"r".into(), &Masks::default());
         let arguments: Json = serde_json::from_str(&full.arguments).unwrap();
         assert_eq!(arguments["omitted"], "5011 characters");
         assert!(full.result.ends_with(" … [9000 characters]") && full.result.chars().count() < 6_100);
-        let summary = kept(&long, ToolHistory::Summary, (&"r".into(), &Masks::default()));
+        let summary = kept(&long, ToolHistory::Summary, &"r".into(), &Masks::default());
         assert!(summary.arguments.chars().count() < 200 && summary.result.chars().count() < 240);
     }
 }

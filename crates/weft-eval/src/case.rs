@@ -136,8 +136,8 @@ impl Subject {
             let given = (turn.input(), Some(*seed));
             let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
             let seen = Observed::of(&tried);
-            let last = at + 1 == case.turns.len();
-            report.turns.push(looked_at(turn, last, seen, judged, &tried.calls));
+            let usual = usual_endings(case, at);
+            report.turns.push(looked_at(turn, usual, seen, judged, &tried.calls));
         }
         Ok(())
     }
@@ -151,8 +151,8 @@ impl Subject {
             let seen = Observed::of(&tried);
             let judged = self.judge(turn, &seen).await?;
             let (seed, now_ms) = begun(&tried);
-            let last = at + 1 == case.turns.len();
-            report.turns.push(looked_at(turn, last, seen, &judged, &[]));
+            let usual = usual_endings(case, at);
+            report.turns.push(looked_at(turn, usual, seen, &judged, &[]));
             taken.push(Taken { input: turn.input(), seed, now_ms, answers: tried.answers });
             judged_all.push(judged);
         }
@@ -228,10 +228,15 @@ fn begun(tried: &Tried) -> (u64, i64) {
     }
 }
 
-/// What a turn did beside what is expected of it.
+/// How a turn may end of which the case does not say how: only the last one has nobody who goes on with it.
+fn usual_endings(case: &Case, turn: usize) -> &'static [Ending] {
+    if turn + 1 == case.turns.len() { &[Ending::Succeeded] } else { &[Ending::Succeeded, Ending::Waiting] }
+}
+
+/// What a turn did beside what is expected of it; `usual` is how it may end if nothing else is expected.
 fn looked_at(
     turn: &Turn,
-    last: bool,
+    usual: &[Ending],
     seen: Observed,
     judged: &[JudgedCriterion],
     calls: &[RecordedCall],
@@ -243,9 +248,7 @@ fn looked_at(
     }
     let speaks = |expectation: &Expectation| matches!(expectation, Expectation::Status(_));
     if !turn.expect.iter().any(speaks) {
-        let waits: &[Ending] = if last { &[] } else { &[Ending::Waiting] };
-        let endings: Vec<_> = [Ending::Succeeded].iter().chain(waits).copied().collect();
-        misses.extend(crate::expect::status(&endings, &seen));
+        misses.extend(crate::expect::status(usual, &seen));
     }
     for (nth, expectation) in turn.expect.iter().enumerate() {
         let verdict = match expectation {

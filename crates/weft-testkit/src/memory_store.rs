@@ -78,7 +78,7 @@ struct StoreTables {
     uses: usage::Uses,
 }
 
-impl Tables {
+impl StoreTables {
     /// Removes what a tenant has, unless a run of it is under way.
     fn forget_tenant(&mut self, id: &TenantId) -> Result<()> {
         if self.runs.iter().any(|((tenant, _), journal)| tenant == id && journal.run.ending.is_none()) {

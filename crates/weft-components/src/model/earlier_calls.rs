@@ -102,7 +102,7 @@ fn add_messages<'a>(
     match lines.last_mut().map(|line| &mut line.message) {
         // What was said before the calls.
         Some(said) if said.author == Author::Assistant && said.tool_calls.is_empty() => {
-            said.tool_calls = asked
+            said.tool_calls = asked;
         }
         _ => {
             let asks = ChatMessage { tool_calls: asked, ..ChatMessage::new(Author::Assistant, "") };

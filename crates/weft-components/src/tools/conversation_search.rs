@@ -67,7 +67,7 @@ struct ConversationSearch {
 }
 
 /// The messages that fit best, as much of them as is shown.
-fn found(query: &str, messages: Vec<PastMessage>, top: usize) -> Vec<PastMessage> {
+fn found(query: &str, messages: &[PastMessage], top: usize) -> Vec<PastMessage> {
     let texts: Vec<_> = messages.iter().map(|message| counted(&message.content, WORDS_MAX)).collect();
     let best = best(&scores(query, &texts)).into_iter().take(top);
     let shown = |place: usize| {
@@ -112,7 +112,7 @@ impl Component for ConversationSearch {
         };
         let look = async {
             let messages = run.seams.conversations.messages(&run.tenant, &asked).await?;
-            Ok(found(&query, messages, self.top))
+            Ok(found(&query, &messages, self.top))
         };
         let (messages, _) = ctx.effect(("conversations", Delivery::Idempotent), look).await?;
         let mut outputs = Outputs::of("result", Value::text(told(&messages)));

@@ -28,7 +28,7 @@ use crate::journal::{JournalFailure, RunJournal, writer};
 use crate::pause::Paused;
 use crate::retrying_store::may_pass;
 use crate::secrets;
-use crate::session::SessionState;
+use crate::session::{SessionState, TurnOutcome};
 
 /// How long it is looked whether a run is over whose store did not answer.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
@@ -181,7 +181,8 @@ impl Engine {
             return Err(Error::new(error.kind, error.full()));
         }
         let state = next_state(before, &report, &context);
-        let messages = messages(&report, &context, resumed, self.now_ms());
+        let question = (!resumed).then_some(context.input.query.as_str());
+        let messages = messages(&report, &context, question, self.now_ms());
         let tasks = tasks(before, &report, &context, canvas, self.now_ms());
         let committed = match (flushed, state.to_json()) {
             (Ok(()), Ok(mut state)) => {
@@ -247,7 +248,12 @@ impl Engine {
 
     /// Notes how a run ended and what it has used in all. What the store does not take is noted by whoever goes on
     /// with the run.
-    pub(super) async fn note_ending(&self, stores: &Stores, lease: &RunLease, finished: FinishedRun) -> Became {
+    pub(super) async fn note_ending(
+        &self,
+        stores: &Stores,
+        lease: &RunLease,
+        finished: FinishedRun,
+    ) -> Became {
         became(lease, stores.runs.finish(lease, finished).await)
     }
 
@@ -342,10 +348,12 @@ fn tasks(
     })
 }
 
+/// What a turn adds to the conversation; `question` is what was asked, unless the turn went on with an earlier one: the
+/// answers to a form are no question of their own.
 pub(super) fn messages(
     report: &RunReport,
     context: &RunContext,
-    resumed: bool,
+    question: Option<&str>,
     now_ms: i64,
 ) -> Vec<SessionMessage> {
     let message = |role: &str, content: &str, reference| SessionMessage {
@@ -357,9 +365,8 @@ pub(super) fn messages(
         feedback: None,
     };
     let mut messages = Vec::new();
-    // The answers to a form are no question of their own.
-    if !resumed && !context.input.query.is_empty() {
-        messages.push(message("user", &context.input.query, Json::Null));
+    if let Some(question) = question.filter(|question| !question.is_empty()) {
+        messages.push(message("user", question, Json::Null));
     }
     messages.extend(report.heard.iter().map(|text| message("user", text, Json::Null)));
     if !report.said.is_empty() {

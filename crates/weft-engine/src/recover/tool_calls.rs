@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use weft_core::context::{ToolFinished, ToolStarted};
 
-use super::Reading;
+use super::JournalReader;
 
-impl Reading {
+impl JournalReader {
     pub(super) fn call_started(&mut self, activation: u32, call: &ToolStarted) {
         if let Some(open) = self.active.get_mut(&activation) {
             open.calls.push(call.clone());

@@ -1,13 +1,13 @@
-//! What a run that was cut off has used of models.
+//! What a run that was cut off has used: of models, and of time.
 
 use std::sync::Arc;
 
 use weft_core::Record;
 use weft_core::usage::{self, UsedModel};
 
-use super::Reading;
+use super::{JournalReader, span};
 
-impl Reading {
+impl JournalReader {
     /// A model was used. What the run whose beginning this one shares has used for that counts there.
     pub(super) fn used(&mut self, record: &Record) {
         let Record::ModelUsed { activation, usage, model, micros, .. } = record else { return };
@@ -16,6 +16,18 @@ impl Reading {
         if let Some(open) = open {
             let used = UsedModel { model: Arc::clone(model), usage: *usage, micros: *micros };
             usage::add(&mut self.all.uses, &open.who.node, &used);
+        }
+    }
+
+    /// Counts the time that was worked up to the last entry, when the process ended. A clock that was put
+    /// back takes nothing away.
+    pub(super) fn end_life(&mut self) {
+        let last_ms = self.last_ms;
+        if let Some(began_ms) = self.began_ms.take() {
+            self.all.spent.millis += span(began_ms, last_ms);
+        }
+        for open in self.active.values_mut() {
+            open.before.millis += span(open.began_ms, last_ms);
         }
     }
 }

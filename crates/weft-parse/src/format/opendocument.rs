@@ -156,7 +156,7 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             "table" if self.tables.is_empty() => self.tables.push(OpenDocumentTable::default()),
             "table" => {
-                self.tables.push(OpenDocumentTable { grid: Grid::inner(), ..OpenDocumentTable::default() })
+                self.tables.push(OpenDocumentTable { grid: Grid::inner(), ..OpenDocumentTable::default() });
             }
             "table-header-rows" => {
                 self.tables.last_mut().into_iter().for_each(|table| table.in_header = true);
@@ -220,7 +220,7 @@ impl<'a> OpenDocumentWalk<'a> {
                 }
             }
             CollectedKind::Caption if self.open.is_empty() && self.tables.is_empty() => {
-                self.parts.image(&text)
+                self.parts.image(&text);
             }
             CollectedKind::Caption => self.shown(text),
             CollectedKind::Note => self.notes.push(text),

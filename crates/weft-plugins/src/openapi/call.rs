@@ -57,7 +57,7 @@ impl OperationCall {
             };
             match place {
                 ArgumentPlace::Path => {
-                    path = path.replace(&format!("{{{name}}}"), &segment(name, &plain(&value))?)
+                    path = path.replace(&format!("{{{name}}}"), &segment(name, &plain(&value))?);
                 }
                 ArgumentPlace::Header => headers.push((name.clone(), header(name, plain(&value))?)),
                 ArgumentPlace::Query => match &value {

@@ -65,7 +65,7 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
             ProcessLine::Error(text) => printed.piece(Stream::Error, &text),
             ProcessLine::Cut(is) => cut |= is,
             ProcessLine::Result(json) if json.len() > limits.output_bytes => {
-                outcome = Some(Err(Failure::Output))
+                outcome = Some(Err(Failure::Output));
             }
             ProcessLine::Result(json) => outcome = Some(result::read(&json)),
             ProcessLine::Memory(_) => outcome = Some(Err(Failure::Memory)),

@@ -210,6 +210,23 @@ pub fn process_at(
     process_with((store, model), settings, (clock, AccountsConfig::default()))
 }
 
+/// One store as the engine and accounts see it.
+fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
+    let stores = Stores {
+        runs: store.clone(),
+        sessions: store.clone(),
+        spending: store.clone(),
+        processes: store.clone(),
+    };
+    let accounts = AccountStores {
+        users: store.clone(),
+        tenants: store.clone(),
+        shares: store.clone(),
+        audit: store.clone(),
+    };
+    (stores, accounts)
+}
+
 /// The same with other settings of accounts.
 pub fn process_with(
     (store, model): (Arc<MemoryStore>, ScriptedModel),
@@ -239,22 +256,11 @@ pub fn process_with(
         secrets,
         ..weft_testkit::around::no_seams()
     });
-    let stores = Stores {
-        runs: store.clone(),
-        sessions: store.clone(),
-        spending: store.clone(),
-        processes: store.clone(),
-    };
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins");
     // There is no component, so nothing is waited for.
     let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
     let plugins = futures::FutureExt::now_or_never(plugins).unwrap().unwrap();
-    let accounts = AccountStores {
-        users: store.clone(),
-        tenants: store.clone(),
-        shares: store.clone(),
-        audit: store.clone(),
-    };
+    let (stores, accounts) = faces(&store);
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
         canvases: store.clone(),

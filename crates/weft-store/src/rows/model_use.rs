@@ -13,7 +13,7 @@ use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
 use weft_core::usage::ModelUse;
 
 use crate::Store;
-use crate::batch::{Batch, Kind, Step};
+use crate::batch::{Batch, BatchStep, ExpectedEffect};
 use crate::ids::{bounded, count, number, text};
 use crate::open::repeated;
 use crate::rows::{run, session};
@@ -144,7 +144,9 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
         let mut insert = Query::insert();
         insert.into_table(Entity).columns(key.into_iter().chain(SUMMED));
         if insert.select_from(row).is_ok() {
-            batch.steps.push(Step { statement: batch.backend.build(&insert), kind: Kind::Any });
+            batch
+                .steps
+                .push(BatchStep { statement: batch.backend.build(&insert), kind: ExpectedEffect::Any });
         }
     }
 }

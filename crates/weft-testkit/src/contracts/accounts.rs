@@ -26,7 +26,7 @@ pub struct ContractStores<'a> {
 
 impl std::fmt::Debug for ContractStores<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AccountStores").finish_non_exhaustive()
+        f.debug_struct("ContractStores").finish_non_exhaustive()
     }
 }
 
@@ -64,8 +64,8 @@ pub async fn account_stores_keep_their_contract(stores: ContractStores<'_>) {
     a_tenant_goes_with_what_it_has(stores).await;
 }
 
-async fn a_tenant_goes_with_what_it_has(stores: AccountStores<'_>) {
-    let AccountStores { users, tenants, tokens } = stores;
+async fn a_tenant_goes_with_what_it_has(stores: ContractStores<'_>) {
+    let ContractStores { users, tenants, tokens } = stores;
     let (home, away) = (new_tenant(stores).await, new_tenant(stores).await);
     let ann = user(10);
     let both = [member(&home, &ann, MemberRole::Owner), member(&away, &ann, MemberRole::Owner)];

@@ -10,7 +10,7 @@ use weft_core::seam::notice_store::{
 };
 use weft_core::{Error, Result};
 
-use super::{MemoryStore, Tables, conflict, page};
+use super::{MemoryStore, StoreTables, conflict, page};
 
 pub(super) type Notices = BTreeMap<NoticeKey, Noted>;
 
@@ -27,7 +27,7 @@ fn ready_ms(stored: &StoredNotice) -> Option<i64> {
     }
 }
 
-impl Tables {
+impl StoreTables {
     pub(super) fn note(&mut self, notice: &Notice) {
         self.notices.entry(notice.key.clone()).or_insert_with(|| Noted {
             stored: StoredNotice {

@@ -10,7 +10,7 @@ use weft_core::seam::run_store::FinishedRun;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
 use weft_core::usage::ModelUse;
 
-use super::{MemoryStore, Tables};
+use super::{MemoryStore, StoreTables};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -39,7 +39,7 @@ impl Noted {
     }
 }
 
-impl Tables {
+impl StoreTables {
     pub(super) fn note_uses(&mut self, key: &RunKey, finished: &FinishedRun) {
         let Some(journal) = self.runs.get(&(key.tenant.clone(), key.id.clone())) else { return };
         let run = &journal.run;

@@ -51,7 +51,7 @@ impl Styles {
                 XmlNode::Open(tag) => match tag.name() {
                     "style" => {
                         (id, style) =
-                            (tag.attribute("styleId").unwrap_or_default(), ParagraphStyle::default())
+                            (tag.attribute("styleId").unwrap_or_default(), ParagraphStyle::default());
                     }
                     "name" => style.name = value(&tag).to_lowercase(),
                     "basedOn" => style.based_on = Some(value(&tag)),
