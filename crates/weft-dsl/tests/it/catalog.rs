@@ -44,6 +44,7 @@ static SPECS: &[ComponentSpec] = &[
     spec("CurrentTime", Role::Step),
     spec("DataOperations", Role::Step),
     spec("DeepL", Role::Step),
+    spec("ConversationSearch", Role::Step),
     spec("DeepResearch", Role::Step),
     spec("Delay", Role::Step),
     spec("DocGenerator", Role::Step),
