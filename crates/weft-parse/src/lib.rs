@@ -19,6 +19,7 @@ mod words;
 
 pub use format::{DocumentSettings, parse};
 pub use make::make;
+pub use markup::escaped;
 pub use media::MediaReader;
 pub use reader::{ChildReader, Confinement, InProcess, Limits, Worker, work};
 pub use tesseract::Tesseract;

@@ -134,17 +134,7 @@ impl Message {
 
     /// The same as HTML.
     pub(super) fn html(&self) -> String {
-        let mut escaped = String::with_capacity(self.title.len());
-        for c in self.text().chars() {
-            match c {
-                '&' => escaped.push_str("&amp;"),
-                '<' => escaped.push_str("&lt;"),
-                '>' => escaped.push_str("&gt;"),
-                '"' => escaped.push_str("&quot;"),
-                c => escaped.push(c),
-            }
-        }
-        format!("<pre>{escaped}</pre>")
+        format!("<pre>{}</pre>", weft_parse::escaped(&self.text()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tables as HTML.
 
 use crate::element::TableElement;
+use crate::markup::escaped;
 
 /// A table in one piece.
 pub(crate) fn whole(table: &TableElement) -> String {
@@ -61,20 +62,6 @@ pub(crate) fn line(row: &[String], cell: Cell) -> String {
         html.push('>');
     }
     html.push_str("</tr>\n");
-    html
-}
-
-fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            _ => html.push(c),
-        }
-    }
     html
 }
 

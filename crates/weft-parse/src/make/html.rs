@@ -4,6 +4,7 @@ use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd};
 use weft_core::seam::document_writer::PageSettings;
 
 use super::blocks::{may_lead, options};
+use crate::markup::escaped;
 
 const STYLE: &str = "p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode-bidi:plaintext}body{overflow-wrap:anywhere;font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
     table{border-collapse:collapse}th,td{border:1px solid #999;padding:.3em .6em;text-align:start}\
@@ -49,21 +50,6 @@ fn harmless<'a>(event: Event<'a>, open: &mut Vec<bool>) -> Option<Event<'a>> {
         }
         event => Some(event),
     }
-}
-
-/// A text within markup.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -212,18 +212,23 @@ impl HtmlWalk<'_> {
     }
 
     fn image(&mut self, alt: &str) {
-        if self.tables.is_empty() && self.inline.trim().is_empty() && self.heading.is_none() {
+        if self.is_between_blocks() {
             self.parts.image(alt);
         } else {
             self.text(&format!(" {alt} "));
         }
     }
 
+    /// Whether what comes now stands by itself, in no text that has begun.
+    fn is_between_blocks(&self) -> bool {
+        self.tables.is_empty() && self.inline.trim().is_empty() && self.heading.is_none()
+    }
+
     /// What was read in a picture: a paragraph of its own, or a part of the text that it stands in.
     fn picture_text(&mut self, id: Id) {
         let Some((path, source)) = self.path.zip(self.dom.attribute(id, "src")) else { return };
         let Some(text) = self.parts.picture_text(&beside(path, &unescaped(source))) else { return };
-        if self.tables.is_empty() && self.inline.trim().is_empty() && self.heading.is_none() {
+        if self.is_between_blocks() {
             self.parts.paragraph(&text);
         } else {
             self.text(&format!(" {text} "));
