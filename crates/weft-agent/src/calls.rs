@@ -1,5 +1,6 @@
 //! One round of tool calls: which may be made, which wait for a person, and what came of each.
 
+mod background;
 mod people;
 mod perform;
 
@@ -23,6 +24,7 @@ use crate::driver::Job;
 use crate::toolkit::meant;
 use crate::transcript::NOT_EXECUTED;
 
+pub use self::background::{BACKGROUND_MAX, Background, BackgroundCall, BackgroundCalls};
 pub use self::people::INSIDE;
 pub(crate) use self::people::{Decision, decision, limit_wait};
 
@@ -178,16 +180,24 @@ struct Ready {
     resumed: Option<Json>,
 }
 
+impl Ready {
+    fn goes_on_beside(&self) -> bool {
+        self.resumed.is_none() && self.tool.as_ref().is_some_and(|tool| tool.traits.background)
+    }
+}
+
 /// Makes the calls of a round that can be made, with what people have answered so far. A failing call
-/// is a result like any other; only a run that has ended is an error.
+/// is a result like any other; only a run that has ended is an error. Where there is no `background`, a tool that works
+/// there is one like any other.
 ///
 /// # Errors
 /// `Cancelled` when the run no longer listens.
-pub async fn make(
-    job: &Job<'_>,
+pub async fn make<'a>(
+    job: &'a Job<'_>,
     open: &mut [OpenCall],
     answers: &Map<String, Json>,
     ending: Ending,
+    background: Option<&Background<'a>>,
 ) -> Result<RoundEnd> {
     let tools = job.tools.tools();
     let mut end = RoundEnd { form: None, limit: None, over: Vec::new() };
@@ -224,6 +234,13 @@ pub async fn make(
         report_unmade(job, &open.call, &done).await?;
         open.state = CallState::Done(done);
         end.over.push(place);
+    }
+    if let Some(background) = background {
+        for call in ready.extract_if(.., |call| call.goes_on_beside()) {
+            let Some(open) = open.get_mut(call.place) else { continue };
+            end.over.push(call.place);
+            open.state = CallState::Done(background.start(job, open.call.clone(), call));
+        }
     }
     for batch in batches(ready) {
         let calls = batch.into_iter().filter_map(|call| {

@@ -229,7 +229,7 @@ impl Script {
         loop {
             if !self.open.is_empty() {
                 let said = std::mem::take(&mut self.said);
-                let end = calls::make(&job, &mut self.open, &said, Ending::Whole).await?;
+                let end = calls::make(&job, &mut self.open, &said, Ending::Whole, None).await?;
                 if let Some(form) = end.form {
                     let state = serde_json::to_value(&self).map_err(|cause| {
                         Error::internal("cannot write down what the script was doing").because(cause)

@@ -11,7 +11,7 @@ use weft_core::{ErrorKind, Json, Result};
 
 use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, ask, warn_of_cut};
-use crate::calls::{self, CallState, OpenCall};
+use crate::calls::{self, Background, CallState, OpenCall};
 use crate::driver::{Answer, Driver, End, Job, Start, keep, kept};
 use crate::structured::Schema;
 use crate::tool_search::on_offer;
@@ -45,68 +45,95 @@ fn begin(job: &Job<'_>, start: Start) -> Result<(Turns, Map<String, Json>)> {
 #[async_trait]
 impl Driver for Native {
     async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
-        let (mut turns, mut answers) = begin(job, start)?;
-        let mut voice = AnswerStream::of(job, &turns.said);
-        if citing(job).is_some() {
-            voice = voice.told_to_cite();
-        }
-        let mut offered = Offered::default();
-        let mut repairs = job.options.repairs();
-        let mut requests = 0;
-        loop {
-            let ending = turns.ending;
-            match turns.step() {
-                Step::Ask { offer } => {
-                    for message in job.ctx.messages_before(requests).await? {
-                        turns.transcript.say(ChatMessage::new(Author::User, message));
-                    }
-                    requests += 1;
-                    let request = request(job, &turns, offer, &mut offered).await?;
-                    let asked = ask(job.ctx, job.model, request, &mut |piece| voice.piece(piece)).await;
-                    let reply = match asked {
-                        // Nobody knows beforehand whether a model takes images.
-                        Err(error)
-                            if error.kind == ErrorKind::Invalid && turns.transcript.forget_images() =>
-                        {
-                            let message =
-                                "the images that tools gave are left out: the model refused the request";
-                            job.ctx.signal(Signal::Warn(format!("{message}: {}", error.full()))).await?;
-                            continue;
-                        }
-                        asked => asked?,
-                    };
-                    voice.pause();
-                    turns.replied(reply)?;
+        let (mut turns, answers) = begin(job, start)?;
+        let background = Background::after(std::mem::take(&mut turns.background));
+        background.beside(work(job, turns, answers, &background)).await
+    }
+}
+
+/// The loop itself.
+async fn work<'a>(
+    job: &'a Job<'_>,
+    mut turns: Turns,
+    mut answers: Map<String, Json>,
+    background: &Background<'a>,
+) -> Result<End> {
+    let mut voice = AnswerStream::of(job, &turns.said);
+    if citing(job).is_some() {
+        voice = voice.told_to_cite();
+    }
+    let mut offered = Offered::default();
+    let mut repairs = job.options.repairs();
+    let mut requests = 0;
+    loop {
+        let ending = turns.ending;
+        match turns.step() {
+            Step::Ask { offer } => {
+                if offer == Offer::Nothing {
+                    // What is still to come would be too late for its last word.
+                    background.rest().await?;
                 }
-                Step::Call(open) => {
-                    let end = calls::make(job, open, &std::mem::take(&mut answers), ending).await?;
-                    if job.options.verbose {
-                        blocks(open, &end.over).for_each(|block| voice.say(&block));
+                learn(job, &mut turns, background, requests).await?;
+                requests += 1;
+                let request = request(job, &turns, offer, &mut offered).await?;
+                let asked = ask(job.ctx, job.model, request, &mut |piece| voice.piece(piece)).await;
+                let reply = match asked {
+                    // Nobody knows beforehand whether a model takes images.
+                    Err(error) if error.kind == ErrorKind::Invalid && turns.transcript.forget_images() => {
+                        let message =
+                            "the images that tools gave are left out: the model refused the request";
+                        job.ctx.signal(Signal::Warn(format!("{message}: {}", error.full()))).await?;
+                        continue;
                     }
-                    if let Some(form) = end.form {
-                        voice.pause();
-                        voice.said().clone_into(&mut turns.said);
-                        return Ok(End::Suspended(Suspension { form, state: keep(NAME, &turns)? }));
-                    }
-                    turns.called();
-                    if let Some(limit) = end.limit {
-                        turns.close(Limited::Budget(limit));
-                    }
-                }
-                Step::Done => match checked(job, &turns)? {
-                    Checked::Text => return answered(job, turns, voice.finish(), None).await,
-                    Checked::Value(value) => return answered(job, turns, voice.finish(), Some(value)).await,
-                    Checked::Wrong(complaint, problem) => {
-                        if repairs == 0 {
-                            return Err(Schema::given_up(problem));
-                        }
-                        repairs -= 1;
-                        turns.reject(complaint);
-                    }
-                },
+                    asked => asked?,
+                };
+                voice.pause();
+                turns.replied(reply)?;
             }
+            Step::Call(open) => {
+                let said = std::mem::take(&mut answers);
+                let end = calls::make(job, open, &said, ending, Some(background)).await?;
+                if job.options.verbose {
+                    blocks(open, &end.over).for_each(|block| voice.say(&block));
+                }
+                if let Some(form) = end.form {
+                    background.rest().await?;
+                    turns.background = background.kept();
+                    voice.pause();
+                    voice.said().clone_into(&mut turns.said);
+                    return Ok(End::Suspended(Suspension { form, state: keep(NAME, &turns)? }));
+                }
+                turns.called();
+                if let Some(limit) = end.limit {
+                    turns.close(Limited::Budget(limit));
+                }
+            }
+            // What it said while calls were under way is not its last word.
+            Step::Done if background.something_to_tell().await? => turns.reopen(),
+            Step::Done => match checked(job, &turns)? {
+                Checked::Text => return answered(job, turns, voice.finish(), None).await,
+                Checked::Value(value) => return answered(job, turns, voice.finish(), Some(value)).await,
+                Checked::Wrong(complaint, problem) => {
+                    if repairs == 0 {
+                        return Err(Schema::given_up(problem));
+                    }
+                    repairs -= 1;
+                    turns.reject(complaint);
+                }
+            },
         }
     }
+}
+
+/// Takes in what has come since the last request: what calls in the background gave, and what people say to the run.
+async fn learn(job: &Job<'_>, turns: &mut Turns, background: &Background<'_>, request: u32) -> Result<()> {
+    for call in background.over_before(job, request).await? {
+        turns.ended(call);
+    }
+    for message in job.ctx.messages_before(request).await? {
+        turns.transcript.say(ChatMessage::new(Author::User, message));
+    }
+    Ok(())
 }
 
 /// The rules by which to cite, when there is or may be something to cite. They are there from the

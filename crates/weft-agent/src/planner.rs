@@ -46,6 +46,7 @@ impl Driver for Planner {
             Start::Resumed { state, answers } => (kept::<Steps>(NAME, state)?, answers),
         };
         let mut voice = AnswerStream::of(job, &steps.said);
+        let mut requests = 0;
         loop {
             match steps.step() {
                 Step::Review(review) => {
@@ -55,12 +56,17 @@ impl Driver for Planner {
                     }
                 }
                 Step::Plan => {
+                    for message in job.ctx.messages_before(requests).await? {
+                        steps.say(Author::User, &prompts::meanwhile(&message));
+                    }
+                    requests += 1;
                     let tools = schemas(&on_offer(job.tools.tools(), &steps.used));
                     let reply = next_step(job, &steps, &tools, &mut voice).await?;
                     steps.replied(&reply.text, reply.ending);
                 }
                 Step::Call(open) => {
-                    let end = calls::make(job, open, &std::mem::take(&mut answers), Ending::Whole).await?;
+                    let end =
+                        calls::make(job, open, &std::mem::take(&mut answers), Ending::Whole, None).await?;
                     if job.options.verbose {
                         blocks(open, &end.over).for_each(|block| voice.say(&block));
                     }

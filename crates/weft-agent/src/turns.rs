@@ -6,7 +6,7 @@ use weft_core::context::Limited;
 use weft_core::seam::chat_model::{Author, ChatMessage};
 
 use crate::ask::{CALLS_MAX, Ending, Reply, empty_answer};
-use crate::calls::{CallState, OpenCall, Used};
+use crate::calls::{BackgroundCall, BackgroundCalls, CallState, OpenCall, Used};
 use crate::loop_guard::{LoopGuard, Observed, Verdict};
 use crate::transcript::Transcript;
 use crate::window::Line;
@@ -33,6 +33,9 @@ pub struct Turns {
     pub limited: Option<Limited>,
     /// How the last answer ended.
     pub ending: Ending,
+    /// What is left of its calls in the background while it waits for a person.
+    #[serde(default, skip_serializing_if = "BackgroundCalls::is_empty")]
+    pub background: BackgroundCalls,
     rounds: u32,
     rounds_max: u32,
     empties: u32,
@@ -82,6 +85,7 @@ impl Turns {
             said: String::new(),
             limited: None,
             ending: Ending::Whole,
+            background: BackgroundCalls::default(),
             rounds: 0,
             rounds_max,
             empties: 0,
@@ -188,6 +192,23 @@ impl Turns {
         if self.guard.observe(&observed) == Verdict::Loop {
             self.close(Limited::LoopDetected);
         }
+    }
+
+    /// A call in the background is over: the model is told.
+    pub fn ended(&mut self, call: BackgroundCall) {
+        let placeholder = call.placeholder();
+        if let Some(used) = self.used.iter_mut().find(|used| used.results == placeholder) {
+            *used = Used {
+                arguments: std::mem::take(&mut used.arguments),
+                ..Used::of(std::mem::take(&mut used.name), call.done())
+            };
+        }
+        self.transcript.say(call.message());
+    }
+
+    /// What the model said last is not the end: it is asked again.
+    pub fn reopen(&mut self) {
+        self.over = false;
     }
 
     /// What the model said last.

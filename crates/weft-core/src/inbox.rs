@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -55,10 +56,6 @@ impl Inbox {
         Ok(SentMessage { inbox: Arc::downgrade(&self.0), number, gone })
     }
 
-    fn is_empty(&self) -> bool {
-        self.waiting().messages.is_empty()
-    }
-
     fn take(&self) -> Vec<Message> {
         self.waiting().messages.drain(..).collect()
     }
@@ -94,13 +91,56 @@ impl Drop for SentMessage {
 
 /// What has arrived before a request to a model.
 #[derive(Serialize, Deserialize)]
-struct Arrived {
+struct Arrival<T> {
     /// Which request of the work it was, from 0 on.
     request: u32,
+    #[serde(flatten)]
+    news: T,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Arrived {
     messages: Vec<String>,
 }
 
 impl NodeContext {
+    /// News for the work that is about to make its request of this number to a model, counted from 0 on. They are an effect of
+    /// this kind: written down with their place, so that work that is done again learns the same at the same place. `look` is
+    /// asked only when nobody knows yet.
+    ///
+    /// # Errors
+    /// `Cancelled` when the run no longer listens.
+    pub async fn news_before<T>(
+        &self,
+        (kind, request): (&'static str, u32),
+        look: impl FnOnce() -> Option<T>,
+    ) -> Result<Option<T>>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let new = match self.effects.ahead(&self.part, kind) {
+            // They came before a certain request, and come again before that one.
+            Some(Known::Ended(EffectResult::Value(value))) => {
+                if !Arrival::<T>::deserialize(&*value).is_ok_and(|arrival| arrival.request == request) {
+                    return Ok(None);
+                }
+                None
+            }
+            Some(Known::Ended(EffectResult::Failure { .. })) => return Ok(None),
+            Some(Known::Begun) | None if self.effects.are_recorded() => return Ok(None),
+            Some(Known::Begun) | None => match look() {
+                None => return Ok(None),
+                news => news,
+            },
+        };
+        let arrive = async {
+            let news = new.ok_or_else(|| Error::internal("what had arrived is not in the journal"))?;
+            Ok(Arrival { request, news })
+        };
+        let (arrival, _) = self.effect((kind, Delivery::Idempotent), arrive).await?;
+        Ok(Some(arrival.news))
+    }
+
     /// The messages to the run that nobody has taken yet, for the agent that is about to make its request of this
     /// number, counted from 0 on. Only a node's own work takes any: what an agent calls knows nothing of them.
     ///
@@ -110,32 +150,21 @@ impl NodeContext {
         if !self.part.is_empty() {
             return Ok(Vec::new());
         }
-        let comes = match self.effects.ahead(&self.part, KIND) {
-            // They were taken before a certain request, and are again before that one.
-            Some(Known::Ended(EffectResult::Value(value))) => {
-                Arrived::deserialize(&*value).is_ok_and(|arrived| arrived.request == request)
-            }
-            Some(Known::Ended(EffectResult::Failure { .. })) => false,
-            Some(Known::Begun) | None => !self.effects.are_recorded() && !self.run.inbox.is_empty(),
-        };
-        if !comes {
-            return Ok(Vec::new());
-        }
         let mut told = Vec::new();
-        let take = async {
+        let take = || {
             let mut messages = Vec::new();
             for Message { text, taken, .. } in self.run.inbox.take() {
                 messages.push(text);
                 told.push(taken);
             }
-            Ok(Arrived { request, messages })
+            (!messages.is_empty()).then_some(Arrived { messages })
         };
-        let (arrived, _) = self.effect((KIND, Delivery::Idempotent), take).await?;
+        let arrived = self.news_before((KIND, request), take).await?;
         // Whoever has gone away meanwhile need not know.
         for taken in told {
             let _ = taken.send(());
         }
-        Ok(arrived.messages)
+        Ok(arrived.map(|arrived| arrived.messages).unwrap_or_default())
     }
 }
 
@@ -163,7 +192,7 @@ mod tests {
         assert_eq!(texts(&taken), ["first"]);
         taken.into_iter().for_each(|message| message.taken.send(()).unwrap());
         assert!(first.taken().await);
-        assert!(inbox.is_empty());
+        assert!(inbox.waiting().messages.is_empty());
     }
 
     #[tokio::test]

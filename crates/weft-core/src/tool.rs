@@ -44,6 +44,8 @@ pub struct ToolTraits {
     pub poll: bool,
     /// It must not run beside another call of its round.
     pub alone: bool,
+    /// A call goes on beside the conversation: its agent is told that it has begun, and what it gave when that is there.
+    pub background: bool,
     /// It adds sources that the answer may cite.
     pub sources: bool,
     /// How long one call may take.
@@ -77,6 +79,7 @@ impl Default for ToolTraits {
             approval_timeout: None,
             poll: false,
             alone: false,
+            background: false,
             sources: false,
             time_limit: TOOL_TIME_LIMIT,
             purpose: Purpose::Work,

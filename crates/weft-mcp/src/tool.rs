@@ -37,6 +37,7 @@ pub(crate) fn tool(server: &Arc<McpServer>, definition: &ToolDefinition) -> Tool
             approval_timeout: None,
             poll: said.poll,
             alone: said.alone,
+            background: false,
             sources: false,
             time_limit: config.call_limit(&definition.name),
         },

@@ -210,7 +210,7 @@ impl Work<'_> {
         let options = driver::Options { parallel, ..driver::Options::default() };
         let (ctx, model) = (&self.ctx, &*self.agent.model);
         let job = Job { ctx, model, tools: &self.agent.tools, options: &options, writer: None };
-        let made = Box::pin(calls::make(&job, &mut open, &Map::new(), ending)).await;
+        let made = Box::pin(calls::make(&job, &mut open, &Map::new(), ending, None)).await;
         let cancelled = self.ctx.cancel.is_cancelled();
         let limited = match made {
             Ok(end) => end.limit,

@@ -15,6 +15,7 @@ const REWRITE: &str = include_str!("../prompts/rewrite.md");
 const ANALYSE: &str = include_str!("../prompts/analyse.md");
 const NEXT_STEP: &str = include_str!("../prompts/next_step.md");
 const NEXT_NUDGE: &str = include_str!("../prompts/next_nudge.md");
+const MEANWHILE: &str = include_str!("../prompts/meanwhile.md");
 const CORRECT: &str = include_str!("../prompts/correct.md");
 const REFLECT: &str = include_str!("../prompts/reflect.md");
 const ANSWER: &str = include_str!("../prompts/answer.md");
@@ -117,6 +118,11 @@ pub fn next_step(plan: &str, tools: &[ToolSchema], options: &PlannerOptions) -> 
 /// Asks for the next step.
 pub fn next_nudge() -> ChatMessage {
     user(NEXT_NUDGE.trim_end())
+}
+
+/// What the user says while the planner works.
+pub fn meanwhile(message: &str) -> String {
+    filled(MEANWHILE.trim_end(), &[("message", message)])
 }
 
 /// Says why a reply is no step.

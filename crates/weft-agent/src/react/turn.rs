@@ -346,7 +346,7 @@ impl<'a> Turn<'a> {
         let mut open: Vec<OpenCall> = others.into_iter().chain(finishing).map(OpenCall::new).collect();
         let model = &*self.agent.model;
         let job = Job { ctx: &self.ctx, model, tools: &round, options: &self.options, writer: None };
-        let made = Box::pin(calls::make(&job, &mut open, &Map::new(), self.ending)).await;
+        let made = Box::pin(calls::make(&job, &mut open, &Map::new(), self.ending, None)).await;
         let interrupted = made.is_err() || self.ctx.cancel.is_cancelled();
         let mut reply = None;
         for call in &written {

@@ -4,6 +4,7 @@
 
 mod adversarial;
 mod approval;
+mod background;
 mod definitions;
 mod endings;
 mod functions;

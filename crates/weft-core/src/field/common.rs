@@ -82,6 +82,8 @@ pub static OF_A_TOOL: &[FieldGroup] = &[FieldGroup {
         &Field::raw("idempotent", Kind::Flag, "whether a call may be made twice").not_offered(),
         &Field::raw("poll", Kind::Flag, "whether calls with the same arguments are no loop").not_offered(),
         &Field::raw("alone", Kind::Flag, "whether nothing is called beside it").not_offered(),
+        &Field::raw("background", Kind::Flag, "whether the agent goes on while a call is under way")
+            .not_offered(),
         &Field::raw("tool_time_limit", Kind::Any, "how many seconds a call may take").not_offered(),
         &Field::raw("function_name", Kind::Text, "its name for the model").not_offered(),
         &Field::raw("description", Kind::Text, "what it does, for the model").not_offered(),

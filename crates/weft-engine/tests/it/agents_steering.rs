@@ -70,6 +70,28 @@ async fn a_message_is_read_before_the_next_request() {
     assert_eq!(replayed(&world, &run).await.differences, []);
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_planner_reads_a_message_before_its_next_step() {
+    let step = r#"[{"name": "calculator_0", "arguments": {"expression": "6 * 7"}}]"#;
+    let close = r#"[{"name": "complete_task", "arguments": {"answer": "42"}}]"#;
+    let script = [step, close, "C'est 42."]
+        .into_iter()
+        .fold(Script::new(), |script, reply| script.reply(Reply::text(reply).delay_ms(100)));
+    let canvas = canvas(&json!({"driver": "planner"}));
+    let world = World::of(&samples().join("agent_tools"), &canvas, script).await;
+    let engine = world.engine();
+    let mut handle = engine.start(turn(&world.plan, asking("What is 6 * 7?"))).await.unwrap();
+    until_asked(&world, 1).await;
+    let (_, mut sent) = engine.send(&world.key, "In French, please.").unwrap().unwrap();
+    assert!(sent.taken().await);
+    while handle.entries.next().await.unwrap().is_some() {}
+    let told = |request: usize| users_words(&world, request).join("\n").contains("In French, please.");
+    assert_eq!([0, 1, 2].map(told), [false, true, true], "it counts for the answer, too");
+    let expected = ["user: What is 6 * 7?", "user: In French, please.", "assistant: C'est 42."];
+    assert_eq!(conversation(&world).await, expected);
+    assert_eq!(replayed(&world, &handle.key).await.differences, []);
+}
+
 fn has_taken(entries: &[Entry]) -> bool {
     let taken =
         |entry: &Entry| matches!(&entry.record, Record::EffectFinished { key, .. } if &**key == "message#0");

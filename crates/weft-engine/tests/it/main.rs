@@ -11,6 +11,7 @@
 
 mod agents;
 mod agents_answers;
+mod agents_background;
 mod agents_limits;
 mod agents_steering;
 mod agents_tool_history;

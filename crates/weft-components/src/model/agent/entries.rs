@@ -67,6 +67,7 @@ pub struct Flags {
     idempotent: Option<bool>,
     poll: Option<bool>,
     alone: Option<bool>,
+    background: Option<bool>,
     time_limit: Option<Duration>,
     /// Its name for the model.
     pub function: Option<String>,
@@ -99,6 +100,7 @@ impl Flags {
         };
         let (approval, idempotent) = (flag("approval"), flag("idempotent"));
         let (poll, alone) = (flag("poll"), flag("alone"));
+        let background = flag("background");
         let mut seconds = |key: &str| {
             get(key).and_then(|(place, value)| {
                 let seconds = number(value).filter(|seconds| *seconds > 0.0);
@@ -123,7 +125,17 @@ impl Flags {
             value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
         };
         let (function, description) = (text("function_name"), text("description"));
-        Self { approval, approval_timeout, idempotent, poll, alone, time_limit, function, description }
+        Self {
+            approval,
+            approval_timeout,
+            idempotent,
+            poll,
+            alone,
+            background,
+            time_limit,
+            function,
+            description,
+        }
     }
 
     /// The traits with what the canvas says about them.
@@ -134,6 +146,7 @@ impl Flags {
             idempotent: self.idempotent.unwrap_or(traits.idempotent),
             poll: self.poll.unwrap_or(traits.poll),
             alone: self.alone.unwrap_or(traits.alone),
+            background: self.background.unwrap_or(traits.background),
             time_limit: self.time_limit.unwrap_or(traits.time_limit),
             ..traits.clone()
         }
@@ -148,6 +161,7 @@ impl Flags {
             idempotent: traits.idempotent && self.idempotent != Some(false),
             poll: self.poll.unwrap_or(traits.poll),
             alone: traits.alone || self.alone == Some(true),
+            background: self.background.unwrap_or(traits.background),
             time_limit: self.time_limit.unwrap_or(traits.time_limit).min(traits.time_limit),
             ..traits.clone()
         }
