@@ -10,6 +10,7 @@ pub mod memories;
 pub mod page;
 pub mod responses;
 pub mod runs;
+pub mod searches;
 pub mod shape;
 pub mod versions;
 pub mod webhooks;

@@ -25,15 +25,16 @@ use crate::openapi::mcp as of_mcp;
 use crate::openapi::memories as of_memory;
 use crate::openapi::responses as of_response;
 use crate::openapi::runs as of_run;
+use crate::openapi::searches as of_search;
 use crate::openapi::versions as of_version;
 use crate::openapi::webhooks as of_webhook;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, dataset_tasks, datasets, documents, graph, health, mcp, memories,
-    metadata, models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, secrets,
-    sessions, speech, spending, tasks, templates, traces, uploads, usage, users, versions, webhook_logs,
-    webhooks,
+    metadata, models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, searches,
+    secrets, sessions, speech, spending, tasks, templates, traces, uploads, usage, users, versions,
+    webhook_logs, webhooks,
 };
 use crate::state::ServerState;
 use weft_app::config::Auth;
@@ -85,6 +86,7 @@ fn all(upload_max: usize) -> Routes {
         .nest("/v1/responses", of_responses())
         .nest("/api/v1/responses", of_responses())
         .merge(of_chats())
+        .merge(of_search_apps())
         .merge(of_webhooks())
         .merge(of_schedules())
         .merge(of_runs())
@@ -250,6 +252,19 @@ fn of_chats() -> Routes {
         )
         .on(POST, "/api/v1/sessions/related_questions", chat_completions::related, &of_chat::RELATED)
         .on(POST, "/api/v1/searchbots/related_questions", chat_completions::related, &of_chat::RELATED)
+}
+
+fn of_search_apps() -> Routes {
+    Routes::new("Search apps")
+        .on(GET, "/api/v1/searches", searches::list, &of_search::LIST)
+        .on(POST, "/api/v1/searches", searches::create, &of_search::CREATE)
+        .on(GET, "/api/v1/searches/{id}", searches::get, &of_search::GET)
+        .on(PUT, "/api/v1/searches/{id}", searches::update, &of_search::UPDATE)
+        .on(DELETE, "/api/v1/searches/{id}", searches::delete, &of_search::DELETE)
+        .on(POST, "/api/v1/searches/{id}/completions", searches::of_search, &of_search::ASK)
+        .on(POST, "/api/v1/searches/{id}/completion", searches::of_search, &of_search::ASK)
+        .on(POST, "/api/v1/searchbots/ask", searches::of_searchbot, &of_search::ASK_ANY)
+        .on(GET, "/api/v1/searchbots/detail", searches::searchbot, &of_search::DETAIL)
 }
 
 fn of_chat_sessions() -> Routes {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
-use weft_core::seam::chat_store::{Chat, ChatSettings, NAME_CHARS_MAX};
+use weft_core::seam::chat_store::{Chat, ChatKind, ChatSettings, NAME_CHARS_MAX};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, SessionId, SessionKey, TenantId, TurnInput};
@@ -21,6 +21,17 @@ use crate::plans::compact;
 
 /// The assistant of whoever asks a model and names none. It is stored nowhere and has no datasets.
 pub const PLAIN: &str = "chat";
+
+/// The search app of whoever asks datasets a single question and names none. It is stored nowhere, either.
+pub const SINGLE: &str = "search";
+
+/// How a single question is answered from what was found.
+const SINGLE_SYSTEM: &str = "You answer one question from the passages below, for somebody who searches a collection of \
+documents. Sum up what they say about it in a few sentences, in the language of the question. Use only what the passages \
+say, keep numbers and names as they are, and say so when they do not answer it.\n\n## Passages\n\n{knowledge}";
+
+/// What is said when nothing is found.
+const SINGLE_NOTHING: &str = "Nothing in the documents answers this question.";
 
 /// What a caller may say about how the model answers, and the switch of the component for it.
 pub const SAMPLING: [(&str, &str); 5] = [
@@ -176,7 +187,7 @@ impl App {
                 .because(cause)
         })?;
         let settings = match key.id.as_str() {
-            PLAIN => ChatSettings::default(),
+            PLAIN | SINGLE => unstored(&key.tenant, key.id.as_str()).settings,
             _ => self.chats.get(key).await?.settings,
         };
         let dsl = compact(&drawing::draw(&settings, &turn).to_string())?;
@@ -233,10 +244,34 @@ pub fn opening(settings: &ChatSettings) -> Vec<(&'static str, String)> {
     if prologue.is_empty() { Vec::new() } else { vec![("assistant", prologue.to_owned())] }
 }
 
+/// The settings of a search app before anybody has set any.
+pub fn single_questions() -> ChatSettings {
+    let prompt = [
+        ("system", Json::from(SINGLE_SYSTEM)),
+        ("prologue", Json::from("")),
+        ("empty_response", Json::from(SINGLE_NOTHING)),
+        ("refine_multiturn", Json::from(false)),
+        ("quote", Json::from(true)),
+    ];
+    let prompt_config = prompt.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    ChatSettings { prompt_config, ..ChatSettings::default() }
+}
+
+/// What answers where no assistant is named: [`PLAIN`] or [`SINGLE`].
+pub fn unstored(tenant: &TenantId, id: &str) -> Chat {
+    let (kind, settings) = match id {
+        SINGLE => (ChatKind::Search, single_questions()),
+        _ => (ChatKind::Assistant, ChatSettings::default()),
+    };
+    let chat = new(tenant, (String::new(), settings), 0);
+    Chat { kind, key: CanvasKey::new(tenant, id), ..chat }
+}
+
 /// An assistant as it is made.
 pub fn new(tenant: &TenantId, (name, settings): (String, ChatSettings), now_ms: i64) -> Chat {
     let key = CanvasKey::new(tenant, CanvasId::generate());
-    Chat { key, name, settings, revision: 1, created_ms: now_ms, updated_ms: now_ms }
+    let kind = ChatKind::Assistant;
+    Chat { key, kind, name, settings, revision: 1, created_ms: now_ms, updated_ms: now_ms }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Chat assistants: who answers questions about datasets, and how.
+//! Chat assistants and search apps: who answers questions about datasets, and how.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,26 @@ use crate::value::Json;
 
 /// Characters of a name, at most.
 pub const NAME_CHARS_MAX: usize = 255;
+
+/// How people talk to an assistant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ChatKind {
+    /// In conversations.
+    #[default]
+    Assistant,
+    /// In single questions: a search app.
+    Search,
+}
+
+impl ChatKind {
+    /// Its name in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Assistant => "assistant",
+            Self::Search => "search",
+        }
+    }
+}
 
 /// What an assistant is like, as its clients set it. It is kept as JSON, so new members need a default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +59,9 @@ pub struct ChatSettings {
     pub top_k: u64,
     /// The model that ranks; empty for none.
     pub rerank_id: String,
+    /// The settings of a search app by the API's names, from which the others are made.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub search_config: Map<String, Json>,
 }
 
 impl Default for ChatSettings {
@@ -56,6 +79,7 @@ impl Default for ChatSettings {
             top_n: 6,
             top_k: 1_024,
             rerank_id: String::new(),
+            search_config: Map::new(),
         }
     }
 }
@@ -65,7 +89,9 @@ impl Default for ChatSettings {
 pub struct Chat {
     /// Which tenant it belongs to, and its id. The canvas that it is run as has the same id.
     pub key: CanvasKey,
-    /// Unique among the assistants of a tenant, without regard to case.
+    /// How people talk to it. That never changes.
+    pub kind: ChatKind,
+    /// Unique among the assistants of this kind of a tenant, without regard to case.
     pub name: String,
     /// What it is like.
     pub settings: ChatSettings,
@@ -94,7 +120,9 @@ pub enum ChatOrder {
 pub struct ChatFilter {
     /// Only this one.
     pub id: Option<CanvasId>,
-    /// Only the one with this name, without regard to case.
+    /// Only of this kind.
+    pub kind: Option<ChatKind>,
+    /// Only those with this name, without regard to case.
     pub name: Option<String>,
     /// Part of the name, without regard to case.
     pub keywords: String,
@@ -114,7 +142,7 @@ pub trait ChatStore: Send + Sync {
     /// Stores a new assistant.
     ///
     /// # Errors
-    /// `Conflict` when another assistant of the tenant has the name, or the id is taken; `Invalid` for a name that is
+    /// `Conflict` when another assistant of the tenant and of this kind has the name, or the id is taken; `Invalid` for a name that is
     /// too long.
     async fn create(&self, chat: &Chat) -> Result<()>;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::access::Permission;
-use weft_core::seam::chat_store::{ChatFilter, ChatOrder};
+use weft_core::seam::chat_store::{ChatFilter, ChatKind, ChatOrder};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_mcp::serving::{Call, RpcError};
 
@@ -80,6 +80,7 @@ impl Offering {
         let arguments = Arguments(&call.arguments);
         let (page, size) = (arguments.count("page", 1, u64::MAX)?, arguments.count("page_size", 30, 100)?);
         let filter = ChatFilter {
+            kind: Some(ChatKind::Assistant),
             order: ChatOrder::Created,
             offset: (page - 1).saturating_mul(size),
             limit: size,

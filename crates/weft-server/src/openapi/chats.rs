@@ -214,7 +214,7 @@ pub static JUDGE: Operation = Operation::runs("Keeps what a reader thinks of an 
     .body(&[flag("thumbup", "whether it is good"), text("feedback", "why").optional()])
     .data(Type::Of(&SESSION));
 
-static ANSWER: Shape = Shape {
+pub(super) static ANSWER: Shape = Shape {
     name: "ChatAnswer",
     summary: "the answer of a chat assistant",
     members: &[

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_core::filter::Filter;
-use weft_core::seam::chat_store::{Chat, ChatSettings};
+use weft_core::seam::chat_store::Chat;
 use weft_core::{DatasetKey, DocumentId, RunId, SessionId};
 
 use super::chats::{no_access, owned};
@@ -66,16 +66,9 @@ pub async fn of_named_chat(
         None if session_id(&body)?.is_some() => {
             return Err(ApiError::data("`chat_id` is required when `session_id` is provided."));
         }
-        None => plain(&caller),
+        None => chats::unstored(&caller.tenant, PLAIN),
     };
     complete(&state, &caller, chat, (&headers, &body)).await
-}
-
-/// Nobody's assistant: a model alone.
-fn plain(caller: &Caller) -> Chat {
-    let mut chat = chats::new(&caller.tenant, (String::new(), ChatSettings::default()), 0);
-    chat.key.id = PLAIN.into();
-    chat
 }
 
 /// `POST /api/v1/chatbots/{id}/completions`: the same for pages that show an assistant; sources are not told
@@ -136,7 +129,7 @@ fn session_id(body: &Body) -> Result<Option<String>, ApiError> {
     }
 }
 
-async fn complete(
+pub(crate) async fn complete(
     state: &ServerState,
     caller: &Caller,
     chat: Chat,
@@ -328,7 +321,7 @@ pub async fn related(
         }
         _ => RELATED.to_owned(),
     };
-    let chat = plain(&caller);
+    let chat = chats::unstored(&caller.tenant, PLAIN);
     let turn = ChatTurn { system: Some(system), ..ChatTurn::default() };
     let request = question(&body, &caller, (None, asked, ResponseMode::Whole))?;
     let request = CompletionRequest { idempotency_key: None, ..asking(request, (&chat, &turn), Vec::new())? };

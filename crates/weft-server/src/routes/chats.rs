@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
-use weft_core::seam::chat_store::{Chat, ChatFilter, ChatOrder, ChatSettings};
+use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
 use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
 use weft_core::{CanvasKey, DatasetId, DatasetKey, Error, ErrorKind};
 
@@ -21,7 +21,7 @@ use crate::wire::envelope::Success;
 use weft_app::chats;
 
 /// How often a change is made anew that somebody else's change came before.
-const CHANGES_TRIED_MAX: usize = 5;
+pub(crate) const CHANGES_TRIED_MAX: usize = 5;
 
 /// Assistants that are removed at a time when all of them are to go.
 const REMOVED_AT_ONCE: u64 = 100;
@@ -40,8 +40,22 @@ pub(crate) async fn owned(
     caller: &Caller,
     (id, missing): (&str, ApiError),
 ) -> Result<Chat, ApiError> {
+    of_kind(state, caller, (id, ChatKind::Assistant), missing).await
+}
+
+/// The same for an assistant of any kind.
+pub(crate) async fn of_kind(
+    state: &ServerState,
+    caller: &Caller,
+    (id, kind): (&str, ChatKind),
+    missing: ApiError,
+) -> Result<Chat, ApiError> {
     let key = CanvasKey::new(&caller.tenant, id);
-    state.app.chats.get(&key).await.map_err(|error| or(error, missing))
+    match state.app.chats.get(&key).await {
+        Ok(chat) if chat.kind == kind => Ok(chat),
+        Ok(_) => Err(missing),
+        Err(error) => Err(or(error, missing)),
+    }
 }
 
 /// `POST /api/v1/chats`.
@@ -158,6 +172,7 @@ pub async fn list(
     // Who names one wants that one, whatever else is asked for.
     let keywords = params.get("keywords").filter(|_| id.is_none() && name.is_none());
     let filter = ChatFilter {
+        kind: Some(ChatKind::Assistant),
         id: id.map(Into::into),
         name: name.map(str::to_owned),
         keywords: keywords.unwrap_or_default().to_owned(),
@@ -208,6 +223,35 @@ pub async fn update(
     Err(ApiError::new(code::RUNNING, "others change the chat at the same time; try again"))
 }
 
+/// What has become of an assistant that was to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// It is gone, with its conversations.
+    Done,
+    /// There was none of this kind.
+    NotThere,
+}
+
+/// Removes an assistant of a kind.
+pub(crate) async fn removed(
+    state: &ServerState,
+    caller: &Caller,
+    kind: ChatKind,
+    id: &str,
+) -> Result<Removal, ApiError> {
+    let key = CanvasKey::new(&caller.tenant, id);
+    let gone = match state.app.chats.get(&key).await {
+        Ok(chat) if chat.kind != kind => return Ok(Removal::NotThere),
+        Ok(_) => state.app.remove_chat(&key).await,
+        Err(error) => Err(error),
+    };
+    match gone {
+        Ok(()) => Ok(Removal::Done),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Removal::NotThere),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// `DELETE /api/v1/chats/{id}`, with its conversations.
 ///
 /// # Errors
@@ -217,9 +261,10 @@ pub async fn delete_one(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let removed = state.app.remove_chat(&CanvasKey::new(&caller.tenant, id)).await;
-    removed.map_err(|error| or(error, no_access()))?;
-    Ok(Success(true).into_response())
+    match removed(&state, &caller, ChatKind::Assistant, &id).await? {
+        Removal::Done => Ok(Success(true).into_response()),
+        Removal::NotThere => Err(no_access()),
+    }
 }
 
 /// `DELETE /api/v1/chats {ids}`: only with ids, or with `delete_all`.
@@ -247,10 +292,9 @@ pub async fn delete(
             errors.push(format!("Duplicate chat ids: {id}"));
             continue;
         }
-        match state.app.remove_chat(&CanvasKey::new(&caller.tenant, id.as_str())).await {
-            Ok(()) => removed += 1,
-            Err(error) if error.kind == ErrorKind::NotFound => errors.push(format!("Chat({id}) not found.")),
-            Err(error) => return Err(error.into()),
+        match self::removed(&state, &caller, ChatKind::Assistant, &id).await? {
+            Removal::Done => removed += 1,
+            Removal::NotThere => errors.push(format!("Chat({id}) not found.")),
         }
     }
     match (removed, errors.is_empty()) {
@@ -263,7 +307,8 @@ pub async fn delete(
 async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiError> {
     let mut removed = 0;
     loop {
-        let filter = ChatFilter { limit: REMOVED_AT_ONCE, ..ChatFilter::default() };
+        let kind = Some(ChatKind::Assistant);
+        let filter = ChatFilter { kind, limit: REMOVED_AT_ONCE, ..ChatFilter::default() };
         let (chats, _) = state.app.chats.list(&caller.tenant, &filter).await?;
         if chats.is_empty() {
             return Ok(removed);

@@ -32,6 +32,7 @@ pub mod responses;
 pub mod retrieval;
 pub mod runs;
 pub mod schedules;
+pub mod searches;
 pub mod secrets;
 pub mod sessions;
 pub mod shares;

@@ -71,7 +71,7 @@ pub fn name(body: &Body, wanted: Wanted) -> Result<Option<String>, ApiError> {
     }
 }
 
-fn object<'a>(body: &'a Body, key: &str) -> Result<Option<&'a Map<String, Json>>, ApiError> {
+pub(super) fn object<'a>(body: &'a Body, key: &str) -> Result<Option<&'a Map<String, Json>>, ApiError> {
     match body.get(key) {
         None => Ok(None),
         Some(Json::Object(map)) => Ok(Some(map)),
@@ -251,7 +251,7 @@ fn variables(prompt: &mut Map<String, Json>) -> Result<(), ApiError> {
 
 /// An assistant with the datasets of its list that are there.
 pub fn view(chat: &Chat, datasets: &[&Dataset]) -> Json {
-    let Chat { key, name, settings, revision: _, created_ms, updated_ms } = chat;
+    let Chat { key, kind: _, name, settings, revision: _, created_ms, updated_ms } = chat;
     let ChatSettings {
         description,
         icon,
@@ -265,6 +265,7 @@ pub fn view(chat: &Chat, datasets: &[&Dataset]) -> Json {
         top_n,
         top_k,
         rerank_id,
+        search_config: _,
     } = settings;
     let mut llm = llm_setting.clone();
     llm.insert("model_name".to_owned(), llm_id.as_str().into());

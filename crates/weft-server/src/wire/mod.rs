@@ -23,6 +23,7 @@ pub mod retrieval;
 pub mod rules;
 pub mod run;
 pub mod schedule;
+pub mod search_app;
 pub mod secret;
 pub mod session;
 pub mod task;

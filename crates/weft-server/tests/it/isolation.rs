@@ -220,6 +220,8 @@ impl World {
         self.keep("chat message", text(&answer, "/id"));
         let share = bench.post(&format!("{path}/shares"), json!({"name": CANARY})).await.data();
         self.keep("chat share", text(&share, "/id"));
+        let app = json!({"name": format!("{CANARY} search"), "description": CANARY});
+        self.keep("search app", text(&bench.post("/api/v1/searches", app).await.data(), "/search_id"));
         let memory =
             json!({"name": format!("{CANARY} memory"), "memory_type": ["raw"], "embd_id": "", "llm_id": "m"});
         let memory = bench.post("/api/v1/memories", memory).await.data();
@@ -260,6 +262,7 @@ impl World {
             "name" if below(&["/components/"]) => return None,
             "id" if below(&["/attachments/", "/file/download/", "/document/download/"]) => "file",
             "id" if below(&["/chats", "/chatbots/", "/openai/"]) => "chat",
+            "id" if below(&["/searches/"]) => "search app",
             "id" if below(&["/agents", "/agentbots/", "/webhook", "/canvas/get", "/canvas/upload/"]) => {
                 "agent"
             }
@@ -305,6 +308,7 @@ impl World {
             "session_id" | "conversation_id" | "session" if of_chats => "chat session",
             "session_id" | "conversation_id" | "session" | "threadId" => "session",
             "chat_id" => "chat",
+            "search_id" => "search app",
             "dataset_ids" | "dataset_id" | "kb_ids" | "knowledge_id" => "dataset",
             "document_ids" | "doc_ids" | "documents" | "doc_id" => "document",
             "chunk_ids" => "chunk",

@@ -40,6 +40,7 @@ mod private;
 mod rehearsal;
 mod responses;
 mod schedules;
+mod searches;
 mod secrets;
 mod sessions;
 mod shares;

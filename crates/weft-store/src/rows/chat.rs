@@ -6,7 +6,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::ChatStore;
-use weft_core::seam::chat_store::{Chat, ChatFilter, ChatOrder};
+use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -21,8 +21,10 @@ pub struct Model {
     pub tenant_id: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub id: String,
+    /// [`ChatKind::as_str`].
+    pub kind: String,
     pub name: String,
-    /// The name in lower case: unique within the tenant, and what keywords are looked for in.
+    /// The name in lower case: unique within the tenant and the kind, and what keywords are looked for in.
     pub name_folded: String,
     /// [`weft_core::seam::chat_store::ChatSettings`] as JSON.
     pub settings: String,
@@ -60,6 +62,7 @@ impl Model {
         Ok(Self {
             tenant_id: chat.key.tenant.as_str().to_owned(),
             id: chat.key.id.as_str().to_owned(),
+            kind: chat.kind.as_str().to_owned(),
             name,
             name_folded,
             settings: ids::json(&chat.settings)?,
@@ -71,6 +74,10 @@ impl Model {
 
     fn into_chat(self) -> Result<Chat> {
         Ok(Chat {
+            kind: match self.kind.as_str() {
+                "search" => ChatKind::Search,
+                _ => ChatKind::Assistant,
+            },
             settings: ids::read_json(&self.settings, || format!("the chat assistant `{}`", self.id))?,
             key: CanvasKey::new(&TenantId::from(self.tenant_id), self.id),
             name: self.name,
@@ -123,6 +130,9 @@ impl ChatStore for Store {
         let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
         if let Some(id) = &filter.id {
             found = found.filter(Column::Id.eq(text(id.as_str())));
+        }
+        if let Some(kind) = filter.kind {
+            found = found.filter(Column::Kind.eq(kind.as_str()));
         }
         if let Some(name) = &filter.name {
             found = found.filter(Column::NameFolded.eq(fold(name)));

@@ -5,7 +5,7 @@ use serde_json::json;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{CanvasKey, TenantId, generate};
 use weft_core::seam::ChatStore;
-use weft_core::seam::chat_store::{Chat, ChatFilter, ChatOrder, ChatSettings};
+use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
 
 use super::{fine, refused, tenant};
 
@@ -19,7 +19,8 @@ fn chat(tenant: &TenantId, name: &str, at_ms: i64) -> Chat {
         ..ChatSettings::default()
     };
     let key = CanvasKey::new(tenant, generate());
-    Chat { key, name: name.to_owned(), settings, revision: 1, created_ms: at_ms, updated_ms: at_ms }
+    let kind = ChatKind::Assistant;
+    Chat { key, kind, name: name.to_owned(), settings, revision: 1, created_ms: at_ms, updated_ms: at_ms }
 }
 
 async fn names(store: &dyn ChatStore, tenant: &TenantId, filter: ChatFilter) -> Vec<String> {
@@ -65,6 +66,12 @@ async fn names_are_unique_within_a_tenant(store: &dyn ChatStore) {
     let second = chat(&ours, "second", 1);
     fine(store.create(&second).await);
     refused(store.change(&Chat { name: "ÄRGER".to_owned(), ..second.clone() }, 2).await, Conflict);
+    // A search app is another kind of thing.
+    let search = Chat { kind: ChatKind::Search, ..chat(&ours, "ÄRGER", 1) };
+    fine(store.create(&search).await);
+    assert_eq!(fine(store.get(&search.key).await), search);
+    let twice = Chat { key: CanvasKey::new(&ours, generate()), ..search };
+    refused(store.create(&twice).await, Conflict);
     // One's own name is not taken.
     let renamed = fine(store.change(&Chat { name: "ÄRGER".to_owned(), ..first.clone() }, 2).await);
     assert_eq!(renamed.map(|chat| chat.name).as_deref(), Some("ÄRGER"));
@@ -104,6 +111,12 @@ async fn assistants_are_listed_by_filter(store: &dyn ChatStore) {
     assert_eq!(names(store, &tenant, named).await, ["Fig"]);
     let of_id = ChatFilter { id: Some(pear.key.id.clone()), ..ChatFilter::default() };
     assert_eq!(names(store, &tenant, of_id).await, ["pear"]);
+    let search = Chat { kind: ChatKind::Search, ..chat(&tenant, "Grape", 4) };
+    fine(store.create(&search).await);
+    let of_kind = |kind| ChatFilter { kind: Some(kind), ..by(ChatOrder::Name, true) };
+    assert_eq!(names(store, &tenant, of_kind(ChatKind::Search)).await, ["Grape"]);
+    assert_eq!(names(store, &tenant, of_kind(ChatKind::Assistant)).await, ["Apple 100%", "Fig", "pear"]);
+    fine(store.delete(&search.key).await);
     let page = ChatFilter { offset: 1, limit: 1, ..by(ChatOrder::Name, true) };
     let (found, total) = fine(store.list(&tenant, &page).await);
     assert_eq!((found.len(), total), (1, 3));

@@ -24,6 +24,7 @@ fn checked(chats: &Chats, chat: &Chat) -> Result<()> {
     let taken = chats.values().any(|other| {
         other.key.tenant == chat.key.tenant
             && other.key.id != chat.key.id
+            && other.kind == chat.kind
             && other.name.to_lowercase() == folded
     });
     if taken {
@@ -69,6 +70,7 @@ impl ChatStore for MemoryStore {
             .filter(|chat| {
                 chat.key.tenant == *tenant
                     && filter.id.as_ref().is_none_or(|id| *id == chat.key.id)
+                    && filter.kind.is_none_or(|kind| kind == chat.kind)
                     && filter.name.as_ref().is_none_or(|name| name.to_lowercase() == chat.name.to_lowercase())
                     && chat.name.to_lowercase().contains(&filter.keywords.to_lowercase())
             })

@@ -1,0 +1,218 @@
+//! Search apps: single questions about datasets, each answered in a conversation of its own.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value as Json, json};
+use weft_core::ErrorKind;
+use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
+
+use super::agents::owners;
+use super::chat_completions::complete;
+use super::chats::{CHANGES_TRIED_MAX, Removal, of_kind, removed};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::chat;
+use crate::wire::envelope::Success;
+use crate::wire::search_app::{name, search_settings, view};
+use weft_app::chats::{self, SINGLE};
+
+/// Numbers that are tried behind a name that is taken.
+const NAMES_TRIED_MAX: u32 = 100;
+
+/// What a question to a search app may say; the rest of it is of conversations, which it has none of.
+const ASKED: [&str; 6] = ["question", "kb_ids", "doc_ids", "metadata_condition", "stream", "legacy"];
+
+fn no_authorization() -> ApiError {
+    ApiError::new(code::NO_ACCESS, "No authorization.")
+}
+
+async fn owned(state: &ServerState, caller: &Caller, id: &str, missing: ApiError) -> Result<Chat, ApiError> {
+    of_kind(state, caller, (id, ChatKind::Search), missing).await
+}
+
+/// `POST /api/v1/searches`. A name that is taken gets a number.
+///
+/// # Errors
+/// 101 without a name, 102 for what is not valid.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["name"])?;
+    let wanted = name(&body)?;
+    let settings = search_settings(&body, &ChatSettings::default())?;
+    let now_ms = state.app.clock.now_ms();
+    let numbered = (1..NAMES_TRIED_MAX).map(|number| format!("{wanted}({number})"));
+    for name in std::iter::once(wanted.clone()).chain(numbered) {
+        let app =
+            Chat { kind: ChatKind::Search, ..chats::new(&caller.tenant, (name, settings.clone()), now_ms) };
+        match state.app.chats.create(&app).await {
+            Ok(()) => return Ok(Success(json!({"search_id": app.key.id})).into_response()),
+            Err(error) if error.kind == ErrorKind::Conflict => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ApiError::data("Duplicated search name."))
+}
+
+/// `GET /api/v1/searches`.
+///
+/// # Errors
+/// 101 for an order that there is none, 103 for owners that the caller is none of.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    owners(&caller, &params)?;
+    let order = match params.get("orderby") {
+        None | Some("create_time") => ChatOrder::Created,
+        Some("update_time") => ChatOrder::Updated,
+        Some("name") => ChatOrder::Name,
+        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
+    };
+    let page = params.page_if_asked(state.app.limits.page_size);
+    let filter = ChatFilter {
+        kind: Some(ChatKind::Search),
+        keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        order,
+        ascending: params.ascending(),
+        offset: page.offset,
+        limit: page.limit,
+        ..ChatFilter::default()
+    };
+    let (found, total) = state.app.chats.list(&caller.tenant, &filter).await?;
+    let apps: Vec<Json> = found.iter().map(view).collect();
+    Ok(Success(json!({"search_apps": apps, "total": total})).into_response())
+}
+
+/// `GET /api/v1/searches/{id}`.
+///
+/// # Errors
+/// 103 for one that is not the caller's.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let missing = ApiError::new(code::OPERATING, "Has no permission for this operation.");
+    Ok(Success(view(&owned(&state, &caller, &id, missing).await?)).into_response())
+}
+
+/// `PUT /api/v1/searches/{id}`: its name, and what is given of its settings.
+///
+/// # Errors
+/// 101 without a name or settings, 102 for what is not valid, 109 for one that is not the caller's.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["name", "search_config"])?;
+    let name = name(&body)?;
+    for _ in 0..CHANGES_TRIED_MAX {
+        let before = owned(&state, &caller, &id, no_authorization()).await?;
+        let settings = search_settings(&body, &before.settings)?;
+        let changed = Chat { name: name.clone(), settings, ..before };
+        match state.app.chats.change(&changed, state.app.clock.now_ms()).await {
+            Ok(Some(app)) => return Ok(Success(view(&app)).into_response()),
+            Ok(None) => {}
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                return Err(ApiError::data("Duplicated search name."));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(ApiError::new(code::RUNNING, "others change the search app at the same time; try again"))
+}
+
+/// `DELETE /api/v1/searches/{id}`.
+///
+/// # Errors
+/// 109 for one that is not the caller's.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    match removed(&state, &caller, ChatKind::Search, &id).await? {
+        Removal::Done => Ok(Success(true).into_response()),
+        Removal::NotThere => Err(no_authorization()),
+    }
+}
+
+/// `POST /api/v1/searches/{id}/completions`: a question to a search app.
+///
+/// # Errors
+/// 101 without a question, 102 without datasets, 109 for an app that is not the caller's.
+pub async fn of_search(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let app = owned(&state, &caller, &id, no_authorization()).await?;
+    ask(&state, &caller, app, (&headers, body)).await
+}
+
+/// `POST /api/v1/searchbots/ask`: a question to the datasets that the body names, as the search app `search_id` would
+/// answer it if there is one.
+///
+/// # Errors
+/// As [`of_search`].
+pub async fn of_searchbot(
+    State(state): State<ServerState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let app = match body.id("search_id")? {
+        Some(id) => owned(&state, &caller, &id, no_authorization()).await?,
+        None => chats::unstored(&caller.tenant, SINGLE),
+    };
+    ask(&state, &caller, app, (&headers, body)).await
+}
+
+/// `GET /api/v1/searchbots/detail?search_id=`: what a page shows of a search app.
+///
+/// # Errors
+/// 101 without an id, 103 for one that is not the caller's.
+pub async fn searchbot(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let id = params.get("search_id").ok_or_else(|| ApiError::argument("`search_id` is required."))?;
+    let missing = ApiError::new(code::OPERATING, "Has no permission for this operation.");
+    Ok(Success(view(&owned(&state, &caller, id, missing).await?)).into_response())
+}
+
+async fn ask(
+    state: &ServerState,
+    caller: &Caller,
+    app: Chat,
+    (headers, mut body): (&HeaderMap, Body),
+) -> Result<Response, ApiError> {
+    let asked = body.text("question")?.unwrap_or_default();
+    if asked.trim().is_empty() {
+        return Err(ApiError::argument("required argument are missing: question; question is required."));
+    }
+    body.0.retain(|key, _| ASKED.contains(&key.as_str()));
+    // The app's own datasets count, so that nobody reads others through it.
+    if app.settings.datasets.is_empty() {
+        let named = chat::datasets(&body, "kb_ids")?.unwrap_or_default();
+        if named.is_empty() {
+            return Err(ApiError::data("`kb_ids` is required."));
+        }
+    } else {
+        body.0.remove("kb_ids");
+    }
+    complete(state, caller, app, (headers, &body)).await
+}

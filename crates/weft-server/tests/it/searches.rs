@@ -1,0 +1,128 @@
+//! Search apps: made, changed, asked; what another tenant sees of them.
+
+use serde_json::{Value as Json, json};
+use weft_testkit::{Reply, Script};
+
+use crate::support::{Bench, bench};
+
+const SEARCHES: &str = "/api/v1/searches";
+
+/// A dataset with a document about animals. Its id.
+async fn animals(bench: &Bench) -> String {
+    let dataset = bench.dataset("Docs").await;
+    let document = bench.document(&dataset, "animals.txt", "The quick brown fox.\nA lazy dog sleeps.").await;
+    bench.read(&dataset, &[&document]).await;
+    dataset.rsplit('/').next().unwrap().to_owned()
+}
+
+async fn search_app(bench: &Bench, body: Json) -> String {
+    bench.post(SEARCHES, body).await.data()["search_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_search_app_is_made_listed_changed_and_removed() {
+    let bench = bench(Script::new()).await;
+    let app = search_app(&bench, json!({"name": " Find ", "description": "of animals"})).await;
+    let second = search_app(&bench, json!({"name": "find"})).await;
+    let listed = bench.get(&format!("{SEARCHES}?orderby=name&desc=false")).await.data();
+    let names: Vec<_> =
+        listed["search_apps"].as_array().unwrap().iter().map(|app| app["name"].clone()).collect();
+    assert_eq!((names, &listed["total"]), (vec![json!("Find"), json!("find(1)")], &json!(2)));
+    let shown = bench.get(&format!("{SEARCHES}/{app}")).await.data();
+    assert_eq!((&shown["id"], &shown["description"]), (&json!(app), &json!("of animals")));
+    assert_eq!(shown["search_config"], json!({}));
+
+    let change = json!({"name": "Found", "search_config": {"top_k": 3, "summary": true}});
+    let changed = bench.ask("PUT", &format!("{SEARCHES}/{app}"), change).await.data();
+    assert_eq!((&changed["name"], &changed["search_config"]["top_k"]), (&json!("Found"), &json!(3)));
+    let taken = json!({"name": "FIND(1)", "search_config": {}});
+    let refused = bench.ask("PUT", &format!("{SEARCHES}/{app}"), taken).await.refusal();
+    assert_eq!(refused, (102, "Duplicated search name.".to_owned()));
+    let kept = bench.get(&format!("{SEARCHES}/{app}")).await.data();
+    assert_eq!((&kept["name"], &kept["search_config"]["summary"]), (&json!("Found"), &json!(true)));
+    let detail = bench.get(&format!("/api/v1/searchbots/detail?search_id={app}")).await.data();
+    assert_eq!(detail, kept);
+
+    // An assistant is none, and the other way round.
+    let chat = bench.post("/api/v1/chats", json!({"name": "Found"})).await.data()["id"].clone();
+    let chat = chat.as_str().unwrap();
+    assert_eq!(bench.get(&format!("{SEARCHES}/{chat}")).await.refusal().0, 103);
+    assert_eq!(bench.ask("DELETE", &format!("{SEARCHES}/{chat}"), json!({})).await.refusal().0, 109);
+    assert_eq!(bench.get(&format!("/api/v1/chats/{app}")).await.refusal().0, 109);
+    assert_eq!(bench.ask("DELETE", &format!("/api/v1/chats/{app}"), json!({})).await.refusal().0, 109);
+    let chats = bench.get("/api/v1/chats").await.data();
+    assert_eq!((&chats["total"], &chats["chats"][0]["id"]), (&json!(1), &json!(chat)));
+
+    assert_eq!(bench.ask("DELETE", &format!("{SEARCHES}/{app}"), json!({})).await.data(), json!(true));
+    assert_eq!(bench.ask("DELETE", &format!("{SEARCHES}/{app}"), json!({})).await.refusal().0, 109);
+    let removed = bench.ask("DELETE", "/api/v1/chats", json!({"delete_all": true})).await.data();
+    assert_eq!(removed["success_count"], 1);
+    assert_eq!(bench.get(&format!("{SEARCHES}/{second}")).await.data()["name"], "find(1)", "it is no chat");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_in_the_words_of_the_api() {
+    let bench = bench(Script::new()).await;
+    let app = search_app(&bench, json!({"name": "S"})).await;
+    let at = format!("{SEARCHES}/{app}");
+    for (body, expected) in [
+        (json!({}), (101, "required argument are missing: name; ")),
+        (json!({"name": ""}), (102, "Search name can't be empty.")),
+        (json!({"name": 5}), (102, "Search name must be string.")),
+        (
+            json!({"name": "x", "search_config": {"top_k": -1}}),
+            (102, "`top_k` should be a number from 1 to 1024."),
+        ),
+    ] {
+        assert_eq!(bench.post(SEARCHES, body).await.refusal(), (expected.0, expected.1.to_owned()));
+    }
+    let refused = bench.ask("PUT", &at, json!({"name": "x"})).await.refusal();
+    assert_eq!(refused, (101, "required argument are missing: search_config; ".to_owned()));
+    let other = bench
+        .ask("PUT", &format!("{SEARCHES}/nobodys"), json!({"name": "x", "search_config": {"a": 1}}))
+        .await;
+    assert_eq!(other.refusal(), (109, "No authorization.".to_owned()));
+    for path in ["completion", "completions"] {
+        let at = format!("{at}/{path}");
+        let (code_, words) = bench.post(&at, json!({})).await.refusal();
+        assert!(code_ == 101 && words.contains("question is required"), "{words}");
+        let refused = bench.post(&at, json!({"question": "Who?"})).await.refusal();
+        assert_eq!(refused, (102, "`kb_ids` is required.".to_owned()));
+        let refused = bench.post(&at, json!({"question": "Who?", "kb_ids": ["nobodys"]})).await.refusal();
+        assert_eq!(refused, (102, "You don't own the dataset nobodys".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_answered_from_the_datasets_with_sources() {
+    let script = Script::new().reply(Reply::text("The fox is quick [ID:0].").always());
+    let bench = bench(script).await;
+    let dataset = animals(&bench).await;
+    let config = json!({"kb_ids": [dataset], "similarity_threshold": 0.0});
+    let app = search_app(&bench, json!({"name": "S", "search_config": config})).await;
+    let ask = json!({"question": "Who is quick? fox"});
+    for (path, body) in [
+        (format!("{SEARCHES}/{app}/completions"), ask.clone()),
+        (format!("{SEARCHES}/{app}/completion"), json!({"question": "fox", "kb_ids": ["nobodys"]})),
+        ("/api/v1/searchbots/ask".to_owned(), json!({"question": "fox", "kb_ids": [dataset]})),
+        ("/api/v1/searchbots/ask".to_owned(), json!({"question": "fox", "search_id": app})),
+    ] {
+        let frames = bench.post(&path, body).await.frames();
+        let last = frames.last().unwrap().json();
+        assert_eq!(last["data"], json!(true), "{path}");
+        let said: String = frames
+            .iter()
+            .filter_map(|frame| frame.json()["data"]["answer"].as_str().map(str::to_owned))
+            .collect();
+        assert!(said.starts_with("The fox is quick"), "{path}: {said}");
+        let told = frames.iter().map(|frame| frame.json()["data"]["reference"]["chunks"].clone());
+        let sources: Vec<_> = told.filter(Json::is_array).collect();
+        assert!(sources[0][0].to_string().contains("quick brown fox"), "{path}: {sources:?}");
+    }
+    let whole = json!({"question": "fox", "stream": false});
+    let whole = bench.post(&format!("{SEARCHES}/{app}/completions"), whole).await.data();
+    assert!(whole["answer"].as_str().unwrap().starts_with("The fox is quick"), "{whole}");
+    // The passages are what the model is told.
+    let asked = bench.model.requests().remove(0);
+    assert!(asked.messages[0].text.contains("quick brown fox"), "{:?}", asked.messages[0]);
+}
