@@ -94,7 +94,7 @@ pub async fn ask(
     let mut failure = None;
     let question = ctx.effects.question("model", &request);
     let unheard = request.audience == Audience::Nobody;
-    let call = answered(ctx, model, request, (&mut *show, &mut failure));
+    let call = answered(ctx, model, request, &mut *show, &mut failure);
     let asking = ctx.effect_asking(("model", Delivery::Idempotent), question, call);
     let answered = match ctx.budget.time_left() {
         None => asking.await,
@@ -143,7 +143,8 @@ async fn answered(
     ctx: &NodeContext,
     model: &dyn ChatModel,
     request: ChatRequest,
-    (show, failure): (&mut (dyn FnMut(Piece) + Send), &mut Option<Error>),
+    show: &mut (dyn FnMut(Piece) + Send),
+    failure: &mut Option<Error>,
 ) -> Result<Answered> {
     let unheard = request.audience == Audience::Nobody;
     let mut nobody = |_: Piece| {};
@@ -245,7 +246,8 @@ pub async fn ask_structured(
     ctx: &NodeContext,
     model: &dyn ChatModel,
     mut request: ChatRequest,
-    (schema, mut repairs_left): (&Schema, u32),
+    schema: &Schema,
+    mut repairs_left: u32,
 ) -> Result<Json> {
     loop {
         let answer = ask_text(ctx, model, request.clone(), &mut |_| {}).await?;

@@ -209,7 +209,7 @@ pub async fn make<'a>(
         let tool = meant(&tools, &open.call.name).cloned();
         let next = match round {
             Some(limit) => Next::Over(Done::unpaid(open, limit)),
-            None => next(open, tool.as_ref(), answers, (place, ending)),
+            None => next(open, tool.as_ref(), answers, place, ending),
         };
         let done = match next {
             Next::Wait => continue,
@@ -276,7 +276,8 @@ fn next(
     open: &mut OpenCall,
     tool: Option<&Arc<Tool>>,
     answers: &Map<String, Json>,
-    (place, ending): (usize, Ending),
+    place: usize,
+    ending: Ending,
 ) -> Next {
     if matches!(open.state, CallState::Done(_)) {
         return Next::Wait;

@@ -146,7 +146,7 @@ impl ToolBody for Scripts {
             // Its calls are told as calls of the script.
             let name = format!("{}-->{SCRIPT_FUNCTION}", invocation.agent.name).into();
             let ctx = Arc::new(NodeContext { name, ..(*invocation.agent).clone() });
-            Script::begin(&invocation)?.work(&tools, (&*model, &options), &ctx).await
+            Script::begin(&invocation)?.work(&tools, &*model, &options, &ctx).await
         }))
     }
 }
@@ -220,7 +220,8 @@ impl Script {
     async fn work(
         mut self,
         tools: &Toolkit,
-        (model, options): (&dyn ChatModel, &Options),
+        model: &dyn ChatModel,
+        options: &Options,
         ctx: &Arc<NodeContext>,
     ) -> Result<ToolStep> {
         let job = Job { ctx, model, tools, options, writer: None };

@@ -40,8 +40,10 @@ pub(crate) struct Shelved {
 /// What keeping it fails with.
 pub(crate) async fn shelve(
     ctx: &NodeContext,
-    (tool, text): (&str, &str),
-    (reader, tokens_max): (&str, usize),
+    tool: &str,
+    text: &str,
+    reader: &str,
+    tokens_max: usize,
 ) -> Result<Option<Shelved>> {
     if tokens(text) <= tokens_max {
         return Ok(None);
@@ -118,11 +120,11 @@ async fn read(ctx: &NodeContext, arguments: &Map<String, Json>) -> Result<ToolOu
     let text = String::from_utf8_lossy(&bytes);
     let length = whole("length").unwrap_or(PART_LETTERS).clamp(1, PART_LETTERS_MAX);
     let find = arguments.get("find").and_then(Json::as_str).filter(|find| !find.is_empty());
-    Ok(ToolOutput::text(part(&text, (whole("offset").unwrap_or(0), length), find)))
+    Ok(ToolOutput::text(part(&text, whole("offset").unwrap_or(0), length, find)))
 }
 
 /// So many letters of a text, with a line that says where they stand.
-fn part(text: &str, (offset, length): (usize, usize), find: Option<&str>) -> String {
+fn part(text: &str, offset: usize, length: usize, find: Option<&str>) -> String {
     let letters = text.chars().count();
     let byte = |offset: usize| text.char_indices().nth(offset).map_or(text.len(), |(at, _)| at);
     let mut start = byte(offset);
@@ -145,11 +147,11 @@ mod tests {
     #[test]
     fn parts_are_counted_in_letters() {
         let text = "añb 語 tail";
-        assert_eq!(part(text, (0, 3), None), "[letters 0 to 3 of 10]\nañb");
-        assert_eq!(part(text, (4, 1), None), "[letters 4 to 5 of 10]\n語");
-        assert_eq!(part(text, (8, 40_000), None), "[letters 8 to 10 of 10]\nil");
-        assert_eq!(part(text, (99, 5), None), "[letters 10 to 10 of 10]\n");
-        assert_eq!(part(text, (0, 4), Some("tail")), "[letters 6 to 10 of 10]\ntail");
-        assert_eq!(part(text, (7, 4), Some("tail")), "`tail` does not stand at or after letter 7 of 10");
+        assert_eq!(part(text, 0, 3, None), "[letters 0 to 3 of 10]\nañb");
+        assert_eq!(part(text, 4, 1, None), "[letters 4 to 5 of 10]\n語");
+        assert_eq!(part(text, 8, 40_000, None), "[letters 8 to 10 of 10]\nil");
+        assert_eq!(part(text, 99, 5, None), "[letters 10 to 10 of 10]\n");
+        assert_eq!(part(text, 0, 4, Some("tail")), "[letters 6 to 10 of 10]\ntail");
+        assert_eq!(part(text, 7, 4, Some("tail")), "`tail` does not stand at or after letter 7 of 10");
     }
 }

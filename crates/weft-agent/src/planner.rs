@@ -51,7 +51,7 @@ impl Driver for Planner {
             match steps.step() {
                 Step::Review(review) => {
                     let said = review.read(&std::mem::take(&mut answers));
-                    if let Some(form) = look_at_plan(job, (&mut steps, &tools), said).await? {
+                    if let Some(form) = look_at_plan(job, &mut steps, &tools, said).await? {
                         return Ok(End::Suspended(Suspension { form, state: keep(NAME, &steps)? }));
                     }
                 }
@@ -133,7 +133,8 @@ fn instructions(lines: &[Line]) -> &str {
 /// Does what a person said about the plan; what has to be asked, when nothing is decided yet.
 async fn look_at_plan(
     job: &Job<'_>,
-    (steps, tools): (&mut Steps, &[ToolSchema]),
+    steps: &mut Steps,
+    tools: &[ToolSchema],
     said: Said,
 ) -> Result<Option<weft_core::component::Form>> {
     let Some(review) = steps.review.clone() else { return Ok(None) };

@@ -90,7 +90,7 @@ fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<Chec
     let datasets = stored.datasets.clone();
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
     let stored = Stored { datasets, secrets: stored.secrets.clone() };
-    let problems = match compile_with(&document, app, setup, (Measuring::No, &stored)) {
+    let problems = match compile_with(&document, app, setup, Measuring::No, &stored) {
         Ok(compiled) => compiled.warnings,
         Err(problems) => problems,
     };
@@ -138,14 +138,15 @@ pub fn compile(
     setup: &Setup,
     measuring: Measuring,
 ) -> Result<Compiled, Vec<Problem>> {
-    compile_with(document, app, setup, (measuring, &Stored { datasets: None, secrets: None }))
+    compile_with(document, app, setup, measuring, &Stored { datasets: None, secrets: None })
 }
 
 fn compile_with(
     document: &Document,
     app: &App,
     setup: &Setup,
-    (measuring, stored): (Measuring, &Stored),
+    measuring: Measuring,
+    stored: &Stored,
 ) -> Result<Compiled, Vec<Problem>> {
     let canvas = weft_dsl::load(&document.bytes)?;
     let models = |llm_id: &str| can_be_asked(llm_id, app);

@@ -56,7 +56,7 @@ async fn evaluate(args: &EvalArgs, setup: &Setup) -> Outcome {
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let mode = if args.live { Mode::Live } else { Mode::Recorded };
-    let evaluated = evaluated(args, setup, (&app, mode), &files).await;
+    let evaluated = evaluated(args, setup, &app, mode, &files).await;
     app.shut_down(Duration::ZERO).await?;
     evaluated
 }
@@ -64,7 +64,8 @@ async fn evaluate(args: &EvalArgs, setup: &Setup) -> Outcome {
 async fn evaluated(
     args: &EvalArgs,
     setup: &Setup,
-    (app, mode): (&App, Mode),
+    app: &App,
+    mode: Mode,
     files: &[std::path::PathBuf],
 ) -> Outcome {
     let mut all = Vec::new();

@@ -47,10 +47,10 @@ impl Progress {
         match (self, record) {
             (Self::Live(live), Record::NodeStarted { who }) => live.start(who),
             (Self::Live(live), Record::NodeFinished { who, error, elapsed, route, .. }) => {
-                live.end(who.activation, ended(who, (error.as_deref(), route), *elapsed));
+                live.end(who.activation, ended(who, error.as_deref(), route, *elapsed));
             }
             (Self::Lines, Record::NodeFinished { who, error, elapsed, route, .. }) => {
-                Notes::line(ended(who, (error.as_deref(), route), *elapsed));
+                Notes::line(ended(who, error.as_deref(), route, *elapsed));
             }
             (Self::Live(live), record) => told(record).into_iter().for_each(|line| live.tell(line)),
             (Self::Lines | Self::Tools, record) => told(record).iter().for_each(Notes::line),
@@ -143,7 +143,7 @@ fn short(text: &str) -> String {
     line
 }
 
-fn ended(who: &ActivationRef, (error, route): (Option<&str>, &NextEdges), elapsed: f64) -> String {
+fn ended(who: &ActivationRef, error: Option<&str>, route: &NextEdges, elapsed: f64) -> String {
     let name = named(who);
     match error {
         None if *route == NextEdges::Suspended => format!("  … {name} waits for a person"),
@@ -209,7 +209,7 @@ mod tests {
             kind: "Agent".into(),
             frame: Arc::from([]),
         };
-        assert_eq!(ended(&who, (None, &NextEdges::Suspended), 0.1), "  … Boss (Agent) waits for a person");
+        assert_eq!(ended(&who, None, &NextEdges::Suspended, 0.1), "  … Boss (Agent) waits for a person");
     }
 
     #[test]

@@ -65,14 +65,14 @@ fn typed() -> Outcome<Secret> {
     Ok(password)
 }
 
-async fn note(app: &App, tenant: &TenantId, (action, target): (&str, &str)) {
+async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
     app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
 }
 
 /// The tenants whose log says what was done to a user.
 async fn note_everywhere(app: &App, user: &User, action: &str) -> Outcome<()> {
     for one in app.accounts.stores.tenants.memberships(&user.id).await? {
-        note(app, &one.tenant, (action, &user.email)).await;
+        note(app, &one.tenant, action, &user.email).await;
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ async fn note_everywhere(app: &App, user: &User, action: &str) -> Outcome<()> {
 async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
     let user = app.create_user((&args.email, &args.name), Some(password), (&tenant, role)).await?;
-    note(app, &tenant, ("create user", &user.email)).await;
+    note(app, &tenant, "create user", &user.email).await;
     let mut data = Data::stdout();
     match args.json {
         true => data.line(&as_json(&user, Some(role)).to_string())?,
@@ -93,7 +93,7 @@ async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome 
 async fn invite(args: &UserInviteArgs, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
     let invited = app.invite(&tenant, (&args.email, role), CLI).await?;
-    note(app, &tenant, ("invite", &invited.invitation.email)).await;
+    note(app, &tenant, "invite", &invited.invitation.email).await;
     let mut data = Data::stdout();
     if args.json {
         let line = json!({"email": invited.invitation.email, "tenant": tenant, "role": role,
@@ -144,7 +144,7 @@ async fn role(args: &UserRoleArgs, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
     let user = app.find_user(&args.user).await?;
     app.set_role(&tenant, &user.id, role).await?;
-    note(app, &tenant, (&format!("set role {role}"), &user.email)).await;
+    note(app, &tenant, &format!("set role {role}"), &user.email).await;
     Notes::line(format!("{} is {role} of {tenant} now", quoted(&user.email)));
     Ok(Exit::Done)
 }
@@ -190,7 +190,7 @@ async fn remove(args: &UserArgs, app: &App) -> Outcome {
     let theirs = app.accounts.stores.tenants.memberships(&user.id).await?;
     app.erase_user(&user.id).await?;
     for one in theirs {
-        note(app, &one.tenant, ("remove user", user.id.as_str())).await;
+        note(app, &one.tenant, "remove user", user.id.as_str()).await;
     }
     Notes::line(format!("removed {} and what was kept of them", quoted(&user.email)));
     Ok(Exit::Done)

@@ -95,7 +95,7 @@ impl Connector for Recorder {
 }
 
 /// Runs a component behind the guard, and gives where its requests went.
-async fn went(kind: &'static str, params: Json, (status, location): (u16, &str)) -> Vec<OutboundRoute> {
+async fn went(kind: &'static str, params: Json, status: u16, location: &str) -> Vec<OutboundRoute> {
     let recorder = Arc::new(Recorder { status, location: location.to_owned(), routes: Mutex::default() });
     let http = Outbound::new(AllowList::default(), Arc::new(Names::default()), recorder.clone());
     let node = Node::new(kind, params);
@@ -155,7 +155,7 @@ async fn no_component_reaches_what_is_inside() {
     }
     let mut silent = Vec::new();
     for (kind, name, params) in places {
-        if went(kind, params, (200, "")).await.is_empty() {
+        if went(kind, params, 200, "").await.is_empty() {
             silent.push((kind, name));
         }
     }
@@ -163,7 +163,7 @@ async fn no_component_reaches_what_is_inside() {
     for inside in INSIDE {
         for scheme in ["http://", "https://", "HTTP:", "http:\\\\", ""] {
             for (kind, name, params) in asking(&format!("{scheme}{inside}/a")) {
-                let routes = went(kind, params, (200, "")).await;
+                let routes = went(kind, params, 200, "").await;
                 assert!(routes.is_empty(), "{kind} with `{name}` asks at {scheme}{inside}: {routes:?}");
             }
         }
@@ -176,7 +176,7 @@ async fn no_redirect_leads_inside() {
         for (kind, _, params) in asking("http://public.example/") {
             for status in [301, 302, 307, 308] {
                 // `went` looks at every address.
-                went(kind, params.clone(), (status, &format!("http://{inside}/"))).await;
+                went(kind, params.clone(), status, &format!("http://{inside}/")).await;
             }
         }
     }
@@ -185,7 +185,7 @@ async fn no_redirect_leads_inside() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_turns_inward_is_looked_up_once_for_each_request() {
     for (kind, name, params) in asking("http://turning.example/") {
-        let routes = went(kind, params, (302, "http://turning.example/")).await;
+        let routes = went(kind, params, 302, "http://turning.example/").await;
         assert!(!routes.is_empty(), "{kind} with `{name}`");
     }
 }
@@ -200,7 +200,7 @@ async fn other_schemes_ask_nobody() {
         "ws://public.example/",
     ] {
         for (kind, name, params) in asking(url).into_iter().filter(|(_, name, _)| *name != "proxy") {
-            let routes = went(kind, params, (200, "")).await;
+            let routes = went(kind, params, 200, "").await;
             assert!(routes.is_empty(), "{kind} with `{name}` asks at {url}: {routes:?}");
         }
     }

@@ -27,7 +27,8 @@ fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Result<HttpRespons
 async fn life(
     node: &Node,
     notes: &[(Arc<str>, Known)],
-    (pages, now_ms): (Vec<Result<HttpResponse>>, i64),
+    pages: Vec<Result<HttpResponse>>,
+    now_ms: i64,
 ) -> Stage {
     let component = node.build();
     let seams: Replace = Box::new(move |seams| seams.clock = Arc::new(FixedClock(now_ms)));
@@ -65,7 +66,7 @@ async fn what_a_component_got_from_outside_it_has_again() {
     let check = async |kind: &'static str, params: Json, made_again: bool| {
         let node = Node::new(kind, params);
         let pages = || vec![page(200, &[], &hits)];
-        let mut first = life(&node, &[], (pages(), 1)).await;
+        let mut first = life(&node, &[], pages(), 1).await;
         let expected = run(&node, &first).await.unwrap();
         let notes = first.notes();
         // A search asks more than once: for the datasets, for what is best, for its text.
@@ -73,13 +74,13 @@ async fn what_a_component_got_from_outside_it_has_again() {
         assert_eq!(notes.len(), 2 * calls, "{kind}: {notes:?}");
 
         // It came back: nobody is asked, and nothing happens outside.
-        let mut second = life(&node, &notes, (Vec::new(), 2)).await;
+        let mut second = life(&node, &notes, Vec::new(), 2).await;
         assert_eq!(run(&node, &second).await.unwrap(), expected, "{kind}");
         assert_eq!(traces(&second).await, (0, "2".to_owned()), "{kind}");
         assert_eq!(second.notes(), [], "{kind}");
 
         // It was cut off.
-        let mut third = life(&node, &notes[..1], (pages(), 3)).await;
+        let mut third = life(&node, &notes[..1], pages(), 3).await;
         let before = traces(&third).await;
         let result = run(&node, &third).await;
         match result {
@@ -89,7 +90,7 @@ async fn what_a_component_got_from_outside_it_has_again() {
                 assert_eq!(traces(&third).await, before, "{kind}");
                 // That is what it gave, from now on.
                 let notes: Notes = [&notes[..1], &third.notes()].concat();
-                let fourth = life(&node, &notes, (pages(), 4)).await;
+                let fourth = life(&node, &notes, pages(), 4).await;
                 assert_eq!(run(&node, &fourth).await.unwrap_err().kind, ErrorKind::Interrupted);
             }
         }
@@ -118,10 +119,10 @@ async fn tries_that_had_failed_are_neither_made_nor_waited_for_again() {
     let params = json!({"url": "https://a.example", "max_retries": 2, "delay_after_error": 10});
     let node = Node::new("Invoke", params);
     let gone = || Err(Error::new(ErrorKind::Unavailable, "gone"));
-    let mut first = life(&node, &[], (vec![gone(), page(503, &[], ""), page(200, &[], "ok")], 1)).await;
+    let mut first = life(&node, &[], vec![gone(), page(503, &[], ""), page(200, &[], "ok")], 1).await;
     let expected = run(&node, &first).await.unwrap();
     let notes = first.notes();
-    let second = life(&node, &notes[..5], (vec![page(200, &[], "ok")], 2)).await;
+    let second = life(&node, &notes[..5], vec![page(200, &[], "ok")], 2).await;
     let begun = tokio::time::Instant::now();
     assert_eq!(run(&node, &second).await.unwrap(), expected);
     assert_eq!((second.outside.sent.lock().unwrap().len(), begun.elapsed()), (1, Duration::ZERO));
@@ -131,10 +132,10 @@ async fn tries_that_had_failed_are_neither_made_nor_waited_for_again() {
 async fn a_page_that_had_redirected_is_not_asked_again() {
     let node = Node::new("HttpGet", json!({"url": "a.example"}));
     let end = || page(200, &[], "the end");
-    let mut first = life(&node, &[], (vec![page(302, &[("location", "/b")], ""), end()], 1)).await;
+    let mut first = life(&node, &[], vec![page(302, &[("location", "/b")], ""), end()], 1).await;
     let expected = run(&node, &first).await.unwrap();
     let notes = first.notes();
-    let second = life(&node, &notes[..2], (vec![end()], 2)).await;
+    let second = life(&node, &notes[..2], vec![end()], 2).await;
     assert_eq!(run(&node, &second).await.unwrap(), expected);
     let sent: Vec<String> = second.outside.sent.lock().unwrap().iter().map(|sent| sent.url.clone()).collect();
     assert_eq!(sent, ["https://a.example/b"]);

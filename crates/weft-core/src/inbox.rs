@@ -112,7 +112,8 @@ impl NodeContext {
     /// `Cancelled` when the run no longer listens.
     pub async fn news_before<T>(
         &self,
-        (kind, request): (&'static str, u32),
+        kind: &'static str,
+        request: u32,
         look: impl FnOnce() -> Option<T>,
     ) -> Result<Option<T>>
     where
@@ -159,7 +160,7 @@ impl NodeContext {
             }
             (!messages.is_empty()).then_some(Arrived { messages })
         };
-        let arrived = self.news_before((KIND, request), take).await?;
+        let arrived = self.news_before(KIND, request, take).await?;
         // Whoever has gone away meanwhile need not know.
         for taken in told {
             let _ = taken.send(());

@@ -124,7 +124,8 @@ impl RetryingStore<dyn RunStore> {
     async fn announce_by<T: Send, F: Future<Output = Result<T>> + Send>(
         &self,
         announce: impl Fn() -> F,
-        (run, done): (&StoredRun, T),
+        run: &StoredRun,
+        done: T,
     ) -> Result<T> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
@@ -164,11 +165,11 @@ impl RetryingStore<dyn RunStore> {
 #[async_trait]
 impl RunStore for RetryingStore<dyn RunStore> {
     async fn create(&self, run: &StoredRun) -> Result<()> {
-        self.announce_by(|| self.0.create(run), (run, ())).await
+        self.announce_by(|| self.0.create(run), run, ()).await
     }
 
     async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
-        self.announce_by(|| self.0.announce(run, revision), (run, true)).await
+        self.announce_by(|| self.0.announce(run, revision), run, true).await
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {

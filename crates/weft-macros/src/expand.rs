@@ -33,7 +33,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> 
         Arguments::Struct(of) => quote! {
             ::weft_agent::function::tool(#name, #description, |arguments: #of| #called(arguments))
         },
-        Arguments::Fields(fields) => of_fields((&name, &description), called, &fields),
+        Arguments::Fields(fields) => of_fields(&name, &description, called, &fields),
     };
     Ok(quote! {
         #function
@@ -51,7 +51,7 @@ fn is_condition(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg")
 }
 
-fn of_fields((name, description): (&str, &str), called: &syn::Ident, fields: &[Argument]) -> TokenStream {
+fn of_fields(name: &str, description: &str, called: &syn::Ident, fields: &[Argument]) -> TokenStream {
     let names: Vec<_> = fields.iter().map(|field| &field.name).collect();
     let declared = fields.iter().map(|Argument { name, of, description, attributes }| {
         let doc = (!description.is_empty()).then(|| quote! { #[doc = #description] });

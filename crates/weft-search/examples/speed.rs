@@ -181,7 +181,8 @@ async fn ask(
 }
 
 fn queries(
-    (dataset, material): (&DatasetKey, &Material),
+    dataset: &DatasetKey,
+    material: &Material,
     questions: &[String],
     chance: &mut Chance,
     parts: (bool, bool),
@@ -281,19 +282,19 @@ async fn main() -> Result<(), Failure> {
         &index,
         tenant,
         "text, English",
-        &queries((&dataset, &material), &material.questions[0], chance, (true, false)),
+        &queries(&dataset, &material, &material.questions[0], chance, (true, false)),
     )
     .await?;
     ask(
         &index,
         tenant,
         "text, Chinese",
-        &queries((&dataset, &material), &material.questions[1], chance, (true, false)),
+        &queries(&dataset, &material, &material.questions[1], chance, (true, false)),
     )
     .await?;
-    ask(&index, tenant, "text, both", &queries((&dataset, &material), &both, chance, (true, false))).await?;
-    ask(&index, tenant, "vectors", &queries((&dataset, &material), &both, chance, (false, true))).await?;
-    let hybrid = queries((&dataset, &material), &both, chance, (true, true));
+    ask(&index, tenant, "text, both", &queries(&dataset, &material, &both, chance, (true, false))).await?;
+    ask(&index, tenant, "vectors", &queries(&dataset, &material, &both, chance, (false, true))).await?;
+    let hybrid = queries(&dataset, &material, &both, chance, (true, true));
     ask(&index, tenant, "hybrid", &hybrid).await?;
     let condition = Condition { key: "year".to_owned(), operator: FilterOperator::Less, value: 2005.into() };
     let filter = Some(Filter { logic: Logic::And, conditions: vec![condition] });
@@ -309,7 +310,7 @@ async fn main() -> Result<(), Failure> {
         &index,
         tenant,
         "text, words that are everywhere",
-        &queries((&dataset, &material), &common, chance, (true, false)),
+        &queries(&dataset, &material, &common, chance, (true, false)),
     )
     .await?;
     println!("resident: {} MB", resident());

@@ -239,7 +239,7 @@ impl<'a> Background<'a> {
             let calls: Vec<u32> = self.state().over.keys().copied().collect();
             (!calls.is_empty()).then_some(Told { calls })
         };
-        let Some(Told { calls }) = job.ctx.news_before((KIND, request), look).await? else {
+        let Some(Told { calls }) = job.ctx.news_before(KIND, request, look).await? else {
             return Ok(Vec::new());
         };
         // Who does the work again knows what was told before it has all come again.

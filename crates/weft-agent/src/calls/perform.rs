@@ -70,7 +70,7 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
                     || matches!(tool.traits.purpose, Purpose::FindsTools | Purpose::ReadsResults)
             });
             if !short && !quoted {
-                shorten(job, (&agent, &call_name), &mut done).await?;
+                shorten(job, &agent, &call_name, &mut done).await?;
             }
             done.poll = tool.is_some_and(|tool| tool.traits.poll);
             traced.finish(Gave { result: done.result.clone(), failed: done.failed, repaired }).await?;
@@ -84,12 +84,12 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
 }
 
 /// Puts a result that is too long for the conversation into a file. Where that cannot be done it stays whole.
-async fn shorten(job: &Job<'_>, (call, tool): (&NodeContext, &str), done: &mut Done) -> Result<()> {
+async fn shorten(job: &Job<'_>, call: &NodeContext, tool: &str, done: &mut Done) -> Result<()> {
     let tools = job.tools.tools();
     let Some(reader) = tools.iter().find(|tool| tool.traits.purpose == Purpose::ReadsResults) else {
         return Ok(());
     };
-    match shelve(call, (tool, &done.text), (&reader.name, job.options.result_tokens)).await {
+    match shelve(call, tool, &done.text, &reader.name, job.options.result_tokens).await {
         Ok(None) => Ok(()),
         Ok(Some(Shelved { file, text })) => {
             (done.file, done.text) = (Some(file), text);

@@ -72,7 +72,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
     let mut ending = reply.ending;
     if let Some(rules) = rules.filter(|_| !inline) {
         // What is shown now is its text, whole or not.
-        let shown = cite(job, &reply.text, (&sources, rules), &mut voice).await?;
+        let shown = cite(job, &reply.text, &sources, rules, &mut voice).await?;
         ending = if shown == Ending::CutOff { shown } else { ending };
     }
     if ending == Ending::CutOff {
@@ -108,7 +108,8 @@ fn without_middle(lines: &mut Vec<Line>) {
 async fn cite(
     job: &Job<'_>,
     text: &str,
-    (sources, rules): (&[weft_core::citation::Cited], &str),
+    sources: &[weft_core::citation::Cited],
+    rules: &str,
     voice: &mut AnswerStream<'_>,
 ) -> Result<Ending> {
     let traced = begun(job, ("gen_citations", 0), Json::Null).await?;

@@ -280,7 +280,7 @@ impl Turn<'_> {
             audience: Audience::Nobody,
             ..ChatRequest::default()
         };
-        let asking = ask_structured(&self.ctx, &**model, request, (&schema, REPAIRS_MAX));
+        let asking = ask_structured(&self.ctx, &**model, request, &schema, REPAIRS_MAX);
         let value = tokio::select! {
             biased;
             () = self.ctx.cancel.cancelled() => {

@@ -215,7 +215,7 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
     let instructions = CLAIMS.replace("{claims}", &most.to_string());
     let given = format!("The question: {question}");
     let ctx = research.inside("plan");
-    let mut points = match structured::<Planned>(research, &ctx, (&instructions, &given), &PLANNED).await {
+    let mut points = match structured::<Planned>(research, &ctx, &instructions, &given, &PLANNED).await {
         Ok(planned) => planned.claims,
         Err(error) if ends_the_work(error.kind) => return Err(error),
         Err(error) => {
@@ -343,14 +343,14 @@ async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> R
         work.queries.join("\n- "),
         work.passages
     );
-    let report: Report = structured(research, ctx, (REPORT, &given), &REPORTED).await?;
+    let report: Report = structured(research, ctx, REPORT, &given, &REPORTED).await?;
     if !research.limits.effort.is_judged() {
         let verdict = Verdict { is_sufficient: true, confidence: report.confidence, ..Verdict::default() };
         return Ok((report, verdict));
     }
     let given =
         format!("The point: {point}\n\nThe report: {}\n\nThe passages:\n{}", report.report, work.passages);
-    let verdict = structured(research, ctx, (VERDICT, &given), &JUDGED).await?;
+    let verdict = structured(research, ctx, VERDICT, &given, &JUDGED).await?;
     Ok((report, verdict))
 }
 

@@ -83,7 +83,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
         }
         let queries: Vec<String> = level.iter().map(|asked| asked.query.clone()).collect();
         let answers = course.search(&queries, &course.research.kinds()).await?;
-        let judged = judged(course, question, (&level, &answers), depth).await?;
+        let judged = judged(course, question, &level, &answers, depth).await?;
         course.findings.gaps.clear();
         let mut next = Vec::new();
         for ((asked, answer), Judged { missing, further }) in level.iter().zip(&answers).zip(judged) {
@@ -117,7 +117,8 @@ fn told(answer: &Answer, missing: &[String]) -> String {
 async fn judged(
     course: &mut Course<'_, '_>,
     original: &str,
-    (level, answers): (&[Question], &[Answer]),
+    level: &[Question],
+    answers: &[Answer],
     depth: usize,
 ) -> Result<Vec<Judged>> {
     let research = course.research;
@@ -149,7 +150,7 @@ async fn judge(
 ) -> Result<Judged> {
     let passages = answer.text(research.model.info().window / WINDOW_SHARE);
     let given = format!("The question: {}\n\nThe passages:\n{passages}", asked.question);
-    let verdict: Verdict = structured(research, ctx, (SUFFICIENT, &given), &VERDICT).await?;
+    let verdict: Verdict = structured(research, ctx, SUFFICIENT, &given, &VERDICT).await?;
     if verdict.is_sufficient {
         return Ok(Judged { missing: Vec::new(), further: Vec::new() });
     }
@@ -172,7 +173,7 @@ async fn judge(
         asked.query,
         missing.join("\n- ")
     );
-    let mut further: Further = structured(research, ctx, (&instructions, &given), &FURTHER).await?;
+    let mut further: Further = structured(research, ctx, &instructions, &given, &FURTHER).await?;
     further.questions.retain(|one| !one.query.trim().is_empty());
     further.questions.truncate(queries);
     Ok(Judged { missing, further: further.questions })
@@ -182,14 +183,15 @@ async fn judge(
 pub(super) async fn structured<T: serde::de::DeserializeOwned>(
     research: &Research<'_>,
     ctx: &NodeContext,
-    (instructions, given): (&str, &str),
+    instructions: &str,
+    given: &str,
     schema: &Json,
 ) -> Result<T> {
     let schema = Schema::new(schema.clone())?;
     let system = format!("{}\n\n{}", instructions.trim_end(), schema.instructions());
     let messages = vec![ChatMessage::new(Author::System, system), ChatMessage::new(Author::User, given)];
     let request = ChatRequest { schema: Some(schema.json.clone()), ..(research.request)(messages) };
-    let value = ask_structured(ctx, research.model, request, (&schema, REPAIRS)).await?;
+    let value = ask_structured(ctx, research.model, request, &schema, REPAIRS).await?;
     serde_json::from_value(value).map_err(|cause| {
         Schema::given_up(weft_core::Error::invalid("the answer is not of its form").because(cause))
     })

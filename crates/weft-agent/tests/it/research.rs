@@ -61,7 +61,8 @@ impl Source for Stub {
 async fn looked_into(
     world: &World,
     sources: &[&dyn Source],
-    (mode, limits): (Mode, Limits),
+    mode: Mode,
+    limits: Limits,
 ) -> (Result<Findings>, String) {
     let request = |messages: Vec<ChatMessage>| ChatRequest { messages, ..ChatRequest::default() };
     let research =
@@ -73,7 +74,7 @@ async fn looked_into(
 }
 
 async fn iterative(world: &World, sources: &[&dyn Source], limits: Limits) -> (Findings, String) {
-    let (findings, shown) = looked_into(world, sources, (Mode::Iterative, limits)).await;
+    let (findings, shown) = looked_into(world, sources, Mode::Iterative, limits).await;
     (findings.unwrap(), shown)
 }
 
@@ -140,8 +141,7 @@ async fn all_sources_are_asked_and_one_that_fails_is_told() {
     // What ends the work ends the research.
     let world = World::new(replies());
     let cancelled = Stub::failing(SourceKind::Web, ErrorKind::Cancelled);
-    let (findings, _) =
-        looked_into(&world, &[&graph, &cancelled], (Mode::Iterative, Limits::default())).await;
+    let (findings, _) = looked_into(&world, &[&graph, &cancelled], Mode::Iterative, Limits::default()).await;
     assert_eq!(findings.unwrap_err().kind, ErrorKind::Cancelled);
 }
 
@@ -280,7 +280,7 @@ async fn what_is_missing_becomes_questions_of_its_own() {
         verdict(&[]),
     ]);
     let datasets = Stub::new(SourceKind::Dataset);
-    let (findings, shown) = looked_into(&world, &[&datasets], (Mode::Tree, Limits::default())).await;
+    let (findings, shown) = looked_into(&world, &[&datasets], Mode::Tree, Limits::default()).await;
     let findings = findings.unwrap();
     // The last of the questions is the first one again.
     assert_eq!(datasets.asked(), ["Why is it wet?", "when snow falls", "where snow falls"]);
@@ -301,7 +301,7 @@ async fn a_tree_ends_at_its_depth_and_at_its_number_of_searches() {
     {
         let world = World::new(replies());
         let datasets = Stub::new(SourceKind::Dataset);
-        let (findings, _) = looked_into(&world, &[&datasets], (Mode::Tree, limits)).await;
+        let (findings, _) = looked_into(&world, &[&datasets], Mode::Tree, limits).await;
         let findings = findings.unwrap();
         assert_eq!(datasets.asked().len(), 4);
         assert_eq!((findings.stopped, findings.gaps), (StopReason::Limit, vec!["still x".to_owned(); 3]));
@@ -309,7 +309,7 @@ async fn a_tree_ends_at_its_depth_and_at_its_number_of_searches() {
     let world = World::new(replies());
     let datasets = Stub::new(SourceKind::Dataset);
     let limits = Limits { nodes: 2, depth: 1, ..Limits::default() };
-    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Tree, limits)).await;
+    let (findings, _) = looked_into(&world, &[&datasets], Mode::Tree, limits).await;
     assert_eq!((findings.unwrap().queries.len(), datasets.asked().len()), (2, 2));
 }
 
@@ -318,7 +318,7 @@ async fn a_tree_ends_at_its_depth_and_at_its_number_of_searches() {
 async fn a_judge_that_fails_is_a_note() {
     let world = World::new([Reply::text("no"), Reply::text("no")]);
     let datasets = Stub::new(SourceKind::Dataset);
-    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Tree, Limits::default())).await;
+    let (findings, _) = looked_into(&world, &[&datasets], Mode::Tree, Limits::default()).await;
     let findings = findings.unwrap();
     assert!(findings.notes[0].contains("could not be judged"), "{:?}", findings.notes);
     assert_eq!((findings.cited.len(), findings.stopped), (1, StopReason::Limit));
@@ -358,7 +358,7 @@ async fn points_are_looked_into_until_they_are_settled_or_nothing_comes_of_it() 
     let world = World::with(investigator());
     let datasets = Stub::new(SourceKind::Dataset);
     let limits = Limits { queries: 2, ..Limits::default() };
-    let (findings, shown) = looked_into(&world, &[&datasets], (Mode::Agentic, limits)).await;
+    let (findings, shown) = looked_into(&world, &[&datasets], Mode::Agentic, limits).await;
     let findings = findings.unwrap();
     assert_eq!(datasets.asked()[..4], ["snow", "height", "deep snow", "How high is it? the height"]);
     let [snow, height] = findings.claims.as_slice() else { panic!("{:?}", findings.claims) };
@@ -382,7 +382,7 @@ async fn points_that_cannot_be_planned_are_the_question_itself() {
         }
     }));
     let datasets = Stub::new(SourceKind::Dataset);
-    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, Limits::default())).await;
+    let (findings, _) = looked_into(&world, &[&datasets], Mode::Agentic, Limits::default()).await;
     let findings = findings.unwrap();
     assert_eq!(datasets.asked(), ["Why is it wet?"]);
     assert_eq!((findings.stopped, findings.claims[0].verified), (StopReason::Enough, true));
@@ -390,7 +390,7 @@ async fn points_that_cannot_be_planned_are_the_question_itself() {
     // Without a source that answers there is nothing to report, and no model is asked to.
     let world = World::with(investigator());
     let away = Stub::failing(SourceKind::Web, ErrorKind::NotFound);
-    let (findings, _) = looked_into(&world, &[&away], (Mode::Agentic, Limits::default())).await;
+    let (findings, _) = looked_into(&world, &[&away], Mode::Agentic, Limits::default()).await;
     let findings = findings.unwrap();
     assert!(findings.claims.iter().all(|claim| !claim.is_likely()), "{:?}", findings.claims);
     assert_eq!((world.asked().len(), findings.stopped), (1, StopReason::Limit));
@@ -401,11 +401,11 @@ async fn an_agentic_research_that_was_cut_off_asks_nobody_twice() {
     let limits = Limits { queries: 2, ..Limits::default() };
     let first = World::with(investigator());
     let datasets = Stub::new(SourceKind::Dataset);
-    let (findings, _) = looked_into(&first, &[&datasets], (Mode::Agentic, limits)).await;
+    let (findings, _) = looked_into(&first, &[&datasets], Mode::Agentic, limits).await;
     let mut second = World::with(investigator());
     let known = first.known(first.notes().len());
     second.change(|ctx| ctx.effects = weft_core::effect::Effects::known(known.into_iter().collect()));
-    let (again, _) = looked_into(&second, &[&Stub::new(SourceKind::Dataset)], (Mode::Agentic, limits)).await;
+    let (again, _) = looked_into(&second, &[&Stub::new(SourceKind::Dataset)], Mode::Agentic, limits).await;
     assert_eq!(again.unwrap().claims, findings.unwrap().claims);
     assert_eq!(second.asked().len(), 0);
 }
@@ -438,7 +438,7 @@ fn with_effort(effort: Effort) -> Limits {
 async fn a_low_effort_searches_once_and_asks_no_judge() {
     let world = World::with(reporter(0.9, json!({"report": "It rains [ID:0]."})));
     let datasets = Stub::new(SourceKind::Dataset);
-    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, with_effort(Effort::Low))).await;
+    let (findings, _) = looked_into(&world, &[&datasets], Mode::Agentic, with_effort(Effort::Low)).await;
     let findings = findings.unwrap();
     assert_eq!((datasets.asked().len(), findings.claims.len(), findings.claims[0].verified), (1, 1, true));
     // The plan and one report.
@@ -446,7 +446,7 @@ async fn a_low_effort_searches_once_and_asks_no_judge() {
     // The same confidence is enough for one effort and not for another.
     for (effort, settled) in [(Effort::Low, false), (Effort::Medium, true)] {
         let world = World::with(reporter(0.8, json!({"report": "It rains [ID:0]."})));
-        let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, with_effort(effort))).await;
+        let (findings, _) = looked_into(&world, &[&datasets], Mode::Agentic, with_effort(effort)).await;
         assert_eq!(findings.unwrap().claims[0].verified, settled, "{effort:?}");
     }
 }
@@ -459,11 +459,11 @@ async fn the_web_is_asked_when_the_datasets_were_not_enough() {
     let sources: [&dyn Source; 3] = [&graph, &datasets, &web];
     let sure = World::with(reporter(0.9, json!({"report": "It rains [ID:0]."})));
     let limits = with_effort(Effort::High);
-    looked_into(&sure, &sources, (Mode::Agentic, limits)).await.0.unwrap();
+    looked_into(&sure, &sources, Mode::Agentic, limits).await.0.unwrap();
     assert_eq!((datasets.asked().len(), graph.asked().len(), web.asked().len()), (2, 0, 0));
 
     let unsure = World::with(reporter(0.3, json!({"report": "Perhaps [ID:0].", "gaps": ["the year"]})));
-    let (findings, _) = looked_into(&unsure, &sources, (Mode::Agentic, limits)).await;
+    let (findings, _) = looked_into(&unsure, &sources, Mode::Agentic, limits).await;
     let findings = findings.unwrap();
     // The same words are new to a source that was not asked yet.
     let expected = ["Does it snow? the year", "Does it rain in April? the year"];
@@ -479,7 +479,7 @@ async fn what_was_nearly_asked_before_is_not_asked_again() {
     let world = World::with(reporter(0.3, report));
     let datasets = Stub::new(SourceKind::Dataset);
     let limits = Limits { depth: 1, queries: 2, ..Limits::default() };
-    let (findings, shown) = looked_into(&world, &[&datasets], (Mode::Agentic, limits)).await;
+    let (findings, shown) = looked_into(&world, &[&datasets], Mode::Agentic, limits).await;
     findings.unwrap();
     let rain: Vec<_> = datasets.asked().into_iter().filter(|query| query.contains("rain")).collect();
     // Once for the point itself in its first round, and once more, since it has read that already.
@@ -493,7 +493,7 @@ async fn an_ultra_effort_looks_into_what_it_comes_upon() {
     for (effort, claims) in [(Effort::High, 2), (Effort::Ultra, 3)] {
         let world = World::with(reporter(0.9, report.clone()));
         let datasets = Stub::new(SourceKind::Dataset);
-        let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, with_effort(effort))).await;
+        let (findings, _) = looked_into(&world, &[&datasets], Mode::Agentic, with_effort(effort)).await;
         assert_eq!(findings.unwrap().claims.len(), claims, "{effort:?}");
     }
 }

@@ -47,7 +47,7 @@ impl Loaded {
                 format!("the eval {shown} names the canvas {}, which is not there", canvas.display());
             return Err(Failure::usage(message).help("`canvas` is a path from the folder of the eval"));
         }
-        let subject = subject(&canvas, (app, setup), mode).await?;
+        let subject = subject(&canvas, app, setup, mode).await?;
         cases.iter().try_for_each(|case| subject.check(case)).map_err(told)?;
         Ok(Self { path: path.to_owned(), text, file, subject, cases })
     }
@@ -128,7 +128,7 @@ fn rows(path: &Path) -> Outcome<Vec<Row>> {
 ///
 /// # Errors
 /// When it cannot run; why is shown.
-pub async fn subject(canvas: &Path, (app, setup): (&App, &Setup), mode: Mode) -> Outcome<Subject> {
+pub async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Subject> {
     let document = Document::read(canvas)?;
     let plan = match mode {
         Mode::Live => {

@@ -42,7 +42,7 @@ pub async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     Notes::line(&setup.model);
-    let recorded = ask(&canvas, (&app, setup), turns).await;
+    let recorded = ask(&canvas, &app, setup, turns).await;
     app.shut_down(Duration::ZERO).await?;
     let (turns, case) = recorded?;
     finish(args, &canvas, turns, case)
@@ -50,10 +50,11 @@ pub async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
 
 async fn ask(
     canvas: &Path,
-    (app, setup): (&App, &Setup),
+    app: &App,
+    setup: &Setup,
     turns: Vec<Turn>,
 ) -> Outcome<(Vec<(Turn, Observed)>, RecordedCase)> {
-    let subject = subject(canvas, (app, setup), Mode::Live).await?;
+    let subject = subject(canvas, app, setup, Mode::Live).await?;
     let case = Case { name: CASE.to_owned(), turns, recorded: None };
     let report = Box::pin(subject.run(&case, Mode::Live)).await;
     if let Some(error) = report.error {
@@ -93,7 +94,7 @@ async fn take(
         Some(canvas) => canvas.clone(),
         None => canvas_of(app, &run).await?,
     };
-    let mut subject: Subject = subject(&canvas, (app, setup), Mode::Recorded).await?;
+    let mut subject: Subject = subject(&canvas, app, setup, Mode::Recorded).await?;
     subject.session.id = run.session.clone();
     let mut taken = Vec::new();
     for run in turns_up_to(app, &run).await? {

@@ -171,7 +171,7 @@ pub(super) fn read(params: &mut Params<'_>) -> Webhook {
     for (name, section) in
         [("query", &mut webhook.query), ("headers", &mut webhook.headers), ("body", &mut webhook.body)]
     {
-        *section = sections(params, (name, schema.and_then(|schema| schema.get(name))));
+        *section = sections(params, name, schema.and_then(|schema| schema.get(name)));
     }
     webhook.answer = answer(params);
     webhook
@@ -434,7 +434,7 @@ impl Reading<'_, '_> {
 }
 
 /// The values of one part of a call.
-fn sections(params: &mut Params<'_>, (name, schema): (&str, Option<&Json>)) -> Section {
+fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Section {
     let mut section = Section::default();
     let Some(schema) = schema else { return section };
     let required: Vec<&str> = schema

@@ -101,7 +101,7 @@ struct Retrieval {
     memory: Option<MemorySearch>,
 }
 
-fn block<'a>((cited, passage): (&'a Cited, &'a Passage)) -> Block<'a> {
+fn block<'a>(cited: &'a Cited, passage: &'a Passage) -> Block<'a> {
     Block { cited, metadata: &passage.metadata, tokens: passage.tokens }
 }
 
@@ -123,7 +123,7 @@ impl Retrieval {
         let found = ctx.run.citations.number(found);
         let text = match found.is_empty() {
             true => Value::text(self.empty.as_str()),
-            false => Value::text(blocks(found.iter().zip(&passages).map(block))),
+            false => Value::text(blocks(found.iter().zip(&passages).map(|(cited, passage)| block(cited, passage)))),
         };
         let mut outputs = Outputs::of("formalized_content", text.clone());
         let chunks = chunks(&found);
@@ -163,7 +163,7 @@ impl Component for Retrieval {
         // It goes to models that embed and rewrite it.
         let question = ctx.run.masks.text(&self.query.render(&ctx.inputs)?).into_owned();
         if let Some(memory) = &self.memory {
-            let found = memory.recalled(ctx, (&question, &self.search)).await?;
+            let found = memory.recalled(ctx, &question, &self.search).await?;
             return Ok(recollection::outputs(found, &self.empty).into());
         }
         let retrieved = self.search.retrieved(ctx, question).await?;

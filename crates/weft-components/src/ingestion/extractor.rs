@@ -180,7 +180,8 @@ impl Extractor {
         &self,
         ctx: &NodeContext,
         model: &dyn ChatModel,
-        (place, chunk): (usize, &str),
+        place: usize,
+        chunk: &str,
     ) -> Result<String> {
         let ctx = NodeContext { part: format!("{}chunk-{place}/", ctx.part).into(), ..ctx.clone() };
         let request = self.asking.request(self.messages(&ctx, chunk)?);
@@ -209,7 +210,7 @@ impl Extractor {
         let mut silent = 0;
         let asked = chunks.iter().enumerate().map(|(place, chunk)| {
             let text = chunk.text.clone();
-            async move { self.answer(ctx, &**model, (place, &text)).await }
+            async move { self.answer(ctx, &**model, place, &text).await }
         });
         let asked: Vec<_> = asked.collect();
         let mut answers = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE);
@@ -255,7 +256,7 @@ impl Extractor {
         model: &Arc<dyn ChatModel>,
         mut document: PipelineDocument,
     ) -> Result<Finished> {
-        let answer = self.answer(ctx, &**model, (0, "")).await?;
+        let answer = self.answer(ctx, &**model, 0, "").await?;
         if self.field == "metadata" {
             document.metadata.extend(object(&answer)?);
         }

@@ -162,18 +162,14 @@ fn read_families(params: &mut Params<'_>) -> Vec<Family> {
     }
     let mut families = Vec::new();
     for (at, name, setup) in found {
-        if let Some(family) = read_family(params, (&at, name), setup) {
+        if let Some(family) = read_family(params, &at, name, setup) {
             families.push(family);
         }
     }
     families
 }
 
-fn read_family(
-    params: &mut Params<'_>,
-    (at, name): (&str, &str),
-    setup: &Map<String, Json>,
-) -> Option<Family> {
+fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String, Json>) -> Option<Family> {
     let usual = FAMILIES.iter().find(|(field, _)| field.name() == name).map(|(_, endings)| *endings);
     let given = setup.get("suffix").and_then(Json::as_array);
     let given = given.into_iter().flatten().filter_map(Json::as_str);

@@ -302,11 +302,11 @@ impl Agent {
                 let untold = planned || toolkit.tools().is_empty();
                 let most = if untold { ToolHistory::Summary } else { ToolHistory::Full };
                 let sees = self.tool_history.min(most);
-                Start::Conversation(conversation(settings, &ctx, (asker, sees)).await?)
+                Start::Conversation(conversation(settings, &ctx, asker, sees).await?)
             }
         };
         let window = model.info().window;
-        let options = self.options(&ctx, (asker, window))?;
+        let options = self.options(&ctx, asker, window)?;
         add_search(&toolkit, self.search, window)?;
         add_reader(&toolkit)?;
         if self.scripts {
@@ -342,7 +342,7 @@ impl Agent {
     }
 
     /// How the loop works with a model whose window has so many tokens.
-    fn options(&self, ctx: &NodeContext, (asker, window): (Asker<'_>, usize)) -> Result<Options> {
+    fn options(&self, ctx: &NodeContext, asker: Asker<'_>, window: usize) -> Result<Options> {
         let settings = self.settings();
         let cites = settings.cites() && matches!(asker, Asker::Canvas);
         Ok(Options {

@@ -65,7 +65,7 @@ impl Caller {
         }
         if let Some(schema) = &settings.schema {
             let repairs = settings.asking.repairs();
-            let value = ask_structured(ctx, &*model, request, (schema, repairs)).await?;
+            let value = ask_structured(ctx, &*model, request, schema, repairs).await?;
             return Ok(Outputs::of("structured", value).into());
         }
         let answer = if settings.streams && ctx.heard {

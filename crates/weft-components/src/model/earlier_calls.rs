@@ -20,7 +20,7 @@ const ENDS: &str = "</tool_calls_made>";
 
 /// Adds the last `turns` turns of the conversation, and of their calls what the node sees of them. A call stands
 /// between the question of its turn and the answer.
-pub fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, (turns, sees): (usize, ToolHistory)) {
+pub fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize, sees: ToolHistory) {
     let history = ctx.history(turns);
     let calls = match sees {
         ToolHistory::None => &[],
@@ -31,13 +31,14 @@ pub fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, (turns, sees): (usi
         add_calls(
             lines,
             calls.iter().filter(|call| place_of(call, history) == Some(place)),
-            (sees, &mut taken),
+            sees,
+            &mut taken,
         );
         let author = if message.role == "user" { Author::User } else { Author::Assistant };
         add(lines, Line::history(ChatMessage::new(author, message.content.clone())));
     }
     let unanswered = calls.iter().filter(|call| place_of(call, history) == Some(history.len()));
-    add_calls(lines, unanswered, (sees, &mut taken));
+    add_calls(lines, unanswered, sees, &mut taken);
     if turns == 0 {
         return;
     }
@@ -49,7 +50,7 @@ pub fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, (turns, sees): (usi
             let question = ChatMessage::new(Author::User, ctx.run.input.query.clone());
             lines.push(Line::history(question));
         }
-        add_calls(lines, asked_again, (sees, &mut taken));
+        add_calls(lines, asked_again, sees, &mut taken);
     }
 }
 
@@ -66,7 +67,8 @@ fn place_of(call: &PastCall, history: &[HistoryMessage]) -> Option<usize> {
 fn add_calls<'a>(
     lines: &mut Vec<Line>,
     calls: impl Iterator<Item = &'a PastCall>,
-    (sees, taken): (ToolHistory, &mut HashSet<String>),
+    sees: ToolHistory,
+    taken: &mut HashSet<String>,
 ) {
     let mut calls = calls.peekable();
     if calls.peek().is_none() {

@@ -32,7 +32,8 @@ pub enum Asker<'a> {
 pub async fn conversation(
     settings: &Settings,
     ctx: &NodeContext,
-    (asker, calls): (Asker<'_>, ToolHistory),
+    asker: Asker<'_>,
+    calls: ToolHistory,
 ) -> Result<Vec<Line>> {
     let (inputs, mut images) = without_images(&ctx.inputs);
     let system = settings.system.render(&inputs)?;
@@ -51,7 +52,7 @@ pub async fn conversation(
                 within_reach(ctx, &given).await?;
                 images.extend(given);
             }
-            add_history(&mut lines, ctx, (settings.history_turns, calls));
+            add_history(&mut lines, ctx, settings.history_turns, calls);
             for prompt in &settings.prompts {
                 let message = ChatMessage::new(prompt.author, prompt.text.render(&inputs)?);
                 add(&mut lines, Line::pinned(message));
@@ -81,7 +82,7 @@ pub async fn request(
     ctx: &NodeContext,
     (model, asker): (&ModelInfo, Asker<'_>),
 ) -> Result<(ChatRequest, Option<String>)> {
-    let mut lines = conversation(settings, ctx, (asker, ToolHistory::None)).await?;
+    let mut lines = conversation(settings, ctx, asker, ToolHistory::None).await?;
     if let Some(schema) = &settings.schema {
         add_to_system(&mut lines, &schema.instructions());
     }

@@ -162,10 +162,10 @@ fn readable(text: &str) -> String {
     let mut rest = text.as_str();
     while let Some(letter) = rest.chars().next() {
         let skipped = match letter {
-            '<' => within(rest, ('<', '>'))
+            '<' => within(rest, '<', '>')
                 .filter(|inner| inner.starts_with(|c: char| c.is_alphabetic() || c == '/')),
-            '[' => within(rest, ('[', ']')).filter(|inner| inner.starts_with("ID:")),
-            '(' if words.ends_with(']') => within(rest, ('(', ')')),
+            '[' => within(rest, '[', ']').filter(|inner| inner.starts_with("ID:")),
+            '(' if words.ends_with(']') => within(rest, '(', ')'),
             _ => None,
         };
         match skipped {
@@ -195,7 +195,7 @@ fn readable(text: &str) -> String {
 }
 
 /// What stands between two signs of one byte each at the start of a text, on one line.
-fn within(text: &str, (open, close): (char, char)) -> Option<&str> {
+fn within(text: &str, open: char, close: char) -> Option<&str> {
     let inner = text.strip_prefix(open)?;
     let end = inner.find([close, '\n'])?;
     inner[end..].starts_with(close).then(|| &inner[..end])

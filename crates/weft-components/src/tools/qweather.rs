@@ -134,7 +134,7 @@ impl QWeather {
         }
     }
 
-    fn request(&self, ask: &Ask<'_>, (host, path): (&str, &str), query: &[(&str, &str)]) -> Result<Step> {
+    fn request(&self, ask: &Ask<'_>, host: &str, path: &str, query: &[(&str, &str)]) -> Result<Step> {
         let mut all = query.to_vec();
         all.extend(Some(("lang", self.language.as_str())).filter(|(_, language)| !language.is_empty()));
         Ok(Step::Ask(Request::get(ask.url(host, path, &all)?).header("X-QW-Api-Key", ask.key)))
@@ -151,19 +151,20 @@ impl Service for QWeather {
             [] => {
                 // Accounts with an address of their own have everything there.
                 let path = if ask.base.is_some() { "/geo/v2/city/lookup" } else { "/v2/city/lookup" };
-                self.request(ask, (PLACES, path), &[("location", ask.query), ("number", "1")])
+                self.request(ask, PLACES, path, &[("location", ask.query), ("number", "1")])
             }
             [places] => {
                 let place = text(&place(places)?, "/id");
                 let host = if self.paid { PAID } else { FREE };
                 match self.what {
                     "indices" => {
-                        self.request(ask, (host, "/v7/indices/1d"), &[("type", "0"), ("location", &place)])
+                        self.request(ask, host, "/v7/indices/1d", &[("type", "0"), ("location", &place)])
                     }
-                    "airquality" => self.request(ask, (host, "/v7/air/now"), &[("location", &place)]),
+                    "airquality" => self.request(ask, host, "/v7/air/now", &[("location", &place)]),
                     _ => self.request(
                         ask,
-                        (host, &format!("/v7/weather/{}", self.when)),
+                        host,
+                        &format!("/v7/weather/{}", self.when),
                         &[("location", &place)],
                     ),
                 }

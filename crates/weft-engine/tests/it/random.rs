@@ -267,7 +267,7 @@ async fn one_text_everywhere(parts: &[Talk], at_once: usize) {
     let plan = plan(&speaking(parts));
     let limits = EngineLimits { nodes_at_once: at_once, ..EngineLimits::default() };
     let globals = [("env.list".to_owned(), json!([1, 2, 3]))];
-    let b = storage::bench_with(&plan, (limits, globals)).await;
+    let b = storage::bench_with(&plan, limits, globals).await;
     let mut handle = b.engine.start(turn(&plan, asking("q"))).await.unwrap();
     let seen = storage::rest(&mut handle).await;
     let entries = b.engine.journal(&handle.key).await.unwrap();

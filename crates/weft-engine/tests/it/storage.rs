@@ -26,13 +26,14 @@ pub struct Bench {
 }
 
 pub async fn bench(plan: &Arc<Plan>) -> Bench {
-    bench_with(plan, (EngineLimits::default(), [])).await
+    bench_with(plan, EngineLimits::default(), []).await
 }
 
 /// With limits and variables of its own.
 pub async fn bench_with(
     plan: &Arc<Plan>,
-    (limits, globals): (EngineLimits, impl IntoIterator<Item = (String, Json)>),
+    limits: EngineLimits,
+    globals: impl IntoIterator<Item = (String, Json)>,
 ) -> Bench {
     let mut state = SessionState::new(plan);
     state.globals.extend(globals);

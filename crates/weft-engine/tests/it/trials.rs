@@ -19,7 +19,8 @@ use crate::survival::{World, runtime};
 
 /// Every turn of a conversation, each from its own source.
 async fn hold<'a>(
-    (engine, plan): (&Engine, &Arc<Plan>),
+    engine: &Engine,
+    plan: &Arc<Plan>,
     turns: &[TurnInput],
     source: impl Fn(usize) -> AnswerSource<'a>,
 ) -> Vec<Tried> {
@@ -73,15 +74,15 @@ fn every_turn_of_every_sample_is_the_same_from_what_was_recorded() {
         runtime().block_on(async {
             let world = World::new(&folder).await;
             let engine = Engine::new(Arc::clone(&world.seams), None, EngineLimits::default());
-            let live = hold((&engine, &world.plan), &turns, |_| AnswerSource::Outside).await;
-            let again = hold((&nowhere_engine(), &world.plan), &turns, recorded(&live)).await;
+            let live = hold(&engine, &world.plan, &turns, |_| AnswerSource::Outside).await;
+            let again = hold(&nowhere_engine(), &world.plan, &turns, recorded(&live)).await;
             for (then, now) in live.iter().zip(&again) {
                 assert_eq!(facts(now), facts(then), "{}", folder.display());
                 assert!(now.calls.iter().all(|call| call.answered == Match::Same), "{:?}", now.calls);
                 calls += now.calls.len();
             }
             // With the questions known the same holds.
-            let third = hold((&nowhere_engine(), &world.plan), &turns, recorded(&again)).await;
+            let third = hold(&nowhere_engine(), &world.plan, &turns, recorded(&again)).await;
             for (then, now) in again.iter().zip(&third) {
                 assert_eq!((facts(now), &now.calls), (facts(then), &then.calls), "{}", folder.display());
                 assert_eq!(now.answers, then.answers);
@@ -99,11 +100,11 @@ fn changed(sample: &str, change: impl Fn(&str) -> String) -> (Tried, Tried) {
     runtime().block_on(async {
         let world = World::new(&folder).await;
         let engine = Engine::new(Arc::clone(&world.seams), None, EngineLimits::default());
-        let live = hold((&engine, &world.plan), turns, |_| AnswerSource::Outside).await;
-        let mut first = hold((&nowhere_engine(), &world.plan), turns, recorded(&live)).await;
+        let live = hold(&engine, &world.plan, turns, |_| AnswerSource::Outside).await;
+        let mut first = hold(&nowhere_engine(), &world.plan, turns, recorded(&live)).await;
         let text = change(&read(&folder.join("canvas.json")).unwrap());
         let plan = compiled(&text).unwrap_or_else(|problems| panic!("{problems:#?}"));
-        let mut second = hold((&nowhere_engine(), &plan), turns, recorded(&first)).await;
+        let mut second = hold(&nowhere_engine(), &plan, turns, recorded(&first)).await;
         (first.remove(0), second.remove(0))
     })
 }
@@ -145,8 +146,8 @@ async fn tools_of_servers_are_answered_from_the_recording() {
     let world = RealWorld::with_tools(script, FakeServer::up());
     let plan = canvas(with_server(json!([]), json!({"two": {}})));
     let turns = [asking("Q")];
-    let live = hold((&world.engine, &plan), &turns, |_| AnswerSource::Outside).await;
-    let again = hold((&nowhere_engine(), &plan), &turns, recorded(&live)).await;
+    let live = hold(&world.engine, &plan, &turns, |_| AnswerSource::Outside).await;
+    let again = hold(&nowhere_engine(), &plan, &turns, recorded(&live)).await;
     assert_eq!(facts(&again[0]), facts(&live[0]));
     assert!(facts(&again[0]).to_string().contains("two of X"), "{}", facts(&again[0]));
     assert!(again[0].calls.iter().all(|call| call.answered == Match::Same), "{:?}", again[0].calls);

@@ -440,7 +440,7 @@ fn not_here<T>() -> Result<T> {
     Err(Error::new(ErrorKind::Unsupported, "a search does not do that"))
 }
 
-fn page<T>(mut all: Vec<T>, (offset, limit): (u64, u64)) -> (Vec<T>, u64) {
+fn page<T>(mut all: Vec<T>, offset: u64, limit: u64) -> (Vec<T>, u64) {
     let total = all.len() as u64;
     all = all
         .into_iter()
@@ -481,7 +481,7 @@ impl DatasetStore for Library {
                 && filter.names.as_ref().is_none_or(|names| names.iter().any(|name| named(dataset, name)))
         };
         let own = shelves.datasets.iter().filter(wanted).cloned().collect();
-        Ok(page(own, (filter.offset, filter.limit)))
+        Ok(page(own, filter.offset, filter.limit))
     }
 
     async fn update(&self, _: &Dataset) -> Result<()> {

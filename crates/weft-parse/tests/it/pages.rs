@@ -3,7 +3,7 @@
 use crate::build::{pdf_of, read, shown, text};
 
 /// Text at a place of a page; the fonts are `F1` and the bold `F2`.
-fn at(font: &str, (left, height): (u32, u32), text: &str) -> String {
+fn at(font: &str, left: u32, height: u32, text: &str) -> String {
     format!("BT /{font} 10 Tf {left} {height} Td ({text}) Tj ET\n")
 }
 
@@ -19,9 +19,9 @@ fn numbers_of_neighbouring_cells_stay_apart() {
 #[test]
 fn text_that_was_placed_on_a_page_is_read() {
     let placed: String =
-        (0..3).map(|line| at("F1", (50, 700 - line * 12), &format!("placed line {line}"))).collect();
+        (0..3).map(|line| at("F1", 50, 700 - line * 12, &format!("placed line {line}"))).collect();
     let own: String =
-        (0..20).map(|line| at("F1", (50, 600 - line * 12), &format!("a line of its own {line}"))).collect();
+        (0..20).map(|line| at("F1", 50, 600 - line * 12, &format!("a line of its own {line}"))).collect();
     let shown = text(&read("a.pdf", &pdf_of(&[format!("/PlacedPDF BMC\n{placed}EMC\n{own}")])));
     assert!(shown.contains("placed line 2") && shown.contains("a line of its own 19"), "{shown}");
 }
@@ -58,7 +58,7 @@ fn turned_text_is_read_in_its_own_order() {
 fn a_table_without_lines_goes_on_on_the_next_page_with_its_header() {
     let row = |height: u32, cells: [&str; 4]| -> String {
         let places = [50, 250, 330, 410];
-        places.iter().zip(cells).map(|(left, cell)| at("F1", (*left, height), cell)).collect()
+        places.iter().zip(cells).map(|(left, cell)| at("F1", *left, height, cell)).collect()
     };
     let rows = |page: u32| -> String {
         (0..5)
@@ -66,7 +66,7 @@ fn a_table_without_lines_goes_on_on_the_next_page_with_its_header() {
             .collect()
     };
     let header = row(696, ["product", "2023", "2024", "change"]);
-    let end = at("F1", (50, 100), "After the table there is a sentence.");
+    let end = at("F1", 50, 100, "After the table there is a sentence.");
     let pages = [format!("{header}{}", rows(1)), format!("{header}{}", rows(2)), format!("{}{end}", rows(3))];
     let shown = shown(&read("a.pdf", &pdf_of(&pages)));
     let table = shown.iter().find(|one| one.starts_with("table")).unwrap();
@@ -78,13 +78,13 @@ fn a_table_without_lines_goes_on_on_the_next_page_with_its_header() {
 #[test]
 fn bold_lines_by_themselves_are_titles_and_other_bold_text_is_not() {
     let page = [
-        at("F2", (50, 700), "Results of the year"),
-        at("F1", (50, 670), "The text below it says what happened in the year that has just passed."),
-        at("F1", (50, 658), "It goes on in a second line of the same paragraph, as texts do."),
-        at("F2", (50, 620), "Note:"),
-        at("F1", (50, 608), "Text under a label is not under a title, and this is quite long."),
-        at("F2", (50, 570), "A whole sentence in bold type is no title."),
-        at("F1", (50, 540), "More text that makes bold type rare in here, so that it stands out."),
+        at("F2", 50, 700, "Results of the year"),
+        at("F1", 50, 670, "The text below it says what happened in the year that has just passed."),
+        at("F1", 50, 658, "It goes on in a second line of the same paragraph, as texts do."),
+        at("F2", 50, 620, "Note:"),
+        at("F1", 50, 608, "Text under a label is not under a title, and this is quite long."),
+        at("F2", 50, 570, "A whole sentence in bold type is no title."),
+        at("F1", 50, 540, "More text that makes bold type rare in here, so that it stands out."),
     ];
     let shown = shown(&read("a.pdf", &pdf_of(&[page.concat()])));
     let titles: Vec<&String> = shown.iter().filter(|line| line.starts_with('#')).collect();

@@ -8,7 +8,7 @@ use weft_core::secret::Secret;
 
 use crate::contract::{SET_UP, asked, clients, keeps_it, text};
 
-fn server(kind: DatabaseKind, (user, port): (&str, u16)) -> Database {
+fn server(kind: DatabaseKind, user: &str, port: u16) -> Database {
     let name = format!("weft_sql_{}_{port}", std::process::id());
     let host = "127.0.0.1".to_owned();
     Database { kind, host, port, name, user: user.to_owned(), password: Secret::default() }
@@ -19,7 +19,7 @@ async fn postgres() -> Option<(sqlx::PgConnection, Database)> {
         let options = sqlx::postgres::PgConnectOptions::new_without_pgpass();
         let options = options.host("127.0.0.1").port(5432).username(user).database("postgres");
         if let Ok(connection) = options.connect().await {
-            return Some((connection, server(DatabaseKind::Postgres, (user, 5432))));
+            return Some((connection, server(DatabaseKind::Postgres, user, 5432)));
         }
     }
     weft_testkit::skipped("no PostgreSQL answers at 127.0.0.1:5432");
@@ -29,7 +29,7 @@ async fn postgres() -> Option<(sqlx::PgConnection, Database)> {
 async fn mysql() -> Option<(sqlx::MySqlConnection, Database)> {
     let options = sqlx::mysql::MySqlConnectOptions::new().host("127.0.0.1").port(3306).username("root");
     if let Ok(connection) = options.connect().await {
-        return Some((connection, server(DatabaseKind::MySql, ("root", 3306))));
+        return Some((connection, server(DatabaseKind::MySql, "root", 3306)));
     }
     weft_testkit::skipped("no MariaDB answers at 127.0.0.1:3306");
     None

@@ -34,7 +34,7 @@ struct Data<'a> {
 }
 
 /// The two events of a node as a client gets them.
-fn events(id: &str, (before, input): (&str, &str), text: &str, frame: &mut Vec<u8>) {
+fn events(id: &str, before: &str, input: &str, text: &str, frame: &mut Vec<u8>) {
     for (event, outputs) in [("node_started", None), ("node_finished", Some(text))] {
         frame.clear();
         let (inputs, kind) = (Some((before, input)), "StringTransform");
@@ -59,7 +59,7 @@ pub fn line(count: usize) {
         let id = format!("StringTransform:S{at}");
         let input = outputs.get(&before).map_or("hi", String::as_str);
         let text = format!("{input}.");
-        events(&id, (&before, input), &text, &mut frame);
+        events(&id, &before, input, &text, &mut frame);
         outputs.insert(id.clone(), text);
         before = id;
     }
@@ -71,9 +71,9 @@ pub fn iteration(count: usize) {
     let query: Vec<String> = (0..count).map(|at| format!("i{at}")).collect();
     let (mut all, mut frame) = (Vec::with_capacity(count), Vec::new());
     for item in query.join(",").split(',') {
-        events("IterationItem:Item", ("Iteration:I@items", item), item, &mut frame);
+        events("IterationItem:Item", "Iteration:I@items", item, item, &mut frame);
         let text = format!("item {item}");
-        events("StringTransform:Body", ("IterationItem:Item@item", item), &text, &mut frame);
+        events("StringTransform:Body", "IterationItem:Item@item", item, &text, &mut frame);
         all.push(text);
     }
     assert_eq!(black_box(all).len(), count);

@@ -1,4 +1,4 @@
-//! What the workloads W1 to W9 cost, each beside a floor that does only what must be done: as ratios of
+//! What the workloads W1 to W10 cost, each beside a floor that does only what must be done: as ratios of
 //! CPU in one call, because times on a shared machine say little.
 //!
 //! `cargo xtask measure` builds the program and starts this. Both the model and the floors' servers are
@@ -15,6 +15,7 @@ mod datasets;
 mod floors;
 mod model;
 mod process;
+mod programs;
 mod wire;
 #[path = "../../../weft-cli/tests/it/workload.rs"]
 mod workload;
@@ -31,7 +32,7 @@ use crate::wire::{Load, Streams};
 const W4_WORDS: usize = 200;
 
 /// What is measured.
-const WORKLOADS: [&str; 9] = ["w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9"];
+const WORKLOADS: [&str; 10] = ["w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8", "w9", "w10"];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -78,7 +79,8 @@ async fn measure(program: &Path, wanted: &[&str]) {
             "w6" => w6(&bench).await,
             "w7" => datasets::questions(&bench).await,
             "w8" => datasets::small_files(&bench).await,
-            _ => datasets::chunks(&bench).await,
+            "w9" => datasets::chunks(&bench).await,
+            _ => programs::calls(&bench).await,
         }
     }
 }
@@ -92,7 +94,7 @@ fn row(what: &str, unit: &str, weft: f64, floor: Option<f64>) {
 
 impl Bench {
     /// CPU milliseconds of a run of this canvas in process, whose answer must be whole.
-    fn run(&self, (canvas, query): (&Json, &str), runs: u32, whole: impl Fn(&str) -> bool) -> f64 {
+    fn run(&self, canvas: &Json, query: &str, runs: u32, whole: impl Fn(&str) -> bool) -> f64 {
         let file = self.folder.join("canvas.json");
         std::fs::write(&file, canvas.to_string()).unwrap();
         let (runs_text, llm) = (runs.to_string(), format!("http://{}/v1", self.model.address));
@@ -113,8 +115,13 @@ impl Bench {
 
     /// The same with further settings.
     async fn serve_with(&self, model: &str, settings: &[(&str, &str)]) -> Process {
-        let (file, data) = (self.folder.join("chat.json"), self.folder.join("data"));
-        std::fs::write(&file, workload::chat(model).to_string()).unwrap();
+        self.serve_canvas(&workload::chat(model), settings).await
+    }
+
+    /// The program as a server of this canvas.
+    async fn serve_canvas(&self, canvas: &Json, settings: &[(&str, &str)]) -> Process {
+        let (file, data) = (self.folder.join("canvas.json"), self.folder.join("data"));
+        std::fs::write(&file, canvas.to_string()).unwrap();
         drop(std::fs::remove_dir_all(&data));
         let address = process::free_address();
         let mut command = std::process::Command::new(&self.program);
@@ -142,7 +149,7 @@ fn by_hand(runs: u32, work: impl Fn()) -> f64 {
 
 fn w1(bench: &Bench) {
     let weft = |count: usize, runs| {
-        bench.run((&workload::line(count), "hi"), runs, |answer| answer.len() == 2 + count)
+        bench.run(&workload::line(count), "hi", runs, |answer| answer.len() == 2 + count)
     };
     let floor = |count: usize, runs| by_hand(runs, || floors::line(count));
     let each = |long: f64, short: f64| (long - short) * 1e3 / 990.0;
@@ -151,17 +158,17 @@ fn w1(bench: &Bench) {
 }
 
 fn w2(bench: &Bench) {
-    let weft = bench.run((&workload::fan(50), "hi"), 200, |answer| answer.lines().count() == 50);
+    let weft = bench.run(&workload::fan(50), "hi", 200, |answer| answer.lines().count() == 50);
     row("W2f: 50 nodes side by side", "ms", weft, None);
     let all = |answer: &str| answer.matches("item i").count() == 1_000;
-    let weft = bench.run((&workload::iteration(), &workload::items(1_000)), 60, all);
+    let weft = bench.run(&workload::iteration(), &workload::items(1_000), 60, all);
     let floor = by_hand(60, || floors::iteration(1_000));
     row("W2i: an iteration over 1,000 items", "ms", weft, Some(floor));
 }
 
 fn w3(bench: &Bench) {
     let model = "mock-50-0-0-5";
-    let weft = bench.run((&workload::react(model), "hello"), 100, |answer| answer.trim().ends_with("w49"));
+    let weft = bench.run(&workload::react(model), "hello", 100, |answer| answer.trim().ends_with("w49"));
     let floor = tokio::task::block_in_place(|| floors::react(&bench.model.address, model, 100));
     row("W3: an agent that calls a tool five times", "ms", weft, Some(floor));
 }

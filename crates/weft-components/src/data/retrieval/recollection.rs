@@ -53,7 +53,8 @@ impl MemorySearch {
     pub(super) async fn recalled(
         &self,
         ctx: &NodeContext,
-        (question, search): (&str, &DatasetSearch),
+        question: &str,
+        search: &DatasetSearch,
     ) -> Result<Recollection> {
         if self.chooses_nothing() {
             return Err(Error::invalid("no memory is chosen").help(CHOOSE));

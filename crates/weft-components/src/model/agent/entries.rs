@@ -81,7 +81,8 @@ impl Flags {
     fn read(
         params: &mut Params<'_>,
         at: &str,
-        (entry, inner): (Option<&Map<String, Json>>, &Map<String, Json>),
+        entry: Option<&Map<String, Json>>,
+        inner: &Map<String, Json>,
     ) -> Self {
         let get = |key: &str| {
             let own = entry.and_then(|entry| entry.get(key)).map(|value| (format!("{at}/{key}"), value));
@@ -193,7 +194,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                 };
                 let inner = entry.get("params").and_then(Json::as_object).unwrap_or(&NO_PARAMS);
                 let name = text("name").unwrap_or(kind).to_owned();
-                let flags = Flags::read(params, &pointer, (Some(entry), inner));
+                let flags = Flags::read(params, &pointer, Some(entry), inner);
                 for key in entry.keys().filter(|key| !is_known(key)) {
                     let known = OF_AN_ENTRY.into_iter().chain(names_of_flags());
                     let problem = ParamProblem::new(
@@ -215,7 +216,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                     Some((kind, inner)) => (kind, inner, Some(node)),
                     None => (id.as_str(), &*NO_PARAMS, None),
                 };
-                let flags = Flags::read(params, &pointer, (None, inner));
+                let flags = Flags::read(params, &pointer, None, inner);
                 let (named_at, name) = (pointer.clone(), id.clone());
                 entries.push(Entry { pointer, named_at, kind, name, params: inner, flags, node });
             }
@@ -264,7 +265,7 @@ pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
         for (name, meta) in listed {
             let meta = meta.as_object().cloned().unwrap_or_default();
             let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
-            let flags = Flags::read(params, &at, (Some(&meta), &NO_PARAMS));
+            let flags = Flags::read(params, &at, Some(&meta), &NO_PARAMS);
             // A canvas keeps more of what the server said here than anybody reads.
             for key in meta.keys().filter(|key| !is_declared(common::OF_A_TOOL, key)) {
                 if let Some(help) = suggest::did_you_mean(key, names_of_flags()) {

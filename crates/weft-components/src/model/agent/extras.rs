@@ -106,7 +106,7 @@ pub fn budget(params: &mut Params<'_>) -> BudgetLimits {
                 let place = if key == "money" { &mut limits.money } else { &mut limits.seconds };
                 *place = amount;
                 if amount.is_none() {
-                    refuse(params, key, ("a number", value));
+                    refuse(params, key, "a number", value);
                 }
                 continue;
             }
@@ -118,13 +118,13 @@ pub fn budget(params: &mut Params<'_>) -> BudgetLimits {
         };
         *place = count;
         if count.is_none() {
-            refuse(params, key, (kind, value));
+            refuse(params, key, kind, value);
         }
     }
     limits
 }
 
-fn refuse(params: &mut Params<'_>, key: &str, (kind, value): (&str, &Json)) {
+fn refuse(params: &mut Params<'_>, key: &str, kind: &str, value: &Json) {
     let message = format!("must be {kind} from 0, and is {}", described(value));
     params.problem(ParamProblem::new(pointer(&["budget", key]), message));
 }

@@ -62,7 +62,7 @@ pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place
                 Was::There => Ok(listed(offered, &server.id, name)
                     .map_or_else(|_| described(server, name, (meta, flags)), |tool| (*tool).clone())),
             };
-            let tool = tool.map(|tool| named(tool, (name, place), flags));
+            let tool = tool.map(|tool| named(tool, name, place, flags));
             let added = tool.and_then(|tool| toolkit.register(tool).map_err(|error| error.full()));
             match added {
                 // Of all tools of a server that is away one sentence has told.
@@ -115,7 +115,7 @@ fn is_described(meta: &Map<String, Json>) -> bool {
     ["inputSchema", "parameters"].into_iter().any(|key| meta.get(key).is_some_and(Json::is_object))
 }
 
-fn named(tool: Tool, (name, place): (&str, usize), flags: &Flags) -> Tool {
+fn named(tool: Tool, name: &str, place: usize, flags: &Flags) -> Tool {
     let traits = flags.within(&tool.traits);
     Tool { name: numbered(flags.function.as_deref().unwrap_or(name), place), traits, ..tool }
 }

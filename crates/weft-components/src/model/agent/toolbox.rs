@@ -140,7 +140,7 @@ impl Toolbox {
                 params.problem(problem);
                 break;
             }
-            match toolbox.add(&params.source, &entry, (&components, nesting)) {
+            match toolbox.add(&params.source, &entry, &components, nesting) {
                 Ok(()) => {}
                 Err(Lack::LeftOut(problem)) => params.warn(toolbox.leave_out(&entry, problem)),
                 Err(Lack::Wrong(problems)) => {
@@ -199,7 +199,8 @@ impl Toolbox {
         &mut self,
         agent: &NodeSource<'_>,
         entry: &Entry<'_>,
-        (components, nesting): (&Arc<HashSet<ComponentId>>, Nesting<'_>),
+        components: &Arc<HashSet<ComponentId>>,
+        nesting: Nesting<'_>,
     ) -> Result<(), Lack> {
         let spec = spec(agent, entry)?;
         let own: String = entry.name.split_whitespace().collect::<Vec<_>>().join("_");
@@ -221,7 +222,7 @@ impl Toolbox {
         let stem = if is_agent { own } else { component_tool::function(spec) };
         let name = numbered(entry.flags.function.as_deref().unwrap_or(&stem), self.places);
         let tool = if is_agent {
-            self.sub_agent(&source, entry, (name, nesting)).map_err(Lack::Wrong)?
+            self.sub_agent(&source, entry, name, nesting).map_err(Lack::Wrong)?
         } else {
             self.component(&source, entry, (spec, name, Arc::clone(components)))?
         };
@@ -236,7 +237,8 @@ impl Toolbox {
         &mut self,
         source: &NodeSource<'_>,
         entry: &Entry<'_>,
-        (name, nesting): (String, Nesting<'_>),
+        name: String,
+        nesting: Nesting<'_>,
     ) -> Result<Tool, Vec<ParamProblem>> {
         let above = entry.node.as_ref().map(|node| Above { node, above: nesting.above });
         let nesting =

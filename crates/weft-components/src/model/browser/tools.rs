@@ -64,7 +64,7 @@ impl Desk {
         Ok(ToolOutput::text(part(&state.view.text, number)))
     }
 
-    async fn upload(&self, ctx: &NodeContext, (element, name): (usize, &str)) -> Result<ToolOutput> {
+    async fn upload(&self, ctx: &NodeContext, element: usize, name: &str) -> Result<ToolOutput> {
         let Some((name, id)) = self.uploads.iter().find(|(known, _)| known == name) else {
             let names: Vec<_> = self.uploads.iter().map(|(name, _)| name.as_str()).collect();
             return Err(Error::not_found(format!("there is no file `{name}`"))
@@ -152,7 +152,7 @@ async fn take(
         Step::Read => {
             return desk.read(ctx, usize::try_from(whole("part").unwrap_or(1)).unwrap_or(1)).await;
         }
-        Step::Upload => return desk.upload(ctx, (element, &text("file"))).await,
+        Step::Upload => return desk.upload(ctx, element, &text("file")).await,
         Step::Open => BrowserAction::Open(text("url")),
         Step::Click => BrowserAction::Click(element),
         Step::Write => {

@@ -54,7 +54,7 @@ impl Declared {
     /// `Invalid` when a value does not have its declared type.
     pub fn fill(&self, result: &Json) -> Result<Vec<(String, Json)>> {
         let fill = |(place, (name, kind)): (usize, &(String, Type))| {
-            let value = self.part(result, (place, name));
+            let value = self.part(result, place, name);
             let actual = described(&value);
             let fitted = kind.fit(value).ok_or_else(|| {
                 Error::invalid(format!(
@@ -72,14 +72,14 @@ impl Declared {
     /// type stays as it is written: the canvas says so.
     pub fn fill_with(&self, default: &Json) -> Vec<(String, Json)> {
         let fill = |(place, (name, kind)): (usize, &(String, Type))| {
-            let value = self.part(default, (place, name));
+            let value = self.part(default, place, name);
             (name.clone(), kind.fit(value.clone()).unwrap_or(value))
         };
         self.0.iter().enumerate().map(fill).collect()
     }
 
     /// What of a result is for the output with this name at this place.
-    fn part(&self, result: &Json, (place, name): (usize, &str)) -> Json {
+    fn part(&self, result: &Json, place: usize, name: &str) -> Json {
         match result {
             Json::Object(members) if self.0.len() > 1 || members.contains_key(name) => {
                 members.get(name).cloned().unwrap_or_else(|| walk(result, name.split('.')))
