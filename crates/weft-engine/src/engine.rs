@@ -38,6 +38,7 @@ pub use self::accounts::{Allowances, first_day};
 pub use self::fork::ForkPoint;
 pub use self::held::BusySession;
 use self::held::{SessionLock, went_on_elsewhere};
+use self::launch::HeldRun;
 pub use self::limits::EngineLimits;
 pub use self::owner::ProcessIdentity;
 use self::owner::{Ownership, TakenRun};
@@ -285,7 +286,8 @@ impl Engine {
             // From its announcement on a run has its session to itself.
             if stores.runs.announce(&run, prepared.revision).await? {
                 let taken = TakenRun::new(self, RunLease::of(&run));
-                let handle = self.launch(stores, prepared, (place, lock, RunLease::of(&run)));
+                let handle =
+                    self.launch(stores, prepared, HeldRun { place, lock, lease: RunLease::of(&run) });
                 taken.kept();
                 return Ok(handle);
             }

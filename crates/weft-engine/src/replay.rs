@@ -201,7 +201,8 @@ impl Replay {
                     self.reading.offer(*activation, output, text);
                 } else if let Some(active) = self.active.get(activation).filter(|_| !self.stuck) {
                     let node = active.who.node.clone();
-                    self.differ((entry.seq, &node), ("stream", json!(output), Json::Null));
+                    let (seq, recorded, now) = (entry.seq, json!(output), Json::Null);
+                    self.differences.push(Difference { seq, node, what: "stream", recorded, now });
                 }
             }
             Record::FrameOpened { activation, outputs, items } => {
@@ -300,16 +301,9 @@ impl Replay {
 
     fn compare(&mut self, at: (u64, &ComponentId), what: &'static str, recorded: Json, now: Json) {
         if recorded != now {
-            self.differ(at, (what, recorded, now));
+            let (seq, node) = (at.0, at.1.clone());
+            self.differences.push(Difference { seq, node, what, recorded, now });
         }
-    }
-
-    fn differ(
-        &mut self,
-        (seq, node): (u64, &ComponentId),
-        (what, recorded, now): (&'static str, Json, Json),
-    ) {
-        self.differences.push(Difference { seq, node: node.clone(), what, recorded, now });
     }
 
     /// The text that an activation begins to write; `None` when it ends without, or when it waits for

@@ -123,7 +123,9 @@ impl Retrieval {
         let found = ctx.run.citations.number(found);
         let text = match found.is_empty() {
             true => Value::text(self.empty.as_str()),
-            false => Value::text(blocks(found.iter().zip(&passages).map(|(cited, passage)| block(cited, passage)))),
+            false => {
+                Value::text(blocks(found.iter().zip(&passages).map(|(cited, passage)| block(cited, passage))))
+            }
         };
         let mut outputs = Outputs::of("formalized_content", text.clone());
         let chunks = chunks(&found);

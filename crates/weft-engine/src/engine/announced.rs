@@ -4,6 +4,7 @@ use weft_core::seam::run_store::StoredRun;
 use weft_core::{Error, ErrorKind, Result, RunKey};
 
 use super::held::SessionLock;
+use super::launch::HeldRun;
 use super::owner::TakenRun;
 use super::{Engine, RunHandle, StartRun};
 
@@ -24,7 +25,7 @@ impl Engine {
         }
         let session = stores.sessions.load(&request.session).await?;
         let prepared = self.prepare(&stores, run.key.id.clone(), request, session).await?;
-        let handle = self.launch(stores, prepared, (place, lock, lease));
+        let handle = self.launch(stores, prepared, HeldRun { place, lock, lease });
         if run.cancel_ms.is_some() {
             handle.cancel.cancel();
         }

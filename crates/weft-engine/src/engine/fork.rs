@@ -12,6 +12,7 @@ use weft_core::value::to_text;
 use weft_core::{ComponentId, Entry, Error, Outputs, Record, Result, Route, RunId, RunKey, SessionKey};
 use weft_dsl::Plan;
 
+use super::rebuild::BegunRun;
 use super::{Engine, PickedUp, Prepared, Stores};
 use crate::journal::written;
 use crate::secrets;
@@ -61,9 +62,9 @@ impl Engine {
         }
         let shared_to = take_over_calls(&mut entries, &later);
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
+        let begun = BegunRun { run, session: &original, plan: Arc::clone(&plan), entries: &entries };
         // Whether it can be set up again is known before anything is stored.
-        let Prepared { mut state, context, .. } =
-            self.as_begun(&stores, (run, &original, Arc::clone(&plan)), (&entries, None, secrets)).await?;
+        let Prepared { mut state, context, .. } = self.as_begun(&stores, begun, None, secrets).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
         let edited_before = match entries.first().map(|entry| &entry.record) {

@@ -12,9 +12,20 @@ use weft_core::journal::Ending;
 use weft_core::seam::run_store::{GiveWay, RunLease, StoredRun};
 
 use super::held::{ListedRun, SessionLock};
+use super::turn::TurnControl;
 use super::used::{RunUsage, note_again_and_again};
 use super::{Engine, LiveRun, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
 use crate::feed::{EntryReader, Feed};
+
+/// What a run holds while it is under way.
+pub(super) struct HeldRun {
+    /// One of the places for runs at once.
+    pub place: OwnedSemaphorePermit,
+    /// Its session, in this process.
+    pub lock: SessionLock,
+    /// The run, in the store.
+    pub lease: RunLease,
+}
 
 impl Engine {
     /// A run as it is announced.
@@ -39,7 +50,7 @@ impl Engine {
         &self,
         stores: Stores,
         prepared: Prepared,
-        (place, lock, lease): (OwnedSemaphorePermit, SessionLock, RunLease),
+        HeldRun { place, lock, lease }: HeldRun,
     ) -> RunHandle {
         let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
         let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
@@ -59,7 +70,7 @@ impl Engine {
         let (engine, stop) = (self.clone(), cancel.clone());
         let used = RunUsage::by(&prepared);
         self.0.tasks.spawn(async move {
-            let turn = AssertUnwindSafe(engine.turn(&stores, (prepared, &lease), &feed, stop)).catch_unwind();
+            let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &lease, TurnControl { feed: &feed, cancel: stop })).catch_unwind();
             let turn = tokio::select! {
                 // A turn that has come to its end has ended, although this process is to let go of it.
                 biased;

@@ -15,7 +15,9 @@ use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, SessionK
 use weft_dsl::Plan;
 
 use super::held::{Became, SessionLock};
+use super::launch::HeldRun;
 use super::owner::TakenRun;
+use super::rebuild::BegunRun;
 use super::sealed::SecretHandling;
 use super::{Engine, RunHandle, Stores};
 use crate::drive::STOPPED;
@@ -40,6 +42,15 @@ pub enum PickedUp {
     Running(RunHandle),
     /// It was over but for its last word, or it cannot go on; that has been written down now.
     Ended(Ending),
+}
+
+/// A run that was cut off.
+#[derive(Clone, Copy)]
+struct CutOffRun<'a> {
+    /// Held by whoever looks at it.
+    lease: &'a RunLease,
+    /// Its journal so far.
+    entries: &'a [Entry],
 }
 
 impl Engine {
@@ -98,40 +109,43 @@ impl Engine {
             return Ok(PickedUp::Ended(*ending));
         }
         let stored = stores.sessions.load(&session).await?;
+        let cut_off = CutOffRun { lease, entries: &entries };
         let begun = entries.first().map(|entry| &entry.record);
         let Some(Record::RunStarted { revision, .. }) = begun else {
             // Nobody has seen anything of it, and nobody knows what it was asked.
             let error = Error::new(ErrorKind::Interrupted, "the process was stopped before the run began");
-            let ended = (Ending::Failed, Some(error.help("ask again")));
-            return self.close(stores, (lease, &entries), ended).await;
+            return self.close(stores, cut_off, Ending::Failed, Some(error.help("ask again"))).await;
         };
         let fruitless = fruitless_pick_ups(&entries);
         if fruitless >= self.0.limits.pick_ups {
             let message = format!("the run was interrupted {} times without getting further", fruitless + 1);
             let error = Error::new(ErrorKind::Interrupted, message)
                 .help("look in the log for what ends the process, or raise limits.pick_ups");
-            return self.give_up_turn(stores, (lease, &entries), (stored, error)).await;
+            return self.give_up_turn(stores, cut_off, stored, error).await;
         }
         if stored.revision != *revision {
             // Its session is safe already, and only the last word is missing; or somebody went on with it.
-            return self.close(stores, (lease, &entries), told(&entries)).await;
+            let (ending, error) = told(&entries);
+            return self.close(stores, cut_off, ending, error).await;
         }
         let (plan, place, lock) = match next {
             PickUpDecision::GoOn(plan, place, lock) => (plan, place, lock),
             PickUpDecision::GiveUp(error) => {
-                return self.give_up_turn(stores, (lease, &entries), (stored, error)).await;
+                return self.give_up_turn(stores, cut_off, stored, error).await;
             }
         };
-        match self.recovered(stores, (run, stored.clone(), plan, lease), (&entries, secrets)).await {
+        let begun = BegunRun { run, session: &stored, plan, entries: &entries };
+        match self.recovered(stores, lease, begun, secrets).await {
             Ok(prepared) => {
-                let handle = self.launch(stores.clone(), prepared, (place, lock, lease.clone()));
+                let handle =
+                    self.launch(stores.clone(), prepared, HeldRun { place, lock, lease: lease.clone() });
                 if run.cancel_ms.is_some() {
                     handle.cancel.cancel();
                 }
                 Ok(PickedUp::Running(handle))
             }
             Err(error) if error.kind == ErrorKind::Conflict => {
-                self.give_up_turn(stores, (lease, &entries), (stored, error)).await
+                self.give_up_turn(stores, cut_off, stored, error).await
             }
             Err(error) => Err(error),
         }
@@ -141,9 +155,11 @@ impl Engine {
     async fn give_up_turn(
         &self,
         stores: &Stores,
-        (lease, entries): (&RunLease, &[Entry]),
-        (session, error): (Session, Error),
+        cut_off: CutOffRun<'_>,
+        session: Session,
+        error: Error,
     ) -> Result<PickedUp> {
+        let CutOffRun { lease, entries } = cut_off;
         let Some(Record::RunStarted { input, resumes, revision, .. }) =
             entries.first().map(|entry| &entry.record)
         else {
@@ -174,17 +190,19 @@ impl Engine {
             }
             Err(error) => return Err(error),
         }
-        self.close(stores, (lease, entries), (Ending::Failed, Some(error))).await
+        self.close(stores, cut_off, Ending::Failed, Some(error)).await
     }
 
     async fn recovered(
         &self,
         stores: &Stores,
-        (run, session, plan, lease): (&StoredRun, Session, Arc<Plan>, &RunLease),
-        (entries, secrets): (&[Entry], SecretValues),
+        lease: &RunLease,
+        begun: BegunRun<'_>,
+        secrets: SecretValues,
     ) -> Result<super::Prepared> {
+        let (run, entries) = (begun.run, begun.entries);
         let around = self.account(stores, &run.key.tenant, &run.canvas).await?;
-        let mut prepared = self.as_begun(stores, (run, &session, plan), (entries, around, secrets)).await?;
+        let mut prepared = self.as_begun(stores, begun, around, secrets).await?;
         let (plan, limits) = (Arc::clone(&prepared.machine.plan), prepared.machine.limits);
         let spare = Machine::new(plan, serde_json::Map::new(), prepared.context.seed, limits);
         let machine = std::mem::replace(&mut prepared.machine, spare);
@@ -207,8 +225,9 @@ impl Engine {
     async fn close(
         &self,
         stores: &Stores,
-        (lease, entries): (&RunLease, &[Entry]),
-        (ending, error): (Ending, Option<Error>),
+        CutOffRun { lease, entries }: CutOffRun<'_>,
+        ending: Ending,
+        error: Option<Error>,
     ) -> Result<PickedUp> {
         let clock = Arc::clone(&self.0.seams.clock);
         // What is repeated at the end is for people.

@@ -17,6 +17,19 @@ use crate::machine::MachineLimits;
 use crate::secrets::SecretValues;
 use crate::session::{SessionState, turns_looked_back};
 
+/// A run that has begun somewhere, with what is stored of it.
+#[derive(Clone)]
+pub(super) struct BegunRun<'a> {
+    /// The run.
+    pub run: &'a StoredRun,
+    /// Its session as it is now.
+    pub session: &'a Session,
+    /// The version of the canvas that it ran.
+    pub plan: Arc<Plan>,
+    /// Its journal.
+    pub entries: &'a [Entry],
+}
+
 impl Engine {
     /// Everything a run began with, within the budgets `around` it. `plan` is the version of the canvas that it ran.
     ///
@@ -26,8 +39,9 @@ impl Engine {
     pub(super) async fn as_begun(
         &self,
         stores: &Stores,
-        (run, session, plan): (&StoredRun, &Session, Arc<Plan>),
-        (entries, around, secrets): (&[Entry], Option<Arc<Budget>>, SecretValues),
+        BegunRun { run, session, plan, entries }: BegunRun<'_>,
+        around: Option<Arc<Budget>>,
+        secrets: SecretValues,
     ) -> Result<Prepared> {
         let Some(Record::RunStarted {
             version,

@@ -10,6 +10,7 @@ use weft_core::seam::{Seams, SpeechModel};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 
+use super::rebuild::BegunRun;
 use super::sealed::SecretHandling;
 use super::{Engine, EngineLimits, Prepared};
 use crate::recover::JournalReader;
@@ -38,8 +39,8 @@ impl Engine {
         let secrets = offline.secrets_of(&plan, &run.key.tenant).await?;
         let entries = offline.whole_journal(&stores, &run.key, &secrets).await?;
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
-        let prepared =
-            offline.as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None, secrets)).await?;
+        let begun = BegunRun { run, session: &session, plan: Arc::clone(&plan), entries: &entries };
+        let prepared = offline.as_begun(&stores, begun, None, secrets).await?;
         let Prepared { machine, context, .. } = prepared;
         let masks = context.masks.clone();
         for entry in &entries {

@@ -41,16 +41,15 @@ impl Values {
 
 impl Engine {
     /// The values that marks in a journal stand for: those of the variables of its session, which the run names, and
-    /// of the secrets that its plan names.
+    /// of the secrets that its plan names. `begun` is the first record of its journal, if that can be read without them.
     async fn values_of(
         &self,
         stores: &Stores,
-        (key, secrets): (&RunKey, &SecretValues),
-        (first, sealed): (Option<&Entry>, &str),
+        key: &RunKey,
+        secrets: &SecretValues,
+        begun: Option<Record>,
     ) -> Result<Values> {
         let mut found = Values { globals: serde_json::Map::new(), secrets: secrets.clone() };
-        let begun = first.map(|entry| entry.record.clone());
-        let begun = begun.or_else(|| serde_json::from_str(&masking::shown(sealed)).ok());
         let Some(Record::RunStarted { session, .. }) = begun else { return Ok(found) };
         match stores.sessions.load(&SessionKey::new(&key.tenant, session)).await {
             Ok(mut session) => {
@@ -90,8 +89,9 @@ impl Engine {
                 if let (SecretHandling::Opened(secrets), None) = (how, &values)
                     && masking::is_sealed(&stored.record)
                 {
-                    let of = (entries.first(), &*stored.record);
-                    values = Some(self.values_of(stores, (key, secrets), of).await?);
+                    let begun = entries.first().map(|entry| entry.record.clone());
+                    let begun = begun.or_else(|| serde_json::from_str(&masking::shown(&stored.record)).ok());
+                    values = Some(self.values_of(stores, key, secrets, begun).await?);
                 }
                 let value = |name: &str| values.as_ref()?.get(name);
                 let record =

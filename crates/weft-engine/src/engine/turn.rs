@@ -33,6 +33,32 @@ use crate::session::{SessionState, TurnOutcome};
 /// How long it is looked whether a run is over whose store did not answer.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// Who hears of a turn, and what stops it.
+pub(super) struct TurnControl<'a> {
+    /// Where its entries are shown.
+    pub feed: &'a Arc<Feed>,
+    /// Cancelled when it is to stop.
+    pub cancel: CancellationToken,
+}
+
+/// What is known of a turn when it begins, and needed when it ends.
+struct BegunTurn<'a> {
+    lease: &'a RunLease,
+    session: SessionKey,
+    canvas: CanvasId,
+    /// The session before it.
+    state: SessionState,
+    revision: i64,
+    /// Whether it goes on with an earlier one that has waited.
+    goes_on: bool,
+}
+
+/// A turn whose canvas has come to its end.
+struct DrivenTurn {
+    report: RunReport,
+    context: Arc<RunContext>,
+}
+
 impl Engine {
     /// Runs the machine and writes everything but the last record.
     pub(super) async fn drive(
@@ -122,14 +148,18 @@ impl Engine {
     pub(super) async fn turn(
         &self,
         stores: &Stores,
-        (prepared, lease): (Prepared, &RunLease),
-        feed: &Arc<Feed>,
-        cancel: CancellationToken,
+        prepared: Prepared,
+        lease: &RunLease,
+        TurnControl { feed, cancel }: TurnControl<'_>,
     ) -> Became {
-        let session = prepared.request.session.clone();
-        let (before, revision) = (prepared.state.clone(), prepared.revision);
-        let canvas = prepared.request.canvas.clone();
-        let resumed = prepared.resumes.is_some();
+        let begun = BegunTurn {
+            lease,
+            session: prepared.request.session.clone(),
+            canvas: prepared.request.canvas.clone(),
+            state: prepared.state.clone(),
+            revision: prepared.revision,
+            goes_on: prepared.resumes.is_some(),
+        };
         let clock = Arc::clone(&self.0.seams.clock);
         let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
         let mut journal = match &prepared.recovered {
@@ -140,9 +170,7 @@ impl Engine {
         let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
         let last = match driven {
             Ok((report, context)) => {
-                let before = (&before, revision, resumed);
-                let of = (&session, &canvas, lease);
-                self.kept(stores, (of, before), (report, context), &mut journal).await
+                self.kept(stores, &begun, DrivenTurn { report, context }, &mut journal).await
             }
             Err(_) => Ok(broken_record()),
         };
@@ -170,8 +198,8 @@ impl Engine {
     async fn kept(
         &self,
         stores: &Stores,
-        ((session, canvas, lease), (before, revision, resumed)): (OfRun<'_>, (&SessionState, i64, bool)),
-        (mut report, context): (RunReport, Arc<RunContext>),
+        begun: &BegunTurn<'_>,
+        DrivenTurn { mut report, context }: DrivenTurn,
         journal: &mut RunJournal,
     ) -> Result<Record> {
         let flushed = journal.flush().await;
@@ -180,8 +208,10 @@ impl Engine {
         {
             return Err(Error::new(error.kind, error.full()));
         }
+        let BegunTurn { lease, session, canvas, state: before, revision, goes_on } = begun;
+        let (lease, revision) = (*lease, *revision);
         let state = next_state(before, &report, &context);
-        let question = (!resumed).then_some(context.input.query.as_str());
+        let question = (!goes_on).then_some(context.input.query.as_str());
         let messages = messages(&report, &context, question, self.now_ms());
         let tasks = tasks(before, &report, &context, canvas, self.now_ms());
         let committed = match (flushed, state.to_json()) {
@@ -283,9 +313,6 @@ fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
         }
     }
 }
-
-/// Where a run writes: its session, its canvas, and the right to do so.
-type OfRun<'a> = (&'a SessionKey, &'a CanvasId, &'a RunLease);
 
 /// Whether the store has the end of a run. It may have taken it and never answered.
 async fn is_over(stores: &Stores, run: &RunKey) -> bool {
