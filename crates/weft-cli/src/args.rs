@@ -8,6 +8,7 @@ mod schedule;
 mod secret;
 mod tasks;
 mod templates;
+mod tenant;
 mod token;
 mod usage;
 mod user;
@@ -31,6 +32,7 @@ pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleL
 pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 pub use self::templates::{NewArgs, TemplatesArgs};
+pub use self::tenant::{TenantCommand, TenantListArgs, TenantRemoveArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 pub use self::usage::{UsageArgs, UsageSide};
 pub use self::user::{
@@ -131,6 +133,12 @@ pub enum Command {
         /// What to do
         #[command(subcommand)]
         command: UserCommand,
+    },
+    /// List and remove tenants
+    Tenant {
+        /// What to do
+        #[command(subcommand)]
+        command: TenantCommand,
     },
     /// Show who changed what
     Audit(AuditArgs),

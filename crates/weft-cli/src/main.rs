@@ -41,6 +41,7 @@ mod sources;
 mod spending;
 mod tasks;
 mod templates;
+mod tenant;
 mod token;
 mod trust;
 mod unheard;
@@ -205,6 +206,9 @@ async fn command(cli: &Cli) -> Outcome {
             token::run(command, &Setup::without_models(&environment, &flags)?).await
         }
         Command::User { command } => user::run(command, &Setup::without_models(&environment, &flags)?).await,
+        Command::Tenant { command } => {
+            tenant::run(command, &Setup::without_models(&environment, &flags)?).await
+        }
         Command::Audit(args) => audit::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Worker(args) => Box::pin(worker::run(args, &Setup::read(&environment, &flags).await?)).await,
         Command::Serve(args) => Box::pin(serve::run(args, &Setup::read(&environment, &flags).await?)).await,

@@ -13,6 +13,29 @@ fn sign_in(server: &Server, password: &str) -> Json {
 }
 
 #[test]
+fn a_tenant_is_removed_with_its_members_and_keys() {
+    let home = Home::quoting();
+    let create = ["user", "create", "ann@example.com", "--role", "owner", "--tenant", "acme"];
+    home.weft_reading(&create, &format!("{PASSWORD}\n")).with(0);
+    home.weft(&["token", "create", "ci", "--tenant", "acme"]).with(0);
+    let listed = home.weft(&["tenant", "list"]).with(0).stdout;
+    assert_eq!(listed.lines().collect::<Vec<_>>(), ["acme", "default"]);
+    home.weft(&["tenant", "remove", "acme"]).with(2).says(&["--confirm"]);
+    home.weft(&["tenant", "remove", "acme", "--confirm", "other"]).with(2).says(&["--confirm"]);
+    home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(0).says(&["everything that it had"]);
+    home.weft(&["tenant", "remove", "acme", "--confirm", "acme"]).with(2).says(&["acme"]);
+    home.weft(&["tenant", "remove", "default", "--confirm", "default"]).with(2).says(&["always there"]);
+    let left = home.weft(&["tenant", "list", "--json"]).with(0).json_lines();
+    assert_eq!(left, [json!({"id": "default"})]);
+    let log = home.weft(&["audit", "--json"]).with(0).json_lines();
+    assert_eq!((&log[0]["action"], &log[0]["target"]), (&json!("remove tenant"), &json!("acme")));
+    // Whoever was its member is still there.
+    let users = home.weft(&["user", "list"]).with(0).stdout;
+    assert!(users.contains("ann@example.com"), "{users}");
+    assert_eq!(home.weft(&["token", "list"]).with(0).stdout.matches("ci").count(), 0);
+}
+
+#[test]
 fn users_are_made_changed_and_removed_while_a_server_runs() {
     let home = Home::quoting();
     home.weft(&["user", "list"]).with(0).says(&["there are no users"]);

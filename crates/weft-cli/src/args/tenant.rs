@@ -1,0 +1,31 @@
+//! Flags of `weft tenant`.
+
+use clap::{Args, Subcommand};
+
+/// What to do with tenants.
+#[derive(Debug, Subcommand)]
+pub enum TenantCommand {
+    /// List the tenants
+    List(TenantListArgs),
+    /// Remove a tenant with everything that it has: agents, conversations, datasets, files, members, keys
+    Remove(TenantRemoveArgs),
+}
+
+/// Flags of `weft tenant list`.
+#[derive(Debug, Args)]
+pub struct TenantListArgs {
+    /// A line of JSON for each tenant
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft tenant remove`.
+#[derive(Debug, Args)]
+pub struct TenantRemoveArgs {
+    /// The tenant
+    #[arg(value_name = "TENANT")]
+    pub tenant: String,
+    /// The tenant once more: nothing of it comes back
+    #[arg(long, value_name = "TENANT")]
+    pub confirm: Option<String>,
+}

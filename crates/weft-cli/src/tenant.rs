@@ -1,0 +1,62 @@
+//! `weft tenant`: who has agents, datasets and keys apart from others.
+
+use std::time::Duration;
+
+use serde_json::json;
+use weft_app::accounts::{Audited, CLI};
+use weft_app::{App, DEFAULT_TENANT};
+use weft_core::ErrorKind;
+
+use crate::args::{TenantCommand, TenantListArgs, TenantRemoveArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+use crate::token::tenant;
+
+/// Lists and removes tenants, also while a server runs on the same store.
+///
+/// # Errors
+/// When there is no such tenant, or the store cannot be used.
+pub async fn run(command: &TenantCommand, setup: &Setup) -> Outcome {
+    let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match command {
+        TenantCommand::List(args) => list(args, &app).await,
+        TenantCommand::Remove(args) => remove(args, &app).await,
+    };
+    app.shut_down(Duration::ZERO).await?;
+    done
+}
+
+async fn list(args: &TenantListArgs, app: &App) -> Outcome {
+    let mut data = Data::stdout();
+    for tenant in app.all_tenants().await? {
+        match args.json {
+            true => data.line(&json!({"id": tenant}).to_string())?,
+            false => data.line(&harmless(tenant.as_str()))?,
+        }
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn remove(args: &TenantRemoveArgs, app: &App) -> Outcome {
+    let id = tenant(&args.tenant)?;
+    if args.confirm.as_deref() != Some(id.as_str()) {
+        let message = format!("the tenant {} goes with everything that it has", quoted(id.as_str()));
+        return Err(Failure::usage(message).help("say it once more with `--confirm TENANT`"));
+    }
+    app.remove_tenant(&id).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => {
+            let message = format!("there is no tenant {}", quoted(id.as_str()));
+            Failure::usage(message).help("`weft tenant list` shows those that there are")
+        }
+        _ => error.into(),
+    })?;
+    // Its own log is gone with it.
+    let (log, target) = (tenant(DEFAULT_TENANT)?, id.as_str());
+    let action = "remove tenant";
+    app.note(Audited { tenant: &log, actor: CLI, action, target, outcome: 0, address: "" }).await;
+    Notes::line(format!("removed the tenant {} and everything that it had", quoted(id.as_str())));
+    Ok(Exit::Done)
+}
