@@ -136,7 +136,8 @@ mod tests {
         let with = |more: &str| format!("{fine}{more}");
         check(fine, &[]);
         check("", &["corp.issuer", "corp.client_id"]);
-        for issuer in ["http://x.example", "http://127.0.0.1.x.example", "https://x/?a", "ftp://x", "https://a@b"]
+        for issuer in
+            ["http://x.example", "http://127.0.0.1.x.example", "https://x/?a", "ftp://x", "https://a@b"]
         {
             check(&format!("issuer = \"{issuer}\"\nclient_id = \"weft\""), &["corp.issuer"]);
         }
@@ -161,7 +162,9 @@ mod tests {
         };
         let shop = with(&["Example.com"]);
         assert!(shop.allows("ann@example.com") && shop.allows("ann@EXAMPLE.com"));
-        for other in ["ann@evil-example.com", "ann@example.com.evil", "ann@sub.example.com", "example.com", "ann@"] {
+        for other in
+            ["ann@evil-example.com", "ann@example.com.evil", "ann@sub.example.com", "example.com", "ann@"]
+        {
             assert!(!shop.allows(other), "{other}");
         }
         assert!(!with(&[]).allows("ann@example.com") && with(&["*"]).allows("ann@example.com"));

@@ -83,7 +83,11 @@ impl<T> Cached<T> {
     }
 
     /// The answer, from now where there was none just before: whoever needs it has seen that the known one does not do.
-    pub(super) async fn renewed(&self, asking: impl Future<Output = Result<T>>, now_ms: i64) -> Result<Arc<T>> {
+    pub(super) async fn renewed(
+        &self,
+        asking: impl Future<Output = Result<T>>,
+        now_ms: i64,
+    ) -> Result<Arc<T>> {
         let mut state = self.0.lock().await;
         if state.asked_within(RENEW_MS, now_ms) {
             return state.known(now_ms);
@@ -117,7 +121,11 @@ mod tests {
         assert_eq!(*cached.renewed(answer(Ok(2)), PAUSE_MS + RENEW_MS).await.unwrap(), 2);
         let then = PAUSE_MS + RENEW_MS;
         assert_eq!(*cached.get(answer(away()), then + FRESH_MS).await.unwrap(), 2, "the old word counts");
-        assert_eq!(*cached.get(answer(Ok(3)), then + FRESH_MS + 1).await.unwrap(), 2, "nobody is asked again at once");
+        assert_eq!(
+            *cached.get(answer(Ok(3)), then + FRESH_MS + 1).await.unwrap(),
+            2,
+            "nobody is asked again at once"
+        );
         assert!(cached.get(answer(away()), then + STALE_MS).await.is_err(), "but not for ever");
     }
 }

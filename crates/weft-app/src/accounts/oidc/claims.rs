@@ -209,12 +209,19 @@ mod tests {
         let of = |claims: Json| person(claims.as_object().unwrap());
         let ann = of(json!({"sub": "1", "email": "Ann@Example.com", "email_verified": true, "name": "Ann"}));
         assert_eq!(ann.unwrap().verified_email(), Some("ann@example.com"));
-        for (verified, is) in [(json!("true"), true), (json!("false"), false), (json!(1), false), (json!(null), false)] {
+        for (verified, is) in
+            [(json!("true"), true), (json!("false"), false), (json!(1), false), (json!(null), false)]
+        {
             let one = of(json!({"sub": "1", "email": "a@b", "email_verified": verified})).unwrap();
             assert_eq!(one.verified_email().is_some(), is, "{verified}");
         }
-        for wrong in [json!({}), json!({"sub": ""}), json!({"sub": 7}), json!({"sub": "a\nb"}), json!({"sub": "x".repeat(256)})]
-        {
+        for wrong in [
+            json!({}),
+            json!({"sub": ""}),
+            json!({"sub": 7}),
+            json!({"sub": "a\nb"}),
+            json!({"sub": "x".repeat(256)}),
+        ] {
             assert!(of(wrong).is_err());
         }
         let odd = of(json!({"sub": "1", "email": "no address", "email_verified": true})).unwrap();

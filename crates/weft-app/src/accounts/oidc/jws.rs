@@ -3,7 +3,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
+use ring::signature::{
+    self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use weft_core::{Error, Result};
@@ -86,10 +88,9 @@ impl Jwk {
             (x.len() == bytes && y.len() == bytes).then(|| [&[4][..], &x, &y].concat())
         };
         let public = match (self.kty.as_str(), self.crv.as_deref()) {
-            ("RSA", _) => PublicKey::Rsa {
-                modulus: decoded(self.n.as_ref())?,
-                exponent: decoded(self.e.as_ref())?,
-            },
+            ("RSA", _) => {
+                PublicKey::Rsa { modulus: decoded(self.n.as_ref())?, exponent: decoded(self.e.as_ref())? }
+            }
             ("EC", Some("P-256")) => PublicKey::P256(point(32)?),
             ("EC", Some("P-384")) => PublicKey::P384(point(48)?),
             ("OKP", Some("Ed25519")) => PublicKey::Ed25519(decoded(self.x.as_ref())?),
@@ -142,8 +143,7 @@ impl Keys {
         let set: Set =
             serde_json::from_slice(bytes).map_err(|_| garbled("the provider's keys are no set of keys"))?;
         let known = set.keys.into_iter().take(KEYS_MAX);
-        let keys: Vec<Key> =
-            known.filter_map(|key| serde_json::from_value::<Jwk>(key).ok()?.key()).collect();
+        let keys: Vec<Key> = known.filter_map(|key| serde_json::from_value::<Jwk>(key).ok()?.key()).collect();
         match keys.is_empty() {
             true => Err(garbled("the provider has no key for signatures (RSA, P-256, P-384 or Ed25519)")),
             false => Ok(Self(keys)),
@@ -207,8 +207,7 @@ mod tests {
     }
 
     fn token(pair: &Ed25519KeyPair, header: &Json) -> String {
-        let signed =
-            format!("{}.{}", encoded(header.to_string().as_bytes()), encoded(br#"{"sub":"ann"}"#));
+        let signed = format!("{}.{}", encoded(header.to_string().as_bytes()), encoded(br#"{"sub":"ann"}"#));
         format!("{signed}.{}", encoded(pair.sign(signed.as_bytes()).as_ref()))
     }
 
@@ -240,8 +239,16 @@ mod tests {
         check(json!({"alg": "EdDSA", "kid": "a", "crit": ["x"]}), Err(crit));
         let fine = token(&pair, &json!({"alg": "EdDSA", "kid": "a"}));
         let (signed, _) = fine.rsplit_once('.').unwrap();
-        for broken in ["", ".", "..", signed, &format!("{signed}."), &format!("{signed}.AAAA"), "a.b.c", &"x".repeat(99_999)]
-        {
+        for broken in [
+            "",
+            ".",
+            "..",
+            signed,
+            &format!("{signed}."),
+            &format!("{signed}.AAAA"),
+            "a.b.c",
+            &"x".repeat(99_999),
+        ] {
             assert!(matches!(keys.verified(broken), Err(Unverified::Wrong(_))), "{broken:.50}");
         }
         let other = token(&super::tests::pair(), &json!({"alg": "EdDSA", "kid": "a"}));

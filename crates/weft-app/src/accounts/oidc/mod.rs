@@ -107,7 +107,9 @@ impl Providers {
     fn named(&self, name: &str) -> Result<&Provider> {
         self.0.get(name).ok_or_else(|| {
             let error = Error::not_found("there is no such provider to sign in with");
-            error.help("`accounts.oidc` in the settings has those there are; /api/v1/auth/providers lists them")
+            error.help(
+                "`accounts.oidc` in the settings has those there are; /api/v1/auth/providers lists them",
+            )
         })
     }
 }
@@ -136,7 +138,8 @@ impl Accounts {
 /// A page of this server that somebody may be sent to: its path, and nothing that a browser takes for another server.
 fn checked_next(next: &str) -> Result<()> {
     let is_path = next.strip_prefix('/').is_some_and(|rest| !rest.starts_with('/'));
-    let is_plain = next.bytes().all(|c| c.is_ascii_graphic() && !matches!(c, b'\\' | b'#' | b'"' | b'<' | b'>'));
+    let is_plain =
+        next.bytes().all(|c| c.is_ascii_graphic() && !matches!(c, b'\\' | b'#' | b'"' | b'<' | b'>'));
     match next.is_empty() || (is_path && is_plain && next.len() <= NEXT_BYTES_MAX) {
         true => Ok(()),
         false => {
@@ -210,7 +213,7 @@ impl App {
             Some(user) => self.first_tenant(user).await?,
             None => TenantId::from(provider.config.tenant.as_str()),
         };
-        let outcome = self.outcome(provider, (&request, returned), now_ms).await;
+        let outcome = self.end_of(provider, (&request, returned), now_ms).await;
         if outcome.is_ok() {
             self.accounts.limits.attempts.give_back(&Attempts::Begun(address.to_owned()));
         }
@@ -232,9 +235,10 @@ impl App {
         if returned.state.is_empty() || lengths.iter().any(|length| *length > RETURNED_BYTES_MAX) {
             return Err(over());
         }
-        let taken = self.accounts.stores.identities.take_authorization_request(&tokens::hash(&returned.state));
+        let hash = tokens::hash(&returned.state);
+        let taken = self.accounts.stores.identities.take_authorization_request(&hash).await;
         let request =
-            taken.await.map_err(|error| if error.kind == ErrorKind::NotFound { over() } else { error })?;
+            taken.map_err(|error| if error.kind == ErrorKind::NotFound { over() } else { error })?;
         let browser_hash = tokens::hash(browser.unwrap_or_default());
         let is_theirs = same(browser_hash.as_bytes(), request.browser_hash.as_bytes());
         // Somebody who is sent back to another provider's address may bring that one's code.
@@ -245,7 +249,7 @@ impl App {
         }
     }
 
-    async fn outcome(
+    async fn end_of(
         &self,
         provider: &Provider,
         (request, returned): (&AuthorizationRequest, &Returned),
@@ -303,7 +307,9 @@ mod tests {
 
     #[test]
     fn nobody_is_sent_to_another_server() {
-        for fine in ["", "/", "/chat", "/chat?id=7&to=https://x.example", "/a//b", "/%2F%2Fx.example", "/a:b@c"] {
+        for fine in
+            ["", "/", "/chat", "/chat?id=7&to=https://x.example", "/a//b", "/%2F%2Fx.example", "/a:b@c"]
+        {
             assert!(checked_next(fine).is_ok(), "{fine}");
         }
         let long = format!("/{}", "x".repeat(NEXT_BYTES_MAX));

@@ -71,7 +71,8 @@ impl App {
         }
         let Some(email) = person.verified_email() else {
             let message = "you have no account here that belongs to this sign-in, and the provider confirms no e-mail address";
-            let help = "sign in with a password and add the provider to your account, or confirm your address there";
+            let help =
+                "sign in with a password and add the provider to your account, or confirm your address there";
             return Err(denied(message, help).into());
         };
         let user = match stores.users.user_by_email(email).await {
@@ -120,7 +121,11 @@ impl App {
         let first = invitations.next();
         if first.is_none() && !may_sign_up {
             let message = "you have no account here";
-            return Err(denied(message, "ask an owner of the tenant for an invitation to your e-mail address").into());
+            return Err(denied(
+                message,
+                "ask an owner of the tenant for an invitation to your e-mail address",
+            )
+            .into());
         }
         let user = match self.new_user((email, &person.name), None).await {
             Ok(user) => user,

@@ -151,8 +151,8 @@ impl Provider {
             return Err(error.help("`issuer` in the settings must be exactly what its description says"));
         }
         let all = [&found.authorization_endpoint, &found.token_endpoint, &found.jwks_uri];
-        let mut all = all.into_iter().chain(&found.userinfo_endpoint);
-        if all.any(|url| !is_private_way(url) || url::Url::parse(url).is_err()) {
+        let is_wrong = |url: &String| !is_private_way(url) || url::Url::parse(url).is_err();
+        if all.into_iter().chain(&found.userinfo_endpoint).any(is_wrong) {
             return Err(self.failed(ErrorKind::Garbled, "names addresses that are not https://"));
         }
         Ok(found)
@@ -204,9 +204,8 @@ impl Provider {
             .append_pair("code_verifier", verifier);
         let has = |methods: &Vec<String>, name: &str| methods.iter().any(|method| method == name);
         let methods = description.token_endpoint_auth_methods_supported.as_ref();
-        let in_body = methods.is_some_and(|all| {
-            has(all, "client_secret_post") && !has(all, "client_secret_basic")
-        });
+        let in_body =
+            methods.is_some_and(|all| has(all, "client_secret_post") && !has(all, "client_secret_basic"));
         if secret.is_empty() || in_body {
             form.append_pair("client_id", id);
         }
@@ -222,7 +221,11 @@ impl Provider {
             (200, body) => self.read(&body),
             (400..=403, body) => {
                 let Failure { error, error_description } = serde_json::from_slice(&body).unwrap_or_default();
-                tracing::warn!(provider = self.name, error = line(&error), "an OpenID provider takes no code");
+                tracing::warn!(
+                    provider = self.name,
+                    error = line(&error),
+                    "an OpenID provider takes no code"
+                );
                 Err(self.declined(&error, &error_description))
             }
             (status, _) => {
@@ -257,7 +260,9 @@ impl Provider {
             verified => verified,
         };
         verified.map_err(|why| match why {
-            Unverified::UnknownKey => self.refused("the ID token is signed with a key that the provider does not show"),
+            Unverified::UnknownKey => {
+                self.refused("the ID token is signed with a key that the provider does not show")
+            }
             Unverified::Wrong(why) => self.refused(why),
         })
     }
@@ -288,12 +293,12 @@ impl Provider {
             return Err(self.refused("it tells of somebody else"));
         }
         // Whether an address is confirmed is said of the address beside it.
-        let whole = if claims.contains_key("email") { &["email_verified"][..] } else { &[] };
-        if whole.is_empty() {
+        let has_email = claims.contains_key("email");
+        if !has_email {
             claims.remove("email_verified");
         }
         for (name, value) in more {
-            if !whole.contains(&name.as_str()) {
+            if !(has_email && name == "email_verified") {
                 claims.entry(name).or_insert(value);
             }
         }
