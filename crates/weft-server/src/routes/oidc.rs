@@ -144,7 +144,8 @@ pub async fn finish(
     State(state): State<ServerState>,
     from: ClientAddress,
     Path(provider): Path<String>,
-    (headers, params): (HeaderMap, Params),
+    headers: HeaderMap,
+    params: Params,
 ) -> Result<Response, ApiError> {
     let text = |name: &str| params.get(name).map(str::to_owned);
     let returned = Returned {
@@ -158,7 +159,7 @@ pub async fn finish(
     let (browser, address) = (cookie(&headers, &name), address(from));
     let finished = state.app.finish_oidc(&provider, (&returned, browser), &address).await.map_err(told)?;
     note_end(&state, (&provider, &finished), &address).await;
-    let mut response = answer(&state, finished).await?;
+    let mut response = answer(finished)?;
     response.headers_mut().append(header::SET_COOKIE, set_cookie(&state, &name, "")?);
     Ok(private(response))
 }
@@ -174,7 +175,7 @@ async fn note_end(state: &ServerState, (provider, finished): (&str, &Finished), 
     state.app.note(Audited { tenant, actor, action, target: provider, outcome, address }).await;
 }
 
-async fn answer(state: &ServerState, finished: Finished) -> Result<Response, ApiError> {
+fn answer(finished: Finished) -> Result<Response, ApiError> {
     let Finished { next, outcome, .. } = finished;
     match (outcome, next.is_empty()) {
         (Ok(Outcome::SignedIn(signed_in)), true) => welcome(&signed_in),

@@ -183,15 +183,9 @@ impl Provider {
         Ok(url.into())
     }
 
-    /// Exchanges a code for tokens.
-    ///
-    /// # Errors
-    /// `Denied` when the provider does not want to, in its words; `Unavailable`.
-    pub(super) async fn exchange(
-        &self,
-        description: &Description,
-        (code, verifier): (&str, &str),
-    ) -> Result<Tokens> {
+    /// The request that exchanges a code. The client shows who it is in the header unless the provider takes it in the
+    /// body only.
+    fn token_request(&self, description: &Description, (code, verifier): (&str, &str)) -> StreamRequest {
         let (id, secret) = (&self.config.client_id, self.config.client_secret.reveal());
         let mut headers = vec![
             ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()),
@@ -217,7 +211,20 @@ impl Provider {
         }
         let (method, url) = ("POST".to_owned(), description.token_endpoint.clone());
         let body = form.finish().into_bytes();
-        match self.ask(StreamRequest { method, url, headers, body }).await? {
+        StreamRequest { method, url, headers, body }
+    }
+
+    /// Exchanges a code for tokens.
+    ///
+    /// # Errors
+    /// `Denied` when the provider does not want to, in its words; `Unavailable`.
+    pub(super) async fn exchange(
+        &self,
+        description: &Description,
+        (code, verifier): (&str, &str),
+    ) -> Result<Tokens> {
+        let request = self.token_request(description, (code, verifier));
+        match self.ask(request).await? {
             (200, body) => self.read(&body),
             (400..=403, body) => {
                 let Failure { error, error_description } = serde_json::from_slice(&body).unwrap_or_default();
