@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::oidc::{OidcConfig, is_private_way};
+use super::oidc::{OidcConfig, is_base};
 
 /// Users, sign-ins, share tokens and the audit log.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -75,10 +75,8 @@ impl AccountsConfig {
         let zeros = one_at_least.into_iter().filter(|(_, zero)| *zero);
         let mut wrong: Vec<String> =
             zeros.map(|(name, _)| format!("accounts.{name} must be at least 1")).collect();
-        let url = &self.public_url;
-        if !(url.is_empty() && self.oidc.is_empty())
-            && !(is_private_way(url) && url.is_ascii() && !url.contains(['?', '#', '@', ' ']))
-        {
+        let needs_url = !self.public_url.is_empty() || !self.oidc.is_empty();
+        if needs_url && !is_base(&self.public_url) {
             wrong.push(
                 "accounts.public_url must be the address that browsers reach this server at, such as \
                  https://weft.example.com (http:// for this machine only): providers send people back to it"

@@ -60,18 +60,23 @@ impl Default for OidcConfig {
 /// Stands for every domain.
 pub(crate) const EVERY_DOMAIN: &str = "*";
 
-/// Whether nobody on the way can read or change what is sent there.
+/// Whether nobody on the way can read or change what is sent there: by TLS, or within this machine.
 pub(crate) fn is_private_way(url: &str) -> bool {
-    if url.starts_with("https://") {
-        return true;
+    let Ok(url) = url::Url::parse(url) else { return false };
+    match (url.scheme(), url.host()) {
+        ("https", host) => host.is_some(),
+        ("http", Some(url::Host::Domain(name))) => name == "localhost",
+        ("http", Some(url::Host::Ipv4(ip))) => ip.is_loopback(),
+        ("http", Some(url::Host::Ipv6(ip))) => ip.is_loopback(),
+        _ => false,
     }
-    let Some(rest) = url.strip_prefix("http://") else { return false };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, _)) => host,
-        None => authority.split(':').next().unwrap_or_default(),
-    };
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Whether it is such an address, written in full and with nothing behind its path: others are made by adding to it.
+pub(super) fn is_base(url: &str) -> bool {
+    let begins = url.starts_with("https://") || url.starts_with("http://");
+    let is_plain = url.bytes().all(|c| c.is_ascii_graphic() && !matches!(c, b'?' | b'#' | b'@' | b'\\'));
+    begins && is_plain && url.len() <= 1_024 && is_private_way(url)
 }
 
 impl OidcConfig {
@@ -85,11 +90,8 @@ impl OidcConfig {
             (1..=32).contains(&name.len()) && name.bytes().all(is_word),
             at(": its name must have 1 to 32 lower-case letters, digits, - and _: it stands in addresses"),
         );
-        let is_plain = |url: &str| {
-            is_private_way(url) && url.is_ascii() && !url.contains(['?', '#', '@', ' ']) && url.len() <= 1_024
-        };
         need(
-            is_plain(&self.issuer),
+            is_base(&self.issuer),
             at(".issuer must begin with https:// (http:// for this machine only) and have no ?, # and @"),
         );
         need(!self.client_id.trim().is_empty(), at(".client_id must be set"));
@@ -144,6 +146,19 @@ mod tests {
         for issuer in ["http://localhost:9", "http://127.0.0.1:9/realm", "http://[::1]:9"] {
             check(&format!("issuer = \"{issuer}\"\nclient_id = \"weft\""), &[]);
         }
+        for open in [
+            "http://127.0.0.1:9@x.example",
+            "http://localhost\\@x.example",
+            "http:x.example",
+            "https://",
+            "x",
+        ] {
+            assert!(
+                !is_private_way(open) || url::Url::parse(open).unwrap().host_str() == Some("localhost"),
+                "{open}"
+            );
+            assert!(!is_base(open), "{open}");
+        }
         check(&with("scopes = [\"email\"]"), &["must have \"openid\""]);
         check(&with("scopes = [\"openid\", \"a b\"]"), &["must be words"]);
         check(&with("sign_up = true"), &["allowed_domains"]);
@@ -152,6 +167,30 @@ mod tests {
         check(&with("roles = {admins = \"owner\"}\nrole_claim = \"groups\""), &[]);
         let one = toml::from_str::<OidcConfig>(fine).unwrap();
         assert!(!one.sign_up && !one.problems("Corp/x").is_empty());
+    }
+
+    #[test]
+    fn people_can_be_sent_back() {
+        let check = |url: &str, fine: bool| {
+            let one = OidcConfig {
+                issuer: "https://x.example".to_owned(),
+                client_id: "weft".to_owned(),
+                ..OidcConfig::default()
+            };
+            let oidc = [("corp".to_owned(), one)].into();
+            let config =
+                super::super::AccountsConfig { public_url: url.to_owned(), oidc, ..Default::default() };
+            let problems = config.problems();
+            assert_eq!(problems.is_empty(), fine, "{url}: {problems:?}");
+        };
+        for url in ["https://weft.example.com", "https://weft.example.com/below/", "http://localhost:9380"] {
+            check(url, true);
+        }
+        for url in
+            ["", "weft.example.com", "http://weft.example.com", "HTTPS://weft.example.com", "https://x/ü"]
+        {
+            check(url, false);
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ fn told(error: Error) -> ApiError {
     let status = match error.kind {
         ErrorKind::NotFound => Some(StatusCode::NOT_FOUND),
         ErrorKind::Denied => Some(StatusCode::FORBIDDEN),
+        ErrorKind::Conflict => Some(StatusCode::CONFLICT),
         ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Garbled => Some(StatusCode::BAD_GATEWAY),
         _ => None,
     };
@@ -51,7 +52,7 @@ fn noted(refusal: &SignInRefusal) -> u16 {
     match refusal {
         SignInRefusal::Failed(error) => match error.kind {
             ErrorKind::Denied => code::OPERATING,
-            ErrorKind::Conflict => code::CONFLICT,
+            ErrorKind::Conflict => code::RUNNING,
             ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Garbled => code::CONNECTION,
             _ => code_of(refusal),
         },

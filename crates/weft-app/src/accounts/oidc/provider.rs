@@ -151,8 +151,7 @@ impl Provider {
             return Err(error.help("`issuer` in the settings must be exactly what its description says"));
         }
         let all = [&found.authorization_endpoint, &found.token_endpoint, &found.jwks_uri];
-        let is_wrong = |url: &String| !is_private_way(url) || url::Url::parse(url).is_err();
-        if all.into_iter().chain(&found.userinfo_endpoint).any(is_wrong) {
+        if !all.into_iter().chain(&found.userinfo_endpoint).all(|url| is_private_way(url)) {
             return Err(self.failed(ErrorKind::Garbled, "names addresses that are not https://"));
         }
         Ok(found)
