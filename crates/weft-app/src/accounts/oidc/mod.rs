@@ -135,16 +135,25 @@ impl Accounts {
     }
 }
 
-/// A page of this server that somebody may be sent to: its path, and nothing that a browser takes for another server.
+/// A page that somebody may be sent to: its path, and nothing that a browser takes for another server. What stands
+/// behind the `#` goes along with every redirect, and agents decide what the API answers for them, so no page is below the
+/// API, in whatever spelling.
 fn checked_next(next: &str) -> Result<()> {
-    let is_path = next.strip_prefix('/').is_some_and(|rest| !rest.starts_with('/'));
-    let is_plain =
-        next.bytes().all(|c| c.is_ascii_graphic() && !matches!(c, b'\\' | b'#' | b'"' | b'<' | b'>'));
-    match next.is_empty() || (is_path && is_plain && next.len() <= NEXT_BYTES_MAX) {
+    let is_plain = |c: u8| c.is_ascii_graphic() && !matches!(c, b'\\' | b'#' | b'"' | b'<' | b'>');
+    let is_name =
+        |part: &str| !part.is_empty() && !matches!(part.to_lowercase().as_str(), "." | ".." | "api" | "v1");
+    let (path, _) = next.split_once('?').unwrap_or((next, ""));
+    let is_page = path.strip_prefix('/').is_some_and(|rest| {
+        rest.is_empty() || rest.strip_suffix('/').unwrap_or(rest).split('/').all(is_name)
+    });
+    let fits = is_page && !path.contains('%') && next.bytes().all(is_plain) && next.len() <= NEXT_BYTES_MAX;
+    match next.is_empty() || fits {
         true => Ok(()),
         false => {
-            let error = Error::invalid("`next` is not the path of a page of this server");
-            Err(error.help("such as /chat?id=7, with what is not ASCII as %XX, and without #"))
+            let error = Error::invalid("`next` is not the path of a page");
+            Err(error.help(
+                "such as /chat?id=7: without #, with % behind the ? only, and nothing below /api or /v1",
+            ))
         }
     }
 }
@@ -308,13 +317,15 @@ mod tests {
     #[test]
     fn nobody_is_sent_to_another_server() {
         for fine in
-            ["", "/", "/chat", "/chat?id=7&to=https://x.example", "/a//b", "/%2F%2Fx.example", "/a:b@c"]
+            ["", "/", "/chat", "/chat?id=7&to=https://x.example/api/%20..", "/a/b", "/a/", "/apis", "/a:b@c"]
         {
             assert!(checked_next(fine).is_ok(), "{fine}");
         }
         let long = format!("/{}", "x".repeat(NEXT_BYTES_MAX));
         for wrong in [
             "//x.example",
+            "//",
+            "/a//",
             "/\\x.example",
             "\\\\x.example",
             "https://x.example",
@@ -326,6 +337,14 @@ mod tests {
             "/a#b",
             "/ü",
             "/a\\b",
+            "/api/v1/webhook/7",
+            "/below/API/v1/webhook/7",
+            "/v1/x",
+            "/chat/../api/v1/webhook/7",
+            "/chat/%2e%2e/%61pi",
+            "/./api",
+            "/a//b",
+            "/%2F%2Fx.example",
             "/<a",
             &long,
         ] {
