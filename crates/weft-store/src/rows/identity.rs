@@ -83,7 +83,7 @@ impl Store {
         let transaction = self.begin().await?;
         // Whoever removes the user waits for this, or this finds none.
         let held = user::Entity::update_many()
-            .col_expr(user::Column::Enabled, Expr::col(user::Column::Enabled).into())
+            .col_expr(user::Column::Enabled, Expr::col(user::Column::Enabled))
             .filter(user::Column::Id.eq(row.user_id.clone()))
             .exec(&*transaction)
             .await?;
