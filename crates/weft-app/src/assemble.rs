@@ -420,7 +420,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         uses: store.model_uses(),
         tasks: store.tasks(),
         tokens: store.tokens(),
-        accounts: accounts::accounts(config, &store).with_erasure(erasure),
+        accounts: accounts::accounts(config, &store)?.with_erasure(erasure),
         notifications,
         secrets,
         queue: store.work(),

@@ -12,9 +12,9 @@ use sea_orm::{
 use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
-    AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, NoticeStore,
-    ProcessStore, RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore, TaskStore, TenantStore,
-    TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
+    AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IdentityStore, IngestQueue, MemoryStore,
+    NoticeStore, ProcessStore, RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore, TaskStore,
+    TenantStore, TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -197,6 +197,11 @@ impl Store {
 
     /// This store as a place for users.
     pub fn users(&self) -> Arc<dyn UserStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for what users are at OpenID providers.
+    pub fn identities(&self) -> Arc<dyn IdentityStore> {
         Arc::new(self.clone())
     }
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod chat;
+mod identity;
 mod memory;
 mod notice;
 mod run;
@@ -72,6 +73,7 @@ struct StoreTables {
     memories: memory::MemoryTable,
     chats: chat::Chats,
     accounts: account::AccountTables,
+    identities: identity::IdentityTables,
     shares: share::ShareTable,
     audit: share::Audit,
     notices: notice::Notices,
@@ -503,6 +505,7 @@ mod tests {
         let (users, tenants, tokens) = (&memory, &memory, &memory);
         let stores = crate::contracts::accounts::ContractStores { users, tenants, tokens };
         crate::contracts::accounts::account_stores_keep_their_contract(stores).await;
+        crate::contracts::identities::identity_store_keeps_its_contract(&memory, &memory).await;
         crate::contracts::accounts::share_store_keeps_its_contract(&memory).await;
         crate::contracts::accounts::audit_store_keeps_its_contract(&memory).await;
         crate::contracts::chats::chat_store_keeps_its_contract(&memory).await;

@@ -3,6 +3,7 @@
 mod address;
 mod audit;
 mod members;
+pub mod oidc;
 pub mod password;
 mod personal;
 mod shares;
@@ -18,15 +19,17 @@ use weft_core::id::UserId;
 use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::tenant_store::Tenant;
 use weft_core::seam::user_store::User;
-use weft_core::seam::{AuditStore, ShareStore, TenantStore, UserStore};
+use weft_core::seam::{AuditStore, IdentityStore, ShareStore, TenantStore, UserStore};
 use weft_core::webhook::Rate;
 use weft_core::{Error, Result, TenantId};
+use weft_net::StreamingHttp;
 
 pub use self::audit::{Audited, CLI, REFUSED, is_noted};
 pub use self::members::Invited;
 pub use self::sign_in::{SignInRefusal, SignedIn};
 pub use self::tenancy::Erasure;
 
+use self::oidc::Providers;
 use self::password::Passwords;
 use crate::app::{App, DEFAULT_TENANT};
 use crate::config::AccountsConfig;
@@ -44,6 +47,8 @@ const TENANTS_AT_ONCE: u64 = 500;
 pub struct AccountStores {
     /// Users and their sign-ins.
     pub users: Arc<dyn UserStore>,
+    /// Who they are at OpenID providers.
+    pub identities: Arc<dyn IdentityStore>,
     /// Tenants, members and invitations.
     pub tenants: Arc<dyn TenantStore>,
     /// Share tokens.
@@ -58,8 +63,9 @@ pub struct Accounts {
     /// Where they are kept.
     pub stores: AccountStores,
     /// How they are dealt with.
-    pub config: AccountsConfig,
+    pub config: Arc<AccountsConfig>,
     pub(crate) limits: Arc<Limits>,
+    providers: Arc<Providers>,
     erasure: Arc<Erasure>,
 }
 
@@ -82,6 +88,8 @@ enum Attempts {
     Address(String),
     /// An account from everywhere: many machines guess one password. Much higher, since it locks out its owner, too.
     Everywhere(String),
+    /// A network address: somebody begins sign-ins at providers and finishes none.
+    Begun(String),
 }
 
 impl fmt::Debug for Accounts {
@@ -94,7 +102,15 @@ impl Accounts {
     /// Accounts that are kept here.
     pub fn new(stores: AccountStores, config: AccountsConfig) -> Self {
         let erasure: Arc<Erasure> = Arc::new(|_| Box::pin(async { Ok(()) }));
-        Self { stores, config, limits: Arc::default(), erasure }
+        let (config, providers) = (Arc::new(config), Arc::default());
+        Self { stores, config, limits: Arc::default(), providers, erasure }
+    }
+
+    /// With the providers of the settings, which are asked this way.
+    #[must_use]
+    pub fn with_providers(mut self, http: &Arc<dyn StreamingHttp>) -> Self {
+        self.providers = Arc::new(Providers::new(&self.config, http));
+        self
     }
 
     /// How often an attempt may be made.

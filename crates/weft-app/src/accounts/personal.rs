@@ -24,7 +24,7 @@ type Sink = mpsc::Sender<Result<Json>>;
 
 impl App {
     /// Everything that is kept of a user, of one tenant or of all of theirs, one thing after the other: who they are,
-    /// where they belong, their sign-ins and API keys without the secrets, their conversations, what memories have of
+    /// where they belong, their sign-ins, identities at providers and API keys without the secrets, their conversations, what memories have of
     /// them, and what the audit log says of them.
     pub fn personal_data(
         &self,
@@ -47,25 +47,8 @@ impl App {
     }
 
     async fn gather(&self, user: &User, tenant: Option<&TenantId>, sink: &mut Sink) -> Result<()> {
-        let stores = &self.accounts.stores;
-        let users = &stores.users;
         if tenant.is_none() {
-            give(
-                sink,
-                json!({"kind": "user", "id": user.id, "email": user.email, "nickname": user.nickname,
-                "enabled": user.enabled, "created": date(user.created_ms),
-                "signed_in": user.signed_in_ms.map(date)}),
-            )
-            .await?;
-            for login in users.logins(&user.id, LISTED_MAX).await? {
-                give(
-                    sink,
-                    json!({"kind": "sign_in", "id": login.id(), "tenant": login.tenant,
-                    "created": date(login.created_ms), "expires": date(login.expires_ms),
-                    "last_used": login.last_used_ms.map(date)}),
-                )
-                .await?;
-            }
+            self.gather_account(user, sink).await?;
         }
         for membership in self.memberships_in(&user.id, tenant).await? {
             give(
@@ -85,6 +68,36 @@ impl App {
             self.gather_sessions(tenant, &user.id, sink).await?;
             self.gather_memories(tenant, &user.id, sink).await?;
             self.gather_audit(tenant, &user.id, sink).await?;
+        }
+        Ok(())
+    }
+
+    /// What is nobody's but the user's, whatever the tenant.
+    async fn gather_account(&self, user: &User, sink: &mut Sink) -> Result<()> {
+        give(
+            sink,
+            json!({"kind": "user", "id": user.id, "email": user.email, "nickname": user.nickname,
+            "enabled": user.enabled, "created": date(user.created_ms),
+            "signed_in": user.signed_in_ms.map(date)}),
+        )
+        .await?;
+        for login in self.accounts.stores.users.logins(&user.id, LISTED_MAX).await? {
+            give(
+                sink,
+                json!({"kind": "sign_in", "id": login.id(), "tenant": login.tenant,
+                "created": date(login.created_ms), "expires": date(login.expires_ms),
+                "last_used": login.last_used_ms.map(date)}),
+            )
+            .await?;
+        }
+        for one in self.identities(&user.id).await? {
+            give(
+                sink,
+                json!({"kind": "identity", "id": one.id(), "provider": one.provider, "issuer": one.issuer,
+                "subject": one.subject, "email": one.email, "created": date(one.created_ms),
+                "last_used": one.used_ms.map(date)}),
+            )
+            .await?;
         }
         Ok(())
     }

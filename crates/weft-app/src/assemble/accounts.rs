@@ -2,22 +2,28 @@
 
 use std::sync::Arc;
 
-use weft_core::TenantId;
 use weft_core::seam::BlobStore;
+use weft_core::{Result, TenantId};
+use weft_net::{OperatorHttp, StreamingHttp};
 use weft_store::{FolderWorkspace, Store};
 
 use crate::accounts::{AccountStores, Accounts, Erasure};
 use crate::config::Config;
 
 /// Accounts as the settings have them.
-pub(super) fn accounts(config: &Config, store: &Store) -> Accounts {
+///
+/// # Errors
+/// `Internal` when TLS cannot be set up.
+pub(super) fn accounts(config: &Config, store: &Store) -> Result<Accounts> {
     let stores = AccountStores {
         users: store.users(),
+        identities: store.identities(),
         tenants: store.tenants(),
         shares: store.shares(),
         audit: store.audit_log(),
     };
-    Accounts::new(stores, config.accounts)
+    let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
+    Ok(Accounts::new(stores, config.accounts.clone()).with_providers(&http))
 }
 
 /// Removes what a tenant has in folders.

@@ -1,9 +1,13 @@
 //! Settings of accounts.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
+use super::oidc::{OidcConfig, is_base};
+
 /// Users, sign-ins, share tokens and the audit log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccountsConfig {
     /// Whether whoever reaches the server may register.
@@ -22,6 +26,10 @@ pub struct AccountsConfig {
     pub audit: AuditLevel,
     /// How long its entries are kept, in days; 0: for ever.
     pub audit_days: u64,
+    /// The address that browsers reach this server at; empty when nobody has to be sent back to it.
+    pub public_url: String,
+    /// Who else says who somebody is, by name.
+    pub oidc: BTreeMap<String, OidcConfig>,
 }
 
 /// What the audit log notes.
@@ -48,13 +56,15 @@ impl Default for AccountsConfig {
             share_calls_per_minute: 60,
             audit: AuditLevel::Changes,
             audit_days: 365,
+            public_url: String::new(),
+            oidc: BTreeMap::new(),
         }
     }
 }
 
 impl AccountsConfig {
     /// Settings with which nobody could sign in or use what they have.
-    pub(super) fn problems(&self) -> impl Iterator<Item = String> {
+    pub(super) fn problems(&self) -> Vec<String> {
         let one_at_least = [
             ("session_days", self.session_days == 0),
             ("invitation_days", self.invitation_days == 0),
@@ -63,6 +73,17 @@ impl AccountsConfig {
             ("share_calls_per_minute", self.share_calls_per_minute == 0),
         ];
         let zeros = one_at_least.into_iter().filter(|(_, zero)| *zero);
-        zeros.map(|(name, _)| format!("accounts.{name} must be at least 1"))
+        let mut wrong: Vec<String> =
+            zeros.map(|(name, _)| format!("accounts.{name} must be at least 1")).collect();
+        let needs_url = !self.public_url.is_empty() || !self.oidc.is_empty();
+        if needs_url && !is_base(&self.public_url) {
+            wrong.push(
+                "accounts.public_url must be the address that browsers reach this server at, such as \
+                 https://weft.example.com (http:// for this machine only): providers send people back to it"
+                    .to_owned(),
+            );
+        }
+        wrong.extend(self.oidc.iter().flat_map(|(name, provider)| provider.problems(name)));
+        wrong
     }
 }

@@ -95,6 +95,66 @@ pub static END_LOGINS: Operation =
 /// `DELETE /api/v1/users/me/logins/{login}`.
 pub static END_LOGIN: Operation = Operation::reads("Ends one of one's own sign-ins.").data(Type::Flag);
 
+/// `GET /api/v1/auth/providers`.
+pub static PROVIDERS: Operation = Operation::open(
+    "Lists the providers that people may sign in with by OpenID Connect.",
+)
+.data(Type::List(&Type::Object(&[
+    text("name", "its name"),
+    text("title", "what people call it"),
+    text("path", "where the sign-in begins"),
+])));
+const BEGUN: Type = Type::Object(&[text("url", "where the browser goes to sign in")]);
+/// `GET /api/v1/auth/oidc/{provider}`.
+pub static BEGIN_OIDC: Operation = Operation::open(
+    "Sends a browser to a provider to sign in there, by HTTP status 303. The browser is known again by a cookie.",
+)
+.query(&[text("next", "the path of the page to go to then; without it the sign-in is answered in place").optional()])
+.data(BEGUN);
+static IDENTITY: Shape = Shape {
+    name: "Identity",
+    summary: "what a user is at a provider",
+    members: &[
+        text("id", "its id"),
+        text("provider", "the provider's name in the settings"),
+        text("issuer", "the provider's own name"),
+        text("subject", "what the provider calls the user"),
+        text("email", "the address that they had there when they last signed in"),
+        time("create_time", "when it was added"),
+        time("last_used_time", "when they last signed in with it").nullable(),
+    ],
+};
+/// `GET /api/v1/auth/oidc/{provider}/callback`.
+pub static FINISH_OIDC: Operation = Operation::open(
+    "Takes a browser back from a provider and signs in as with a password: the header Authorization holds what to show \
+     from then on. With `next` the browser goes there by HTTP status 303, with it behind the `#` as `authorization`, or \
+     with `error`. For somebody who has signed in before and adds an identity, the identity is answered, or `added`.",
+)
+.query(&[
+    text("state", "which sign-in it is"),
+    text("code", "what the provider takes for a token").optional(),
+    text("iss", "who the provider is").optional(),
+    text("error", "why there is no code").optional(),
+    text("error_description", "the same in words").optional(),
+])
+.data(Type::Either(&[OF_USER, Type::Of(&IDENTITY)]));
+/// `GET /api/v1/users/me/identities`.
+pub static IDENTITIES: Operation =
+    Operation::reads("Lists what one is at providers.").data(Type::List(&Type::Of(&IDENTITY)));
+/// `POST /api/v1/users/me/identities`.
+pub static ADD_IDENTITY: Operation = Operation::reads(
+    "Begins to add an identity at a provider to one's account; the browser goes to `url` then.",
+)
+.body(&[
+    text("provider", "the provider's name"),
+    text("next", "the path of the page to go to at the end").optional(),
+])
+.data(BEGUN);
+/// `DELETE /api/v1/users/me/identities/{identity}`.
+pub static REMOVE_IDENTITY: Operation =
+    Operation::reads("Removes an identity from one's account: nobody signs in with it any more.")
+        .data(Type::Flag);
+
 static TENANCY: Shape = Shape {
     name: "Tenancy",
     summary: "a tenant that somebody belongs to or is invited to",

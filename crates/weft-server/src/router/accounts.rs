@@ -4,7 +4,7 @@ use super::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;
 use crate::openapi::runs as of_run;
-use crate::routes::{audit, notifications, shares, tenants, tokens, users};
+use crate::routes::{audit, notifications, oidc, shares, tenants, tokens, users};
 
 pub(super) fn of_tokens() -> Routes {
     Routes::new("Tokens")
@@ -18,6 +18,7 @@ pub(super) fn of_tokens() -> Routes {
 }
 
 pub(super) fn of_users() -> Routes {
+    let own_identity = "/api/v1/users/me/identities/{identity}";
     Routes::new("Users")
         .on(POST, "/api/v1/auth/login", users::sign_in, &of_account::SIGN_IN)
         .on(POST, "/api/v1/auth/logout", users::sign_out, &of_account::SIGN_OUT)
@@ -27,6 +28,9 @@ pub(super) fn of_users() -> Routes {
             tenants::accept_with_secret,
             &of_account::ACCEPT_WITH_SECRET,
         )
+        .on(GET, "/api/v1/auth/providers", oidc::providers, &of_account::PROVIDERS)
+        .on(GET, "/api/v1/auth/oidc/{provider}", oidc::begin, &of_account::BEGIN_OIDC)
+        .on(GET, "/api/v1/auth/oidc/{provider}/callback", oidc::finish, &of_account::FINISH_OIDC)
         .on(POST, "/api/v1/users", users::register, &of_account::REGISTER)
         .on(GET, "/api/v1/users/me", users::me, &of_account::ME)
         .on(PATCH, "/api/v1/users/me", users::change_me, &of_account::CHANGE_ME)
@@ -35,6 +39,9 @@ pub(super) fn of_users() -> Routes {
         .on(GET, "/api/v1/users/me/logins", users::logins, &of_account::LOGINS)
         .on(DELETE, "/api/v1/users/me/logins", users::end_logins, &of_account::END_LOGINS)
         .on(DELETE, "/api/v1/users/me/logins/{login}", users::end_login, &of_account::END_LOGIN)
+        .on(GET, "/api/v1/users/me/identities", oidc::identities, &of_account::IDENTITIES)
+        .on(POST, "/api/v1/users/me/identities", oidc::add_identity, &of_account::ADD_IDENTITY)
+        .on(DELETE, own_identity, oidc::remove_identity, &of_account::REMOVE_IDENTITY)
         .on(PUT, "/api/v1/users/me/tenant", tenants::switch, &of_account::SWITCH)
         .on(DELETE, "/api/v1/users/me/tenants/{tenant}", tenants::leave, &of_account::LEAVE)
         // The older names.

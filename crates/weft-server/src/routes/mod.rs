@@ -23,6 +23,7 @@ pub mod memories;
 pub mod metadata;
 pub mod models;
 pub mod notifications;
+pub mod oidc;
 pub mod openai;
 pub mod openapi;
 mod owned;

@@ -51,7 +51,7 @@ pub(super) fn refused(refusal: SignInRefusal) -> ApiError {
 }
 
 /// The code of a refusal, for the audit log.
-fn code_of(refusal: &SignInRefusal) -> u16 {
+pub(super) fn code_of(refusal: &SignInRefusal) -> u16 {
     match refusal {
         SignInRefusal::Mismatch => code::NO_ACCESS,
         SignInRefusal::Disabled => 403,

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
 use weft_core::seam::audit_store::AuditEntry;
+use weft_core::seam::identity_store::Identity;
 use weft_core::seam::notice_store::{NoticeState, StoredNotice};
 use weft_core::seam::share_store::ShareToken;
 use weft_core::seam::tenant_store::{Invitation, Membership, Tenant};
@@ -46,6 +47,19 @@ pub fn login(login: &Login, own: &str) -> Json {
         "create_time": login.created_ms,
         "expire_time": login.expires_ms,
         "last_used_time": login.last_used_ms,
+    })
+}
+
+/// What a user is at a provider.
+pub fn identity(identity: &Identity) -> Json {
+    json!({
+        "id": identity.id(),
+        "provider": identity.provider,
+        "issuer": identity.issuer,
+        "subject": identity.subject,
+        "email": identity.email,
+        "create_time": identity.created_ms,
+        "last_used_time": identity.used_ms,
     })
 }
 

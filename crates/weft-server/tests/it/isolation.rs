@@ -61,7 +61,7 @@ impl Operation {
 }
 
 /// Operations that one can name without reading them: a caller that may only look changes nothing with them.
-const LOOKS_BY_POST: [&str; 18] = [
+const LOOKS_BY_POST: [&str; 20] = [
     "POST /api/v1/retrieval",
     "POST /api/v1/datasets/search",
     "POST /api/v1/datasets/{id}/search",
@@ -76,6 +76,8 @@ const LOOKS_BY_POST: [&str; 18] = [
     "DELETE /api/v1/users/me",
     "DELETE /api/v1/users/me/logins",
     "DELETE /api/v1/users/me/logins/{login}",
+    "POST /api/v1/users/me/identities",
+    "DELETE /api/v1/users/me/identities/{identity}",
     "PUT /api/v1/users/me/tenant",
     "DELETE /api/v1/users/me/tenants/{tenant}",
     "PATCH /api/v1/tenants/{tenant}",
@@ -243,6 +245,18 @@ impl World {
         self.keep("user", user.to_string());
         let logins = member.get("/api/v1/users/me/logins").await.data();
         self.keep("login", text(&logins, "/0/id"));
+        let identity = weft_core::seam::identity_store::Identity {
+            hash: weft_core::id::generate(),
+            user,
+            provider: CANARY.to_owned(),
+            issuer: format!("https://{CANARY}.example"),
+            subject: CANARY.to_owned(),
+            email: String::new(),
+            created_ms: 1,
+            used_ms: None,
+        };
+        self.keep("identity", identity.id().to_owned());
+        bench.app.accounts.stores.identities.add_identity(&identity).await.unwrap();
         let key = member.post("/api/v1/system/tokens", json!({"name": CANARY})).await.data();
         self.keep("key", text(&key, "/id"));
         let invited = json!({"email": format!("{CANARY}@example.com"), "role": "owner"});
@@ -289,6 +303,9 @@ impl World {
             "tenant" => "tenant",
             "user" => "user",
             "login" => "login",
+            "identity" => "identity",
+            // There is one set of these for all tenants.
+            "provider" => return None,
             _ => panic!("say in `isolation.rs` which id of the other tenant `{{{part}}}` in {path} is"),
         })
     }

@@ -32,6 +32,8 @@ mod mcp;
 mod memories;
 mod models;
 mod notifications;
+mod oidc;
+mod oidc_provider;
 mod openai;
 mod openapi;
 mod past_runs;

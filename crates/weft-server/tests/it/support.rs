@@ -220,11 +220,25 @@ fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
     };
     let accounts = AccountStores {
         users: store.clone(),
+        identities: store.clone(),
         tenants: store.clone(),
         shares: store.clone(),
         audit: store.clone(),
     };
     (stores, accounts)
+}
+
+/// Accounts, with providers where the settings have some.
+fn accounts_of(stores: AccountStores, config: AccountsConfig) -> Accounts {
+    let has_providers = !config.oidc.is_empty();
+    let accounts = Accounts::new(stores, config);
+    match has_providers {
+        true => {
+            let http: Arc<dyn weft_net::StreamingHttp> = Arc::new(weft_net::OperatorHttp::new().unwrap());
+            accounts.with_providers(&http)
+        }
+        false => accounts,
+    }
 }
 
 /// The same with other settings of accounts.
@@ -272,7 +286,7 @@ pub fn process_with(
         uses: store.clone(),
         tasks: store.clone(),
         tokens: store.clone(),
-        accounts: Accounts::new(accounts, config),
+        accounts: accounts_of(accounts, config),
         notifications: Notifications::new(
             store.clone(),
             NotificationsConfig::default(),

@@ -30,6 +30,7 @@ mod m0026_audit;
 mod m0027_waiting_documents;
 mod m0035_notice;
 mod m0036_model_use;
+mod m0037_identity;
 mod m0039_search_app;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
@@ -81,6 +82,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0027_waiting_documents::Migration),
             Box::new(m0035_notice::Migration),
             Box::new(m0036_model_use::Migration),
+            Box::new(m0037_identity::Migration),
             Box::new(m0039_search_app::Migration),
         ]
     }

@@ -1,6 +1,7 @@
 //! One file for each table: its columns, and the seam that it serves.
 
 pub(crate) mod audit;
+pub(crate) mod authorization_request;
 pub(crate) mod canvas;
 pub(crate) mod canvas_label;
 pub(crate) mod canvas_version;
@@ -12,6 +13,7 @@ pub(crate) mod document_extra;
 pub(crate) mod file;
 pub(crate) mod fresh;
 pub(crate) mod heads;
+pub(crate) mod identity;
 pub(crate) mod index_note;
 pub(crate) mod ingest;
 pub(crate) mod invitation;

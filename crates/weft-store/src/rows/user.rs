@@ -15,7 +15,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, fold, text};
 use crate::open::repeated;
 use crate::rows::tenant::{self, MemberChange};
-use crate::rows::{login, membership, token};
+use crate::rows::{identity, login, membership, token};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "account")]
@@ -127,6 +127,7 @@ impl Store {
             transaction.rollback().await?;
             return Ok(MemberChange::NoUser);
         }
+        identity::forget(&*transaction, id).await?;
         transaction.commit().await?;
         Ok(MemberChange::Done)
     }

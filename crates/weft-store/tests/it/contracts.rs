@@ -1,7 +1,7 @@
 //! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
-use weft_testkit::contracts::{accounts, chats, datasets, files, memories, secrets, store};
+use weft_testkit::contracts::{accounts, chats, datasets, files, identities, memories, secrets, store};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
@@ -17,6 +17,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::token_store_keeps_its_contract(opened).await;
     let (users, tenants, tokens) = (opened, opened, opened);
     accounts::account_stores_keep_their_contract(accounts::ContractStores { users, tenants, tokens }).await;
+    identities::identity_store_keeps_its_contract(opened, opened).await;
     accounts::share_store_keeps_its_contract(opened).await;
     accounts::audit_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;

@@ -42,6 +42,10 @@ fn folded(user: &User) -> Result<User> {
 }
 
 impl AccountTables {
+    pub(super) fn has_user(&self, id: &UserId) -> bool {
+        self.users.contains_key(id)
+    }
+
     fn check_free(&self, user: &User) -> Result<()> {
         let taken = self.users.values().any(|other| other.id != user.id && other.email == user.email);
         if taken {
@@ -135,6 +139,7 @@ impl UserStore for MemoryStore {
         tables.accounts.users.remove(id).ok_or_else(no_user)?;
         tables.accounts.members.retain(|_, one| one.user != *id);
         tables.forget(None, id);
+        tables.forget_identities(id);
         Ok(())
     }
 

@@ -1,0 +1,131 @@
+//! Something that another server says, kept for a while. While that server is away the old word counts, and it is not
+//! asked more often than it makes sense.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use weft_core::{Error, ErrorKind, Result};
+
+/// How long an answer counts, in milliseconds.
+const FRESH_MS: i64 = 3_600_000;
+/// How long an old one counts when there is no newer one to be had: keys that were taken back are not for ever.
+const STALE_MS: i64 = 24 * 3_600_000;
+/// How long after a failure nobody is asked again.
+const PAUSE_MS: i64 = 5_000;
+/// How often what is newer than what is known is asked for.
+const RENEW_MS: i64 = 60_000;
+
+/// An answer, or why there is none.
+pub(super) struct Cached<T>(Mutex<State<T>>);
+
+struct State<T> {
+    value: Option<(Arc<T>, i64)>,
+    asked_ms: Option<i64>,
+    /// What the last failure says: its kind, its message, and what to do.
+    failure: Option<(ErrorKind, String, Option<String>)>,
+}
+
+impl<T> Default for Cached<T> {
+    fn default() -> Self {
+        Self(Mutex::new(State { value: None, asked_ms: None, failure: None }))
+    }
+}
+
+impl<T> State<T> {
+    fn age_ms(&self, now_ms: i64) -> Option<i64> {
+        self.value.as_ref().map(|(_, at_ms)| now_ms.saturating_sub(*at_ms))
+    }
+
+    fn asked_within(&self, ms: i64, now_ms: i64) -> bool {
+        self.asked_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < ms)
+    }
+
+    /// What there is without asking.
+    fn known(&self, now_ms: i64) -> Result<Arc<T>> {
+        match (&self.value, &self.failure) {
+            (Some((value, at_ms)), _) if now_ms.saturating_sub(*at_ms) < STALE_MS => Ok(Arc::clone(value)),
+            (_, Some((kind, message, help))) => {
+                let error = Error::new(*kind, message.clone());
+                Err(Error { help: help.clone(), ..error })
+            }
+            _ => Err(Error::new(ErrorKind::Unavailable, "the provider has not answered yet")),
+        }
+    }
+
+    async fn ask(&mut self, asking: impl Future<Output = Result<T>>, now_ms: i64) -> Result<Arc<T>> {
+        self.asked_ms = Some(now_ms);
+        match asking.await {
+            Ok(value) => {
+                let value = Arc::new(value);
+                (self.value, self.failure) = (Some((Arc::clone(&value), now_ms)), None);
+                Ok(value)
+            }
+            Err(error) => {
+                tracing::warn!(error = error.detail(), "an OpenID provider could not be asked");
+                self.failure = Some((error.kind, error.message.clone(), error.help.clone()));
+                self.known(now_ms).map_err(|_| error)
+            }
+        }
+    }
+}
+
+impl<T> Cached<T> {
+    /// The answer; it is asked for when there is none that is new enough. Several who want it wait for one answer.
+    pub(super) async fn get(&self, asking: impl Future<Output = Result<T>>, now_ms: i64) -> Result<Arc<T>> {
+        let mut state = self.0.lock().await;
+        if state.age_ms(now_ms).is_some_and(|age_ms| age_ms < FRESH_MS)
+            || (state.failure.is_some() && state.asked_within(PAUSE_MS, now_ms))
+        {
+            return state.known(now_ms);
+        }
+        state.ask(asking, now_ms).await
+    }
+
+    /// The answer, from now where there was none just before: whoever needs it has seen that the known one does not do.
+    pub(super) async fn renewed(
+        &self,
+        asking: impl Future<Output = Result<T>>,
+        now_ms: i64,
+    ) -> Result<Arc<T>> {
+        let mut state = self.0.lock().await;
+        if state.asked_within(RENEW_MS, now_ms) {
+            return state.known(now_ms);
+        }
+        state.ask(asking, now_ms).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_is_kept_and_a_failure_is_not_asked_for_again_at_once() {
+        let (cached, asked) = (Cached::default(), AtomicU32::new(0));
+        let answer = async |outcome: Result<u32>| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            outcome
+        };
+        let away = || Err(Error::new(ErrorKind::Unavailable, "away"));
+        let count = || asked.load(Ordering::Relaxed);
+        assert!(cached.get(answer(away()), 0).await.is_err());
+        assert!(cached.get(answer(Ok(1)), PAUSE_MS - 1).await.is_err());
+        assert_eq!(count(), 1);
+        assert_eq!(*cached.get(answer(Ok(1)), PAUSE_MS).await.unwrap(), 1);
+        assert_eq!(*cached.get(answer(Ok(2)), FRESH_MS).await.unwrap(), 1);
+        assert_eq!(count(), 2);
+        assert_eq!(*cached.renewed(answer(Ok(2)), PAUSE_MS + RENEW_MS - 1).await.unwrap(), 1);
+        assert_eq!(*cached.renewed(answer(Ok(2)), PAUSE_MS + RENEW_MS).await.unwrap(), 2);
+        let then = PAUSE_MS + RENEW_MS;
+        assert_eq!(*cached.get(answer(away()), then + FRESH_MS).await.unwrap(), 2, "the old word counts");
+        assert_eq!(
+            *cached.get(answer(Ok(3)), then + FRESH_MS + 1).await.unwrap(),
+            2,
+            "nobody is asked again at once"
+        );
+        assert!(cached.get(answer(away()), then + STALE_MS).await.is_err(), "but not for ever");
+    }
+}

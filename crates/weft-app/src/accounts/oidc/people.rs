@@ -1,0 +1,240 @@
+//! Which user somebody is whom a provider knows. Issuer and subject decide that; an address that the provider has
+//! confirmed decides it once, when there is no identity yet.
+
+use sha2::{Digest as _, Sha256};
+use weft_core::access::MemberRole;
+use weft_core::id::UserId;
+use weft_core::seam::identity_store::Identity;
+use weft_core::seam::tenant_store::{Invitation, Joining, Membership};
+use weft_core::seam::user_store::User;
+use weft_core::{Error, ErrorKind, Result, TenantId, hex};
+
+use super::claims::{self, Person};
+use super::jws::Claims;
+use super::provider::Provider;
+use crate::accounts::{SignInRefusal, SignedIn};
+use crate::app::{App, DEFAULT_TENANT};
+
+/// Identities that one user has at most.
+const IDENTITIES_MAX: u64 = 20;
+
+/// What an identity is found by. No issuer has a line break in it, so no two pairs have the same.
+fn hash(issuer: &str, subject: &str) -> String {
+    hex(&Sha256::digest(format!("{issuer}\n{subject}").as_bytes()))
+}
+
+fn denied(message: impl Into<String>, help: &str) -> Error {
+    Error::new(ErrorKind::Denied, message).help(help)
+}
+
+/// What somebody may do whom the provider has put into groups: the most that one of them gives.
+fn role(provider: &Provider, claims: &Claims) -> MemberRole {
+    let config = &provider.config;
+    let groups = claims::groups(claims, &config.role_claim);
+    let given = groups.iter().filter_map(|group| config.roles.get(*group)).copied();
+    given.max().unwrap_or(config.role)
+}
+
+impl App {
+    /// Signs in somebody whom a provider knows.
+    pub(super) async fn sign_in_person(
+        &self,
+        provider: &Provider,
+        (person, claims): (&Person, &Claims),
+    ) -> Result<SignedIn, SignInRefusal> {
+        let mut found = self.user_of(provider, (person, claims)).await;
+        // Somebody who signs in twice at the same time for the first time is there the second time one looks.
+        if matches!(&found, Err(SignInRefusal::Failed(error)) if error.kind == ErrorKind::Conflict) {
+            found = self.user_of(provider, (person, claims)).await;
+        }
+        let user = found?;
+        if !user.enabled {
+            return Err(SignInRefusal::Disabled);
+        }
+        self.follow_groups(provider, claims, &user.id).await?;
+        let hash = hash(&provider.config.issuer, &person.subject);
+        let email = person.email.as_deref().unwrap_or_default();
+        self.accounts.stores.identities.identity_used(&hash, email, self.clock.now_ms()).await?;
+        self.signed_in(user, None).await
+    }
+
+    async fn user_of(
+        &self,
+        provider: &Provider,
+        (person, claims): (&Person, &Claims),
+    ) -> Result<User, SignInRefusal> {
+        let stores = &self.accounts.stores;
+        match stores.identities.identity(&hash(&provider.config.issuer, &person.subject)).await {
+            Ok(identity) => return Ok(stores.users.user(&identity.user).await?),
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+        let Some(email) = person.verified_email() else {
+            let message = "you have no account here that belongs to this sign-in, and the provider confirms no e-mail address";
+            let help =
+                "sign in with a password and add the provider to your account, or confirm your address there";
+            return Err(denied(message, help).into());
+        };
+        let user = match stores.users.user_by_email(email).await {
+            Ok(user) => self.check_linkable(provider, user).await?,
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                self.join(provider, (person, email), claims).await?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.add_identity(provider, person, &user.id).await?;
+        Ok(user)
+    }
+
+    /// Whether a user with the same address may be taken for the same person.
+    async fn check_linkable(&self, provider: &Provider, user: User) -> Result<User, SignInRefusal> {
+        if !user.enabled {
+            return Err(SignInRefusal::Disabled);
+        }
+        // Nobody has looked whether the address is theirs who have registered by themselves: somebody may have
+        // registered with another's, and waits for them. Such users have a tenant of their own.
+        let own = TenantId::new(user.id.as_str());
+        let registered = match self.accounts.stores.tenants.membership(&own, &user.id).await {
+            Ok(_) => true,
+            Err(error) if error.kind == ErrorKind::NotFound => false,
+            Err(error) => return Err(error.into()),
+        };
+        if provider.config.link_by_email && !registered {
+            return Ok(user);
+        }
+        let message = "there is an account with your e-mail address that does not belong to this sign-in";
+        Err(denied(message, "sign in with its password and add the provider to it").into())
+    }
+
+    /// Makes a user for somebody who was invited or may get an account.
+    async fn join(
+        &self,
+        provider: &Provider,
+        (person, email): (&Person, &str),
+        claims: &Claims,
+    ) -> Result<User, SignInRefusal> {
+        let now_ms = self.clock.now_ms();
+        let stores = &self.accounts.stores;
+        let invitations = stores.tenants.invitations_for(email).await?;
+        let mut invitations = invitations.into_iter().filter(|one: &Invitation| one.expires_ms > now_ms);
+        let may_sign_up = provider.config.sign_up && provider.config.allows(email);
+        let first = invitations.next();
+        if first.is_none() && !may_sign_up {
+            let message = "you have no account here";
+            return Err(denied(
+                message,
+                "ask an owner of the tenant for an invitation to your e-mail address",
+            )
+            .into());
+        }
+        let user = match self.new_user((email, &person.name), None).await {
+            Ok(user) => user,
+            // A name that is no line is not worth failing for.
+            Err(_) => self.new_user((email, ""), None).await?,
+        };
+        if let Some(first) = &first {
+            stores.tenants.accept_invitation(first, Joining::New(&user), now_ms).await?;
+            for one in invitations {
+                stores.tenants.accept_invitation(&one, Joining::Known(&user.id), now_ms).await?;
+            }
+            return Ok(user);
+        }
+        let tenant = TenantId::from(provider.config.tenant.as_str());
+        self.ensure_tenant(&tenant).await?;
+        let role = role(provider, claims);
+        let membership = Membership { tenant, user: user.id.clone(), role, created_ms: now_ms };
+        stores.users.add_user(&user, &[membership]).await?;
+        Ok(user)
+    }
+
+    async fn add_identity(&self, provider: &Provider, person: &Person, user: &UserId) -> Result<Identity> {
+        let stores = &self.accounts.stores;
+        let all = stores.identities.identities(user, IDENTITIES_MAX).await?;
+        let hash = hash(&provider.config.issuer, &person.subject);
+        if all.len() as u64 >= IDENTITIES_MAX && all.iter().all(|one| one.hash != hash) {
+            let message = format!("an account has at most {IDENTITIES_MAX} identities at providers");
+            return Err(denied(message, "remove one of them before"));
+        }
+        let identity = Identity {
+            hash,
+            user: user.clone(),
+            provider: provider.name.clone(),
+            issuer: provider.config.issuer.clone(),
+            subject: person.subject.clone(),
+            email: person.email.clone().unwrap_or_default(),
+            created_ms: self.clock.now_ms(),
+            used_ms: None,
+        };
+        stores.identities.add_identity(&identity).await?;
+        Ok(identity)
+    }
+
+    /// Adds an identity to the account of somebody who has signed in before.
+    pub(super) async fn link(
+        &self,
+        provider: &Provider,
+        person: &Person,
+        user: &UserId,
+    ) -> Result<Identity, SignInRefusal> {
+        if !self.accounts.stores.users.user(user).await?.enabled {
+            return Err(SignInRefusal::Disabled);
+        }
+        Ok(self.add_identity(provider, person, user).await?)
+    }
+
+    /// Gives a member of the provider's tenant the role of their groups, where the settings say so.
+    async fn follow_groups(&self, provider: &Provider, claims: &Claims, user: &UserId) -> Result<()> {
+        if provider.config.role_claim.is_empty() {
+            return Ok(());
+        }
+        let tenants = &self.accounts.stores.tenants;
+        let tenant = TenantId::from(provider.config.tenant.as_str());
+        let membership = match tenants.membership(&tenant, user).await {
+            Ok(membership) => membership,
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let role = role(provider, claims);
+        if membership.role == role {
+            return Ok(());
+        }
+        match tenants.put_member(&Membership { role, ..membership }).await {
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                tracing::warn!(provider = provider.name, "the last owner of a tenant keeps the role");
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The tenant whose audit log tells of a user.
+    pub(super) async fn first_tenant(&self, user: &UserId) -> Result<TenantId> {
+        let theirs = self.accounts.stores.tenants.memberships(user).await?;
+        Ok(theirs.into_iter().next().map_or_else(|| TenantId::new(DEFAULT_TENANT), |one| one.tenant))
+    }
+
+    /// The identities of a user at providers.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn identities(&self, user: &UserId) -> Result<Vec<Identity>> {
+        self.accounts.stores.identities.identities(user, IDENTITIES_MAX).await
+    }
+
+    /// Removes an identity of a user, by the id that lists show.
+    ///
+    /// # Errors
+    /// `NotFound`; `Denied` for the last one of somebody who has no password.
+    pub async fn unlink(&self, user: &UserId, id: &str) -> Result<Identity> {
+        let all = self.identities(user).await?;
+        let is_last = all.len() == 1;
+        let found = all.into_iter().find(|one| one.id() == id);
+        let found = found.ok_or_else(|| Error::not_found("there is no such identity"))?;
+        if is_last && self.accounts.stores.users.user(user).await?.password_hash.is_empty() {
+            let message = "without this identity nobody could sign in to the account";
+            return Err(denied(message, "add another provider, or let an operator set a password"));
+        }
+        self.accounts.stores.identities.remove_identity(user, &found.hash).await?;
+        Ok(found)
+    }
+}

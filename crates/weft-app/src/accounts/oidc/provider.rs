@@ -1,0 +1,324 @@
+//! A provider: where it is asked (OpenID Connect Discovery 1.0), its keys, and what a code is exchanged for.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use url::form_urlencoded;
+use weft_core::{Error, ErrorKind, Result, Secret};
+use weft_net::{StreamRequest, StreamingHttp};
+
+use super::cached::Cached;
+use super::jws::{Claims, Keys, Unverified};
+use crate::config::{OidcConfig, is_private_way};
+
+/// Bytes of an answer of a provider.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// How long an answer may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+/// Characters that are repeated of what a provider says.
+const TOLD_CHARS_MAX: usize = 200;
+
+/// A provider that people sign in with.
+pub(crate) struct Provider {
+    pub(super) name: String,
+    pub(super) config: OidcConfig,
+    /// Where people are sent back to.
+    redirect_uri: String,
+    http: Arc<dyn StreamingHttp>,
+    description: Cached<Description>,
+    keys: Cached<Keys>,
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Where a provider is asked for what.
+#[derive(Debug, Deserialize)]
+pub(super) struct Description {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    jwks_uri: String,
+    userinfo_endpoint: Option<String>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    /// Whether it names itself when it sends people back (RFC 9207).
+    #[serde(default, rename = "authorization_response_iss_parameter_supported")]
+    pub(super) names_itself: bool,
+}
+
+/// What a code was exchanged for. Nothing of it is shown or kept.
+#[derive(Deserialize)]
+pub(super) struct Tokens {
+    pub(super) id_token: Secret,
+    #[serde(default)]
+    access_token: Secret,
+}
+
+/// What an OAuth server says in place of tokens.
+#[derive(Default, Deserialize)]
+struct Failure {
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    error_description: String,
+}
+
+/// What somebody else says, as a short line of text.
+pub(super) fn line(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    plain.take(TOLD_CHARS_MAX).collect::<String>().trim().to_owned()
+}
+
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+impl Provider {
+    pub(super) fn new(
+        (name, config): (&str, OidcConfig),
+        public_url: &str,
+        http: Arc<dyn StreamingHttp>,
+    ) -> Self {
+        let redirect_uri = format!("{}/api/v1/auth/oidc/{name}/callback", public_url.trim_end_matches('/'));
+        let (description, keys) = (Cached::default(), Cached::default());
+        Self { name: name.to_owned(), config, redirect_uri, http, description, keys }
+    }
+
+    /// What people call it.
+    pub(super) fn title(&self) -> &str {
+        if self.config.title.is_empty() { &self.name } else { &self.config.title }
+    }
+
+    fn failed(&self, kind: ErrorKind, what: &str) -> Error {
+        Error::new(kind, format!("the provider `{}` {what}", self.name))
+    }
+
+    fn away(&self, cause: Error) -> Error {
+        let error = self.failed(ErrorKind::Unavailable, "cannot be asked at the moment");
+        error.help("sign in with a password, or try again in a while").because(cause)
+    }
+
+    /// Asks for something, and gives the status with the whole answer.
+    async fn ask(&self, request: StreamRequest) -> Result<(u16, Vec<u8>)> {
+        let asking = async {
+            let response = self.http.open(request).await?;
+            let status = response.status;
+            Ok::<_, Error>((status, response.read(ANSWER_BYTES_MAX).await?))
+        };
+        let late = || Error::new(ErrorKind::Timeout, "the answer takes too long");
+        let answered = tokio::time::timeout(ANSWER_LIMIT, asking).await.unwrap_or_else(|_| Err(late()));
+        answered.map_err(|cause| self.away(cause))
+    }
+
+    async fn get(&self, url: &str, headers: Vec<(String, String)>) -> Result<Vec<u8>> {
+        let request =
+            StreamRequest { method: "GET".to_owned(), url: url.to_owned(), headers, body: Vec::new() };
+        match self.ask(request).await? {
+            (200, body) => Ok(body),
+            (status, _) => {
+                let cause = Error::new(ErrorKind::Unavailable, format!("it answered with status {status}"));
+                Err(self.away(cause))
+            }
+        }
+    }
+
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T> {
+        // Without the cause, which may repeat what was read.
+        serde_json::from_slice(body)
+            .map_err(|_| self.failed(ErrorKind::Garbled, "answers what cannot be understood"))
+    }
+
+    /// Where it is asked for what.
+    pub(super) async fn description(&self, now_ms: i64) -> Result<Arc<Description>> {
+        self.description.get(self.describe(), now_ms).await
+    }
+
+    async fn describe(&self) -> Result<Description> {
+        let issuer = self.config.issuer.trim_end_matches('/');
+        let body = self.get(&format!("{issuer}/.well-known/openid-configuration"), Vec::new()).await?;
+        let found: Description = self.read(&body)?;
+        if found.issuer != self.config.issuer {
+            let error = self.failed(ErrorKind::Garbled, "calls itself something else");
+            return Err(error.help("`issuer` in the settings must be exactly what its description says"));
+        }
+        let all = [&found.authorization_endpoint, &found.token_endpoint, &found.jwks_uri];
+        if !all.into_iter().chain(&found.userinfo_endpoint).all(|url| is_private_way(url)) {
+            return Err(self.failed(ErrorKind::Garbled, "names addresses that are not https://"));
+        }
+        Ok(found)
+    }
+
+    async fn ask_for_keys(&self, description: &Description) -> Result<Keys> {
+        Keys::read(&self.get(&description.jwks_uri, Vec::new()).await?)
+    }
+
+    /// Where somebody is sent to sign in.
+    pub(super) fn authorization_url(
+        &self,
+        description: &Description,
+        (state, nonce, verifier): (&str, &str, &str),
+    ) -> Result<String> {
+        let garbled = |_| self.failed(ErrorKind::Garbled, "names an address that is none");
+        let mut url = url::Url::parse(&description.authorization_endpoint).map_err(garbled)?;
+        url.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &self.config.client_id)
+            .append_pair("redirect_uri", &self.redirect_uri)
+            .append_pair("scope", &self.config.scopes.join(" "))
+            .append_pair("state", state)
+            .append_pair("nonce", nonce)
+            .append_pair("code_challenge", &URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes())))
+            .append_pair("code_challenge_method", "S256");
+        url.set_fragment(None);
+        Ok(url.into())
+    }
+
+    /// The request that exchanges a code. The client shows who it is in the header unless the provider takes it in the
+    /// body only.
+    fn token_request(&self, description: &Description, (code, verifier): (&str, &str)) -> StreamRequest {
+        let (id, secret) = (&self.config.client_id, self.config.client_secret.reveal());
+        let mut headers = vec![
+            ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()),
+            ("accept".to_owned(), "application/json".to_owned()),
+        ];
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("grant_type", "authorization_code")
+            .append_pair("code", code)
+            .append_pair("redirect_uri", &self.redirect_uri)
+            .append_pair("code_verifier", verifier);
+        let has = |methods: &Vec<String>, name: &str| methods.iter().any(|method| method == name);
+        let methods = description.token_endpoint_auth_methods_supported.as_ref();
+        let in_body =
+            methods.is_some_and(|all| has(all, "client_secret_post") && !has(all, "client_secret_basic"));
+        if secret.is_empty() || in_body {
+            form.append_pair("client_id", id);
+        }
+        if in_body && !secret.is_empty() {
+            form.append_pair("client_secret", secret);
+        } else if !secret.is_empty() {
+            let both = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
+            headers.push(("authorization".to_owned(), format!("Basic {both}")));
+        }
+        let (method, url) = ("POST".to_owned(), description.token_endpoint.clone());
+        let body = form.finish().into_bytes();
+        StreamRequest { method, url, headers, body }
+    }
+
+    /// Exchanges a code for tokens.
+    ///
+    /// # Errors
+    /// `Denied` when the provider does not want to, in its words; `Unavailable`.
+    pub(super) async fn exchange(
+        &self,
+        description: &Description,
+        (code, verifier): (&str, &str),
+    ) -> Result<Tokens> {
+        let request = self.token_request(description, (code, verifier));
+        match self.ask(request).await? {
+            (200, body) => self.read(&body),
+            (400..=403, body) => {
+                let Failure { error, error_description } = serde_json::from_slice(&body).unwrap_or_default();
+                tracing::warn!(
+                    provider = self.name,
+                    error = line(&error),
+                    "an OpenID provider takes no code"
+                );
+                Err(self.declined(&error, &error_description))
+            }
+            (status, _) => {
+                let cause = Error::new(ErrorKind::Unavailable, format!("it answered with status {status}"));
+                Err(self.away(cause))
+            }
+        }
+    }
+
+    /// Why the provider lets nobody in, in its words, as text.
+    pub(super) fn declined(&self, error: &str, description: &str) -> Error {
+        let words = [line(error), line(description)].into_iter().filter(|words| !words.is_empty());
+        let words: Vec<String> = words.collect();
+        let words = if words.is_empty() { "without a reason".to_owned() } else { words.join(": ") };
+        self.failed(ErrorKind::Denied, &format!("has not signed you in: {words}"))
+            .help("begin the sign-in once more")
+    }
+
+    /// The claims of an ID token that is signed by the provider. A key that is not known yet is asked for.
+    pub(super) async fn verified(
+        &self,
+        description: &Description,
+        token: &Secret,
+        now_ms: i64,
+    ) -> Result<Claims> {
+        let keys = self.keys.get(self.ask_for_keys(description), now_ms).await?;
+        let verified = match keys.verified(token.reveal()) {
+            Err(Unverified::UnknownKey) => {
+                let keys = self.keys.renewed(self.ask_for_keys(description), now_ms).await?;
+                keys.verified(token.reveal())
+            }
+            verified => verified,
+        };
+        verified.map_err(|why| match why {
+            Unverified::UnknownKey => {
+                self.refused("the ID token is signed with a key that the provider does not show")
+            }
+            Unverified::Wrong(why) => self.refused(why),
+        })
+    }
+
+    /// What the provider says of somebody must not be believed.
+    pub(super) fn refused(&self, why: &str) -> Error {
+        tracing::warn!(provider = self.name, why, "what an OpenID provider says is refused");
+        self.failed(ErrorKind::Denied, &format!("has said what cannot be believed: {why}"))
+            .help("begin the sign-in once more; if it stays so, tell whoever runs this server")
+    }
+
+    /// Adds what the token does not say and the provider tells whoever shows the access token.
+    pub(super) async fn completed(
+        &self,
+        description: &Description,
+        tokens: &Tokens,
+        mut claims: Claims,
+    ) -> Result<Claims> {
+        let role_claim = &self.config.role_claim;
+        let lacks_role = !role_claim.is_empty() && !claims.contains_key(role_claim);
+        let Some(url) = &description.userinfo_endpoint else { return Ok(claims) };
+        if (claims.contains_key("email") && !lacks_role) || tokens.access_token.is_empty() {
+            return Ok(claims);
+        }
+        let bearer = format!("Bearer {}", tokens.access_token.reveal());
+        let more: Claims = self.read(&self.get(url, vec![("authorization".to_owned(), bearer)]).await?)?;
+        if more.get("sub") != claims.get("sub") {
+            return Err(self.refused("it tells of somebody else"));
+        }
+        // Whether an address is confirmed is said of the address beside it.
+        let has_email = claims.contains_key("email");
+        if !has_email {
+            claims.remove("email_verified");
+        }
+        for (name, value) in more {
+            if !(has_email && name == "email_verified") {
+                claims.entry(name).or_insert(value);
+            }
+        }
+        Ok(claims)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_is_a_short_line() {
+        assert_eq!(line(" <b>no\r\nset-cookie: a\u{1b}[2J "), "<b>no  set-cookie: a [2J");
+        assert_eq!(line(&"ü".repeat(999)).chars().count(), TOLD_CHARS_MAX);
+    }
+}

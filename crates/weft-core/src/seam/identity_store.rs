@@ -1,0 +1,116 @@
+//! Who users are at OpenID providers, and sign-ins that have begun there.
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::id::UserId;
+
+/// That somebody at a provider is a user here. Issuer and subject say who it is; the address says nothing, since
+/// providers give addresses to others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    /// SHA-256 of the issuer and the subject, in lower-case hex.
+    pub hash: String,
+    /// Who it is here.
+    pub user: UserId,
+    /// The name of the provider in the settings.
+    pub provider: String,
+    /// The provider's own name: a URL.
+    pub issuer: String,
+    /// What the provider calls them.
+    pub subject: String,
+    /// The address that they had there when they last signed in; empty for none.
+    pub email: String,
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    /// When they last signed in with it.
+    pub used_ms: Option<i64>,
+}
+
+impl Identity {
+    /// What names it in lists.
+    pub fn id(&self) -> &str {
+        crate::seam::token_store::hash_id(&self.hash)
+    }
+}
+
+/// A sign-in that has begun, while somebody is at the provider.
+#[derive(Clone, PartialEq)]
+pub struct AuthorizationRequest {
+    /// SHA-256 of the `state` that comes back, in lower-case hex.
+    pub hash: String,
+    /// SHA-256 of what the browser shows that has begun it, in lower-case hex.
+    pub browser_hash: String,
+    /// The name of the provider in the settings.
+    pub provider: String,
+    /// The issuer that it was begun with.
+    pub issuer: String,
+    /// What the ID token has to repeat.
+    pub nonce: String,
+    /// What proves that the code was asked for here (PKCE).
+    pub verifier: String,
+    /// The page to go to then; empty for none.
+    pub next: String,
+    /// The user who has signed in already and wants the identity to be theirs.
+    pub user: Option<UserId>,
+    /// From then on it is worth nothing, in milliseconds since 1970.
+    pub expires_ms: i64,
+}
+
+impl std::fmt::Debug for AuthorizationRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AuthorizationRequest").field("provider", &self.provider).finish_non_exhaustive()
+    }
+}
+
+/// Where identities, and sign-ins that have begun, are kept. They go with their users.
+#[async_trait]
+pub trait IdentityStore: Send + Sync {
+    /// Stores an identity. One that the user has already stays as it is.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown user; `Conflict` when it is another user's.
+    async fn add_identity(&self, identity: &Identity) -> Result<()>;
+
+    /// The identity with this hash.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn identity(&self, hash: &str) -> Result<Identity>;
+
+    /// The identities of a user, the oldest first, at most `count_max`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn identities(&self, user: &UserId, count_max: u64) -> Result<Vec<Identity>>;
+
+    /// Notes that somebody has signed in with an identity, and the address that they have there now. One that is not
+    /// there is passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn identity_used(&self, hash: &str, email: &str, at_ms: i64) -> Result<()>;
+
+    /// Removes an identity of a user.
+    ///
+    /// # Errors
+    /// `NotFound`, also for another user's.
+    async fn remove_identity(&self, user: &UserId, hash: &str) -> Result<()>;
+
+    /// Stores a sign-in that begins, and removes those that have expired by now.
+    ///
+    /// # Errors
+    /// `RateLimited` when `count_max` of them are under way already.
+    async fn add_authorization_request(
+        &self,
+        request: &AuthorizationRequest,
+        now_ms: i64,
+        count_max: u64,
+    ) -> Result<()>;
+
+    /// Takes a sign-in out that has begun, also one that has expired. Of several who take the same one gets it.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn take_authorization_request(&self, hash: &str) -> Result<AuthorizationRequest>;
+}

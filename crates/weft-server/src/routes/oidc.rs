@@ -1,0 +1,266 @@
+//! Signing in by OpenID Connect, and the identities that a user has at providers.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value as Json, json};
+use weft_app::accounts::oidc::{Begun, Finished, Outcome, Returned};
+use weft_app::accounts::{Audited, SignInRefusal, SignedIn};
+use weft_core::id::UserId;
+use weft_core::seam::identity_store::Identity;
+use weft_core::{Error, ErrorKind, Secret};
+
+use super::users::{ClientAddress, address, code_of, refused, signed_in, welcome};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::account;
+use crate::wire::envelope::Success;
+
+/// How long a browser keeps the cookie of a sign-in that is under way, in seconds: as long as that may take.
+const COOKIE_SECONDS: u32 = 600;
+
+/// Why a sign-in cannot begin or go on, with the HTTP status that browsers and programs expect.
+fn told(error: Error) -> ApiError {
+    let status = match error.kind {
+        ErrorKind::NotFound => Some(StatusCode::NOT_FOUND),
+        ErrorKind::Denied => Some(StatusCode::FORBIDDEN),
+        ErrorKind::Conflict => Some(StatusCode::CONFLICT),
+        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Garbled => Some(StatusCode::BAD_GATEWAY),
+        _ => None,
+    };
+    // What another server says wrongly is no failure of this one.
+    let error = match error.kind {
+        ErrorKind::Garbled => Error { kind: ErrorKind::Unavailable, ..error },
+        _ => error,
+    };
+    let told = ApiError::from(error);
+    status.into_iter().fold(told, ApiError::with_status)
+}
+
+fn refusal(refusal: SignInRefusal) -> ApiError {
+    match refusal {
+        SignInRefusal::Failed(error) => told(error),
+        other => refused(other).with_status(StatusCode::FORBIDDEN),
+    }
+}
+
+/// The code of a refusal, for the audit log.
+fn noted(refusal: &SignInRefusal) -> u16 {
+    match refusal {
+        SignInRefusal::Failed(error) => match error.kind {
+            ErrorKind::Denied => code::OPERATING,
+            ErrorKind::Conflict => code::RUNNING,
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Garbled => code::CONNECTION,
+            _ => code_of(refusal),
+        },
+        _ => code_of(refusal),
+    }
+}
+
+/// A cookie that no page reads and no other server is sent. Without a value it is taken back.
+fn set_cookie(state: &ServerState, name: &str, value: &str) -> Result<HeaderValue, ApiError> {
+    let seconds = if value.is_empty() { 0 } else { COOKIE_SECONDS };
+    let secure = if state.app.accounts.is_over_tls() { "; Secure" } else { "" };
+    let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    HeaderValue::from_str(&cookie).map_err(|_| ApiError::internal("a cookie does not fit into a header"))
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
+/// Nothing of it is kept on the way, and the page that comes next is not told where one comes from.
+fn private(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+/// Sends a browser somewhere; programs read the same in the body.
+fn sent_to(url: &str, mut response: Response) -> Result<Response, ApiError> {
+    let place = HeaderValue::from_str(url)
+        .map_err(|_| ApiError::internal("an address does not fit into a header"))?;
+    response.headers_mut().insert(header::LOCATION, place);
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    Ok(private(response))
+}
+
+/// A text behind the `#` of an address: no server is sent it.
+fn fragment(name: &str, value: &str) -> String {
+    let mut text = format!("#{name}=");
+    for byte in value.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                text.push(char::from(byte));
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn begun(state: &ServerState, begun: &Begun) -> Result<Response, ApiError> {
+    let mut response = private(Success(json!({"url": begun.url})).into_response());
+    let cookie = set_cookie(state, &begun.cookie, begun.browser.reveal())?;
+    response.headers_mut().append(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// `GET /api/v1/auth/providers`.
+pub async fn providers(State(state): State<ServerState>) -> Response {
+    let all = state.app.accounts.offered();
+    let path = |name: &str| format!("/api/v1/auth/oidc/{name}");
+    let all = all.iter().map(|one| json!({"name": one.name, "title": one.title, "path": path(&one.name)}));
+    Success(all.collect::<Vec<Json>>()).into_response()
+}
+
+/// `GET /api/v1/auth/oidc/{provider}`: sends a browser to the provider.
+///
+/// # Errors
+/// 102 with HTTP status 404 for an unknown provider; 101 for a `next` that is no page of this server; 105 with 502 when
+/// the provider cannot be asked; 429.
+pub async fn begin(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    Path(provider): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let next = params.get("next").unwrap_or_default();
+    let sent = state.app.begin_oidc(&provider, (next, None), &address(from)).await.map_err(told)?;
+    sent_to(&sent.url, begun(&state, &sent)?)
+}
+
+/// `GET /api/v1/auth/oidc/{provider}/callback`: where the provider sends a browser back to.
+///
+/// # Errors
+/// 102 with HTTP status 404 for an unknown provider; 103 with 403 for a sign-in that is over, was begun in another
+/// browser, or is refused; 105 with 502 when the provider cannot be asked.
+pub async fn finish(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    Path(provider): Path<String>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let text = |name: &str| params.get(name).map(str::to_owned);
+    let returned = Returned {
+        state: text("state").unwrap_or_default(),
+        code: Secret::new(text("code").unwrap_or_default()),
+        issuer: text("iss"),
+        error: text("error"),
+        error_description: text("error_description").unwrap_or_default(),
+    };
+    let name = state.app.accounts.oidc_cookie(&returned.state);
+    let (browser, address) = (cookie(&headers, &name), address(from));
+    let finished = state.app.finish_oidc(&provider, (&returned, browser), &address).await.map_err(told)?;
+    note_end(&state, (&provider, &finished), &address).await;
+    let mut response = answer(finished)?;
+    response.headers_mut().append(header::SET_COOKIE, set_cookie(&state, &name, "")?);
+    Ok(private(response))
+}
+
+async fn note_end(state: &ServerState, (provider, finished): (&str, &Finished), address: &str) {
+    let user = |id: &UserId| format!("user:{id}");
+    let (actor, action, outcome) = match &finished.outcome {
+        Ok(Outcome::SignedIn(signed_in)) => (user(&signed_in.user.id), "login by provider", 0),
+        Ok(Outcome::Linked(identity)) => (user(&identity.user), "add identity", 0),
+        Err(refusal) => ("nobody".to_owned(), "login by provider", noted(refusal)),
+    };
+    let (tenant, actor) = (&finished.tenant, &*actor);
+    state.app.note(Audited { tenant, actor, action, target: provider, outcome, address }).await;
+}
+
+fn answer(finished: Finished) -> Result<Response, ApiError> {
+    let Finished { next, outcome, .. } = finished;
+    match (outcome, next.is_empty()) {
+        (Ok(Outcome::SignedIn(signed_in)), true) => welcome(&signed_in),
+        (Ok(Outcome::SignedIn(signed_in)), false) => {
+            let SignedIn { user, tenant, role, token } = &*signed_in;
+            let body = Success(account::user(user, (tenant, *role))).into_response();
+            sent_to(&format!("{next}{}", fragment("authorization", token.reveal())), body)
+        }
+        (Ok(Outcome::Linked(identity)), true) => Ok(Success(account::identity(&identity)).into_response()),
+        (Ok(Outcome::Linked(identity)), false) => {
+            let body = Success(account::identity(&identity)).into_response();
+            sent_to(&format!("{next}{}", fragment("added", &identity.provider)), body)
+        }
+        (Err(why), true) => Ok(refusal(why).into_response()),
+        (Err(why), false) => {
+            let error = refusal(why);
+            let url = format!("{next}{}", fragment("error", error.message()));
+            sent_to(&url, error.into_response())
+        }
+    }
+}
+
+/// `GET /api/v1/users/me/identities`.
+///
+/// # Errors
+/// 103 for an API key.
+pub async fn identities(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let (user, _) = signed_in(&caller)?;
+    let all: Vec<Identity> = state.app.identities(user).await?;
+    Ok(Success(all.iter().map(account::identity).collect::<Vec<_>>()).into_response())
+}
+
+/// `POST /api/v1/users/me/identities {"provider", "next"?}`.
+///
+/// # Errors
+/// 103 for an API key; otherwise as [`begin`].
+pub async fn add_identity(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (user, _) = signed_in(&caller)?;
+    body.require(&["provider"])?;
+    let provider = body.text("provider")?.unwrap_or_default();
+    let next = body.text("next")?.unwrap_or_default();
+    let sent = state.app.begin_oidc(&provider, (&next, Some(user)), &address(from)).await.map_err(told)?;
+    begun(&state, &sent)
+}
+
+/// `DELETE /api/v1/users/me/identities/{identity}`.
+///
+/// # Errors
+/// 102 for one that is not there; 103 for an API key, and for the last one of somebody without a password.
+pub async fn remove_identity(
+    State(state): State<ServerState>,
+    from: ClientAddress,
+    caller: Caller,
+    Path(identity): Path<String>,
+) -> Result<Response, ApiError> {
+    let (user, _) = signed_in(&caller)?;
+    let removed = state.app.unlink(user, &identity).await?;
+    let (tenant, actor) = (&caller.tenant, &*caller.actor.to_string());
+    let (action, target, address) = ("remove identity", &*removed.provider, &*address(from));
+    state.app.note(Audited { tenant, actor, action, target, outcome: 0, address }).await;
+    Ok(Success(true).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_found_by_its_whole_name() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::COOKIE, HeaderValue::from_static("a=1; weft-oidc-ab=x=y; b"));
+        headers.append(header::COOKIE, HeaderValue::from_static("c=3"));
+        let of = |name| cookie(&headers, name);
+        assert_eq!([of("a"), of("weft-oidc-ab"), of("c")], [Some("1"), Some("x=y"), Some("3")]);
+        assert_eq!([of("weft-oidc-a"), of("b"), of("")], [None; 3]);
+    }
+
+    #[test]
+    fn a_text_behind_an_address_is_a_text() {
+        assert_eq!(fragment("error", "<b>&ü\n"), "#error=%3Cb%3E%26%C3%BC%0A");
+    }
+}
