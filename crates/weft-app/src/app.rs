@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, ChatStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, UsageStore,
-    VersionStore, WorkQueue,
+    CanvasStore, ChatStore, Clock, Databases, DatasetStore, DocumentReader, FileStore, Knowledge,
+    ModelDirectory, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore,
+    UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
@@ -88,6 +88,8 @@ pub struct App {
     pub file_bytes_max: u64,
     /// Reads them.
     pub(crate) reader: Arc<dyn DocumentReader>,
+    /// Databases of others that canvases ask.
+    pub(crate) databases: Arc<dyn Databases>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.
@@ -144,6 +146,7 @@ impl App {
             files: parts.files,
             file_bytes_max: parts.file_bytes_max,
             reader: parts.reader,
+            databases: parts.databases,
             models: parts.models,
             catalog: parts.catalog,
             plugins: parts.plugins,

@@ -402,6 +402,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, given)?);
+    let databases = Arc::clone(&seams.databases);
     let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
     let runs = store.runs();
@@ -432,6 +433,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         files,
         file_bytes_max: config.attachments.file_bytes_max,
         reader: document_reader(config, &models)?,
+        databases,
         model_check: model_check(&models),
         models,
         catalog: Arc::new(weft_components::catalog()),

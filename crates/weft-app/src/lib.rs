@@ -5,6 +5,7 @@
 //! retention) is here, too. Nothing here knows how it is asked: no route, no frame, no command.
 
 pub mod accounts;
+mod alone;
 pub mod app;
 pub mod assemble;
 pub mod attachments;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use weft_core::seam::{
-    CanvasStore, ChatStore, Clock, DocumentReader, FileStore, Knowledge, ModelDirectory, RunStore,
+    CanvasStore, ChatStore, Clock, Databases, DocumentReader, FileStore, Knowledge, ModelDirectory, RunStore,
     ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, UsageStore, VersionStore,
     WorkQueue,
 };
@@ -74,6 +74,8 @@ pub struct Parts {
     pub file_bytes_max: u64,
     /// Reads them.
     pub reader: Arc<dyn DocumentReader>,
+    /// Databases of others that canvases ask.
+    pub databases: Arc<dyn Databases>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// Whether a model that a canvas names can be used.

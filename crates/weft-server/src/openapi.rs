@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod agents;
 pub mod chats;
 pub mod datasets;
+pub mod editing;
 pub mod mcp;
 pub mod memories;
 pub mod page;

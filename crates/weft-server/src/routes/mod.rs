@@ -35,6 +35,7 @@ pub mod schedules;
 pub mod secrets;
 pub mod sessions;
 pub mod shares;
+pub mod single;
 pub mod speech;
 pub mod spending;
 pub mod tasks;

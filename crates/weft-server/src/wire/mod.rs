@@ -7,6 +7,7 @@ pub mod chat;
 pub mod chat_question;
 pub mod chunk;
 pub mod completion;
+pub mod database;
 pub mod dataset;
 pub mod document;
 pub mod envelope;

@@ -268,7 +268,9 @@ impl World {
             "id" if below(&["/memories/"]) => "memory",
             "id" if below(&["/tasks/"]) => "task",
             "id" if below(&["/responses/"]) => "response",
-            "id" if below(&["/canvas/getlistversion/"]) => "agent",
+            "id" if below(&["/canvas/getlistversion/"]) || path.ends_with("canvas/{id}/sessions") => "agent",
+            // It is the agent's, which is named, too.
+            "component" => return None,
             "session" if below(&["/chats/"]) => "chat session",
             "session" => "session",
             "message" if below(&["/chats/"]) => "chat message",

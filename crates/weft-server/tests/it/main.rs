@@ -24,6 +24,7 @@ mod cut_off;
 mod dataset_tasks;
 mod datasets;
 mod documents;
+mod editing;
 mod gate;
 mod idempotency;
 mod isolation;

@@ -288,6 +288,7 @@ pub fn process_with(
         reader: Arc::new(weft_parse::InProcess::default()),
         library,
         knowledge: Arc::new(datasets),
+        databases: Arc::clone(&seams.databases),
         models,
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
