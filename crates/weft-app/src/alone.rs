@@ -58,23 +58,7 @@ impl App {
         if matches!(alone.spec.role, Role::Entry | Role::Pause) {
             return Ok(alone.filled(values));
         }
-        let mut globals = alone.plan.globals.clone();
-        let mut input = TurnInput { user_id: user_id.to_owned(), ..TurnInput::default() };
-        for (name, value) in values {
-            match (name.as_str(), Reference::of_name(&name)) {
-                ("sys.query", _) => input.query = weft_core::value::to_text(&value),
-                ("sys.user_id", _) => input.user_id = weft_core::value::to_text(&value),
-                ("sys.files", _) => input.files = files(value),
-                (_, Reference::Global(name)) => drop(globals.insert(name.to_string(), value)),
-                (_, Reference::Output { component, path }) => {
-                    let pin: &mut Pin = input.pins.entry(component).or_default();
-                    put(&mut pin.outputs, &path, value);
-                }
-            }
-        }
-        for component in alone.plan.nodes.iter().filter(|node| alone.stand_ins.contains(&node.id)) {
-            input.pins.entry(component.id.clone()).or_default();
-        }
+        let (input, globals) = alone.given(user_id, values);
         let input = self.with_files_read(&key.tenant, input).await?;
         let session = self.session_for_one(key, (&alone.plan, globals, &input.user_id)).await?;
         let request = StartRun {
@@ -198,6 +182,26 @@ impl Alone {
         Err(Error::invalid(format!("`{}` reads no `{unknown}`", self.id)).help(help))
     }
 
+    /// What a turn is given so that the component reads these values, and the variables that it begins with.
+    fn given(&self, user_id: &str, values: Map<String, Json>) -> (TurnInput, Map<String, Json>) {
+        let mut globals = self.plan.globals.clone();
+        let mut input = TurnInput { user_id: user_id.to_owned(), ..TurnInput::default() };
+        // A stand-in that nothing is typed in for gives nothing.
+        input.pins = self.stand_ins.iter().map(|id| (id.clone(), Pin::default())).collect();
+        for (name, value) in values {
+            match (name.as_str(), Reference::of_name(&name)) {
+                ("sys.query", _) => input.query = weft_core::value::to_text(&value),
+                ("sys.user_id", _) => input.user_id = weft_core::value::to_text(&value),
+                ("sys.files", _) => input.files = files(value),
+                (_, Reference::Global(name)) => drop(globals.insert(name.to_string(), value)),
+                (_, Reference::Output { component, path }) => {
+                    put(&mut input.pins.entry(component).or_default().outputs, &path, value);
+                }
+            }
+        }
+        (input, globals)
+    }
+
     /// What a component gives that only asks for values: those, or what its fields begin with.
     fn filled(&self, mut values: Map<String, Json>) -> Map<String, Json> {
         let field = |(name, field): (String, Json)| {
@@ -215,7 +219,8 @@ fn typed_in(node: &PlanNode) -> impl Iterator<Item = &Reference> {
     for reference in reads {
         let fixed = match reference {
             Reference::Global(name) => reference.secret().is_some() || SET_BY_RUNS.contains(&&**name),
-            Reference::Output { .. } => false,
+            // What it gave itself in an earlier pass is nothing to begin with.
+            Reference::Output { component, .. } => *component == node.id,
         };
         if !fixed && !seen.contains(&reference) {
             seen.push(reference);
@@ -228,7 +233,7 @@ fn typed_in(node: &PlanNode) -> impl Iterator<Item = &Reference> {
 fn read_from(node: &PlanNode) -> Vec<ComponentId> {
     let mut from: Vec<ComponentId> = Vec::new();
     for component in typed_in(node).filter_map(Reference::component) {
-        if !from.contains(component) && *component != node.id {
+        if !from.contains(component) {
             from.push(component.clone());
         }
     }

@@ -10,8 +10,8 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, Stored
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, Databases, DatasetStore, DocumentReader, FileStore, Knowledge,
-    ModelDirectory, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore,
-    UsageStore, VersionStore, WorkQueue,
+    ModelDirectory, ReadingLog, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore,
+    TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
@@ -78,6 +78,8 @@ pub struct App {
     pub datasets: Arc<dyn DatasetStore>,
     /// Datasets with their documents, to be changed.
     pub library: Arc<Library>,
+    /// What has become of readings of documents.
+    pub readings: Arc<dyn ReadingLog>,
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
@@ -141,6 +143,7 @@ impl App {
             memories: parts.memories,
             datasets: Arc::clone(parts.library.store()),
             library: parts.library,
+            readings: parts.readings,
             knowledge: parts.knowledge,
             beside: parts.beside,
             files: parts.files,

@@ -427,6 +427,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         queue: store.work(),
         schedules: store.schedules(),
         library,
+        readings: store.readings(),
         knowledge,
         memories,
         beside,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use weft_core::seam::{
-    CanvasStore, ChatStore, Clock, Databases, DocumentReader, FileStore, Knowledge, ModelDirectory, RunStore,
-    ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, UsageStore, VersionStore,
-    WorkQueue,
+    CanvasStore, ChatStore, Clock, Databases, DocumentReader, FileStore, Knowledge, ModelDirectory,
+    ReadingLog, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore,
+    UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{Catalog, Result, TenantId};
 use weft_engine::Engine;
@@ -64,6 +64,8 @@ pub struct Parts {
     pub memories: ConversationMemories,
     /// Datasets with their documents, to be changed.
     pub library: Arc<Library>,
+    /// What has become of readings of documents.
+    pub readings: Arc<dyn ReadingLog>,
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.

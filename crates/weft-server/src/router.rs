@@ -1,7 +1,9 @@
-//! Every route on one screen; those of accounts and of editors of canvases on others.
+//! Every route on one screen; those of accounts, of editors of canvases and of other generations
+//! of clients on others.
 
 mod accounts;
 mod canvases;
+mod older;
 
 use std::any::Any;
 
@@ -17,6 +19,7 @@ use tower_http::trace::TraceLayer;
 
 use self::accounts::{of_audit, of_shares, of_tenants, of_tokens, of_users};
 use self::canvases::{of_canvases, of_editing};
+use self::older::{of_any_documents, of_offers, of_readings};
 use crate::audit::record_requests;
 use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::accounts as of_account;
@@ -94,6 +97,9 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_tasks())
         .nest("/api/v1/datasets", of_datasets())
         .nest("/api/v1/datasets/{id}", of_documents(upload_max))
+        .nest("/api/v1/datasets/{id}", of_readings())
+        .merge(of_any_documents())
+        .merge(of_offers())
         .merge(of_searches())
         .merge(of_memories())
         .merge(of_secrets())

@@ -2,6 +2,7 @@
 
 pub mod ag_ui;
 pub mod agents;
+pub mod any_document;
 pub mod attachments;
 pub mod audit;
 pub mod canvas;
@@ -23,11 +24,13 @@ pub mod memories;
 pub mod metadata;
 pub mod models;
 pub mod notifications;
+pub mod offers;
 pub mod openai;
 pub mod openapi;
 mod owned;
 pub mod parsing;
 pub mod past_runs;
+pub mod readings;
 pub mod responses;
 pub mod retrieval;
 pub mod runs;

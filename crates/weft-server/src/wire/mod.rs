@@ -18,6 +18,7 @@ pub mod method;
 pub mod model;
 pub mod named;
 pub(crate) mod python;
+pub mod reading;
 pub mod response_input;
 pub mod responses;
 pub mod retrieval;

@@ -208,6 +208,8 @@ impl World {
         let document = bench.document(&path, "canary4711.txt", "canary4711 in a document").await;
         let document = self.keep("document", document);
         bench.read(&path, &[&document]).await;
+        let readings = bench.get(&format!("{path}/ingestions")).await.data();
+        self.keep("reading", text(&readings, "/logs/0/id"));
         let chunks = bench.get(&format!("{path}/documents/{document}/chunks")).await.data();
         self.keep("chunk", text(&chunks, "/chunks/0/id"));
         let chat = json!({"name": format!("{CANARY} chat"), "prompt_config": {"system": CANARY}});
@@ -259,6 +261,8 @@ impl World {
             "id" if below(&["/agents/templates/"]) => return None,
             "name" if below(&["/components/"]) => return None,
             "id" if below(&["/attachments/", "/file/download/", "/document/download/"]) => "file",
+            "log" => "reading",
+            "id" if below(&["/api/conversation/"]) => "session",
             "id" if below(&["/chats", "/chatbots/", "/openai/"]) => "chat",
             "id" if below(&["/agents", "/agentbots/", "/webhook", "/canvas/get", "/canvas/upload/"]) => {
                 "agent"
@@ -298,6 +302,7 @@ impl World {
         Some(match member {
             "agent_id" | "canvas_id" | "canvas_ids" | "model" => "agent",
             "id" | "ids" if path.contains("/agents/download") || path.contains("/canvas/download") => "file",
+            "id" if path.ends_with("/rerun") => "reading",
             "id" | "ids" if path.ends_with("/sessions") && of_chats => "chat session",
             "id" | "ids" if path.ends_with("/sessions") => "session",
             "id" | "ids" if path.ends_with("/documents") => "document",

@@ -38,6 +38,7 @@ mod openapi;
 mod past_runs;
 mod pipelines;
 mod private;
+mod readings;
 mod rehearsal;
 mod responses;
 mod schedules;

@@ -234,7 +234,8 @@ pub fn process_with(
     (clock, config): (Arc<dyn Clock>, AccountsConfig),
 ) -> Bench {
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
-    let (library, datasets, files) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
+    let (library, datasets, (files, readings)) =
+        crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let models = Arc::new(weft_testkit::WithVoice(model.clone(), Arc::default()));
     let memories = weft_knowledge::memories::ConversationMemories::new(
@@ -287,6 +288,7 @@ pub fn process_with(
         file_bytes_max: FILE_BYTES_MAX,
         reader: Arc::new(weft_parse::InProcess::default()),
         library,
+        readings,
         knowledge: Arc::new(datasets),
         databases: Arc::clone(&seams.databases),
         models,

@@ -30,6 +30,7 @@ mod m0026_audit;
 mod m0027_waiting_documents;
 mod m0035_notice;
 mod m0036_model_use;
+mod m0038_reading;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -80,6 +81,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0027_waiting_documents::Migration),
             Box::new(m0035_notice::Migration),
             Box::new(m0036_model_use::Migration),
+            Box::new(m0038_reading::Migration),
         ]
     }
 }

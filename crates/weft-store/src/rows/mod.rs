@@ -25,6 +25,7 @@ pub(crate) mod notice;
 pub(crate) mod piece;
 pub(crate) mod probe;
 pub(crate) mod process;
+pub(crate) mod reading;
 pub(crate) mod removed;
 pub(crate) mod retention;
 pub(crate) mod run;

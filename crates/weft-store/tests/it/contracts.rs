@@ -25,6 +25,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::schedule_store_keeps_its_contract(opened).await;
     datasets::dataset_store_keeps_its_contract(opened).await;
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;
+    datasets::reading_log_keeps_its_contract(opened, opened, opened).await;
     files_keep_their_contract(opened).await;
     let vault = weft_store::Vault::new(opened.clone(), weft_store::KeyPlace::Process);
     secrets::secrets_keep_their_contract(&vault).await;
