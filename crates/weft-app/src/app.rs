@@ -31,6 +31,7 @@ use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::plans::{Plans, compact};
 use crate::tokens;
+use crate::tool_servers::TenantServers;
 use crate::turns::{Lines, Waiting};
 
 /// Whose everything is as long as nobody asks for more tenants.
@@ -96,6 +97,8 @@ pub struct App {
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.
     pub catalog: Arc<Catalog>,
+    /// MCP servers of tenants.
+    pub tool_servers: TenantServers,
     /// Tools that were added without a new build.
     pub plugins: Plugins,
     /// What time it is.
@@ -152,6 +155,7 @@ impl App {
             databases: parts.databases,
             models: parts.models,
             catalog: parts.catalog,
+            tool_servers: parts.tool_servers,
             plugins: parts.plugins,
             clock: parts.clock,
             lines: Arc::default(),

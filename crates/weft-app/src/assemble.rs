@@ -52,6 +52,7 @@ use crate::conversations::StoredConversations;
 use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::pipelines::FilesAndDocuments;
+use crate::tool_servers::TenantServers;
 
 /// A store that ends with the process.
 const MEMORY: &str = "sqlite::memory:";
@@ -349,9 +350,8 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 }
 
 /// What components may use of the outside.
-fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
+fn seams(config: &Config, (store_url, outbound): (&str, Arc<Outbound>), given: Given) -> Result<Seams> {
     let Given { models, knowledge, memories, conversations, tools, files, secrets, reader, clock } = given;
-    let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     Ok(Seams {
         models,
         http: Arc::clone(&outbound) as Arc<dyn Http>,
@@ -372,14 +372,29 @@ fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
     })
 }
 
+/// The servers of the operator, and every source of tools behind those of tenants.
+fn tool_sources(
+    config: &Config,
+    (store, place): (&Store, Place),
+    plugins: &Plugins,
+    (outbound, clock): (Arc<Outbound>, Arc<dyn Clock>),
+) -> Result<(Servers, TenantServers)> {
+    let servers = tool_servers(config, store)?;
+    let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
+    let written_down = secrets::tool_servers(config, (store, place))?;
+    let of_tenants = TenantServers::new(Arc::new(tools), written_down, (outbound, clock))?;
+    Ok((servers, of_tenants))
+}
+
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
-    let servers = tool_servers(config, &store)?;
-    let plugins = plugins(config).await?;
-    let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
+    let plugins = plugins(config).await?;
+    let (servers, tool_servers) =
+        tool_sources(config, (&store, place), &plugins, (Arc::clone(&outbound), Arc::clone(&clock)))?;
     let blobs = blobs(config, place)?;
     let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
@@ -395,13 +410,13 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         knowledge: Arc::clone(&knowledge),
         memories: Arc::new(memories.clone()),
         conversations: Arc::new(StoredConversations(store.sessions())),
-        tools: Arc::new(tools),
+        tools: Arc::new(tool_servers.clone()),
         files: Arc::clone(&files),
         secrets: Arc::clone(&secrets),
         reader: document_reader(config, &models)?,
         clock: Arc::clone(&clock),
     };
-    let seams = Arc::new(seams(config, store_url, given)?);
+    let seams = Arc::new(seams(config, (store_url, outbound), given)?);
     let databases = Arc::clone(&seams.databases);
     let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
@@ -438,10 +453,11 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         model_check: model_check(&models),
         models,
         catalog: Arc::new(weft_components::catalog()),
+        tool_servers: tool_servers.clone(),
         plugins,
         clock,
         probe: probe(&store),
-        close: close(servers, store, passing),
+        close: close((servers, tool_servers), store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
 }
@@ -477,10 +493,12 @@ fn memories(store: &Store, models: &Arc<Directory>, clock: &Arc<dyn Clock>) -> C
 }
 
 /// Lets go of everything.
-fn close(servers: Servers, store: Store, passing: Store) -> Arc<Close> {
+fn close((servers, of_tenants): (Servers, TenantServers), store: Store, passing: Store) -> Arc<Close> {
     Arc::new(move || {
-        let (servers, store, passing) = (servers.clone(), store.clone(), passing.clone());
+        let (servers, of_tenants) = (servers.clone(), of_tenants.clone());
+        let (store, passing) = (store.clone(), passing.clone());
         Box::pin(async move {
+            of_tenants.close().await;
             servers.close().await;
             passing.close().await?;
             store.close().await

@@ -34,6 +34,7 @@ mod steering;
 pub mod tasks;
 pub mod templates;
 pub mod tokens;
+pub mod tool_servers;
 pub mod turns;
 pub mod versions;
 pub mod work;

@@ -17,6 +17,7 @@ use weft_plugins::Plugins;
 
 use crate::accounts::Accounts;
 use crate::notifications::Notifications;
+use crate::tool_servers::TenantServers;
 
 /// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
 /// for it, `Err(reason)` if not.
@@ -84,6 +85,8 @@ pub struct Parts {
     pub model_check: Arc<ModelCheck>,
     /// What canvases may be made of.
     pub catalog: Arc<Catalog>,
+    /// MCP servers of tenants.
+    pub tool_servers: TenantServers,
     /// Tools that were added without a new build.
     pub plugins: Plugins,
     /// What time it is.

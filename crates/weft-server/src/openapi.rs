@@ -14,6 +14,7 @@ pub mod readings;
 pub mod responses;
 pub mod runs;
 pub mod shape;
+pub mod tool_servers;
 pub mod versions;
 pub mod webhooks;
 

@@ -4,6 +4,7 @@
 mod accounts;
 mod canvases;
 mod older;
+mod tool_servers;
 
 use std::any::Any;
 
@@ -20,6 +21,7 @@ use tower_http::trace::TraceLayer;
 use self::accounts::{of_audit, of_shares, of_tenants, of_tokens, of_users};
 use self::canvases::{of_canvases, of_editing};
 use self::older::{of_any_documents, of_offers, of_readings};
+use self::tool_servers::of_tool_servers;
 use crate::audit::record_requests;
 use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::accounts as of_account;
@@ -100,6 +102,7 @@ fn all(upload_max: usize) -> Routes {
         .nest("/api/v1/datasets/{id}", of_readings())
         .merge(of_any_documents())
         .merge(of_offers())
+        .merge(of_tool_servers())
         .merge(of_searches())
         .merge(of_memories())
         .merge(of_secrets())

@@ -45,6 +45,7 @@ pub mod tasks;
 pub mod templates;
 pub mod tenants;
 pub mod tokens;
+pub mod tool_servers;
 pub mod traces;
 mod turn;
 pub mod uploads;

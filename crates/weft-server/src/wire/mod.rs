@@ -31,4 +31,5 @@ pub mod task;
 pub mod template;
 mod time;
 pub mod token;
+pub mod tool_server;
 pub mod version;

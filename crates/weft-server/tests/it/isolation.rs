@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Map, Value as Json, json};
 use weft_core::access::{MemberRole, Permission};
+use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_testkit::{Reply, Script};
 
 use crate::openapi::DOCUMENT;
@@ -61,7 +62,9 @@ impl Operation {
 }
 
 /// Operations that one can name without reading them: a caller that may only look changes nothing with them.
-const LOOKS_BY_POST: [&str; 18] = [
+const LOOKS_BY_POST: [&str; 20] = [
+    "POST /v1/mcp_server/list",
+    "POST /v1/mcp_server/export",
     "POST /api/v1/retrieval",
     "POST /api/v1/datasets/search",
     "POST /api/v1/datasets/{id}/search",
@@ -235,6 +238,20 @@ impl World {
             .await
             .data();
         self.keep("secret", CANARY.to_owned());
+        // Nothing is asked to write it down.
+        let server = StoredToolServer {
+            id: weft_core::id::generate().to_string(),
+            name: format!("{CANARY} server"),
+            url: "http://127.0.0.1:1/mcp".to_owned(),
+            transport: "sse".to_owned(),
+            description: CANARY.to_owned(),
+            sealed: weft_core::Secret::new(format!(r#"{{"variables": {{"token": "{CANARY}"}}}}"#)),
+            tools: Map::new(),
+            created_ms: 1,
+            updated_ms: 1,
+        };
+        bench.app.tool_servers.store().put(&FIRST.into(), &server).await.unwrap();
+        self.keep("tool server", server.id);
     }
 
     async fn people(&mut self, bench: &Bench) {
@@ -262,6 +279,7 @@ impl World {
             "name" if below(&["/components/"]) => return None,
             "id" if below(&["/attachments/", "/file/download/", "/document/download/"]) => "file",
             "log" => "reading",
+            "server" => "tool server",
             "id" if below(&["/api/conversation/"]) => "session",
             "id" if below(&["/chats", "/chatbots/", "/openai/"]) => "chat",
             "id" if below(&["/agents", "/agentbots/", "/webhook", "/canvas/get", "/canvas/upload/"]) => {
@@ -321,6 +339,7 @@ impl World {
             "version" => "version",
             "owner_ids" | "tenant_id" | "tenant" => "tenant",
             "files" => "file",
+            "mcp_id" | "mcp_ids" => "tool server",
             "pipeline_id" => "agent",
             "component_id" => "agent",
             _ => return None,

@@ -52,6 +52,7 @@ mod speech;
 mod support;
 mod suspensions;
 mod tasks;
+mod tool_servers;
 mod traces;
 mod turns;
 mod usage;

@@ -12,10 +12,12 @@ use tower::ServiceExt as _;
 use weft_app::accounts::{AccountStores, Accounts};
 use weft_app::config::{AccountsConfig, LimitsConfig, NotificationsConfig};
 use weft_app::notifications::Notifications;
+use weft_app::tool_servers::TenantServers;
 use weft_app::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
+use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::user_store::Login;
 use weft_core::seam::{Clock, Seams};
 use weft_engine::Engine;
@@ -227,6 +229,13 @@ fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
     (stores, accounts)
 }
 
+/// MCP servers of tenants, which may be on this machine.
+fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
+    let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
+    let (others, store) = (Arc::new(NoTools), Arc::new(weft_testkit::MemoryToolServers::default()));
+    TenantServers::new(others, store, (http, Arc::clone(clock))).unwrap()
+}
+
 /// The same with other settings of accounts.
 pub fn process_with(
     (store, model): (Arc<MemoryStore>, ScriptedModel),
@@ -245,7 +254,9 @@ pub fn process_with(
         || Arc::new(weft_search::MemoryChunkIndex::new()),
     );
     let secrets: Arc<dyn weft_core::seam::Secrets> = Arc::new(weft_testkit::MemorySecrets::default());
+    let tool_servers = of_tenants(&clock);
     let seams = Arc::new(Seams {
+        tools: Arc::new(tool_servers.clone()),
         models: models.clone(),
         memories: Arc::new(memories.clone()),
         http: Arc::new(FakeHttp::new()),
@@ -294,6 +305,7 @@ pub fn process_with(
         models,
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
+        tool_servers,
         plugins,
         clock,
         probe: Arc::new(|| Box::pin(async { Ok(()) })),

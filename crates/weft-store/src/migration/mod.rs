@@ -31,6 +31,7 @@ mod m0027_waiting_documents;
 mod m0035_notice;
 mod m0036_model_use;
 mod m0038_reading;
+mod m0039_tool_server;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -82,6 +83,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0035_notice::Migration),
             Box::new(m0036_model_use::Migration),
             Box::new(m0038_reading::Migration),
+            Box::new(m0039_tool_server::Migration),
         ]
     }
 }

@@ -41,6 +41,7 @@ pub(crate) mod tenant;
 pub(crate) mod tenant_removal;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
+pub(crate) mod tool_server;
 pub(crate) mod user;
 pub(crate) mod version_facts;
 pub(crate) mod waiting;

@@ -1,7 +1,7 @@
 //! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
-use weft_testkit::contracts::{accounts, chats, datasets, files, memories, secrets, store};
+use weft_testkit::contracts::{accounts, chats, datasets, files, memories, secrets, store, tool_servers};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
@@ -29,6 +29,8 @@ async fn keeps_all_contracts(opened: &Store) {
     files_keep_their_contract(opened).await;
     let vault = weft_store::Vault::new(opened.clone(), weft_store::KeyPlace::Process);
     secrets::secrets_keep_their_contract(&vault).await;
+    let servers = weft_store::SealedToolServers(vault);
+    tool_servers::tool_servers_keep_their_contract(&servers).await;
     chats::chat_store_keeps_its_contract(opened).await;
     memories::memory_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, opened, opened, opened).await;
