@@ -3,6 +3,7 @@
 mod accounts;
 mod documents;
 mod secrets;
+mod tools;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +29,8 @@ use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_knowledge::memories::ConversationMemories;
 use weft_mcp::Servers;
 use weft_models::Directory;
-use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer, StreamingHttp};
-use weft_plugins::{Combined, Plugins};
+use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer};
+use weft_plugins::Plugins;
 use weft_sandbox::{ProcessSandbox, RemoteSandbox, Worker};
 #[cfg(target_os = "linux")]
 use weft_sandbox::{SystemInterpreter, SystemPython, WithPython};
@@ -44,8 +45,10 @@ pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
 pub use self::secrets::secret_names;
+pub use self::tools::ToolServers;
 
 use self::documents::{document_reader, document_writer};
+use self::tools::tool_sources;
 use crate::app::App;
 use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
 use crate::conversations::StoredConversations;
@@ -87,44 +90,6 @@ pub async fn assemble_in_memory(config: &Config) -> Result<App> {
 pub async fn discover_models(keys: &FoundKeys) -> Result<Discovered> {
     let local = weft_models::probe_local(&weft_net::operator_client()?).await;
     Ok(weft_models::discover(keys, local.as_ref()))
-}
-
-/// The servers of tools alone, and what remembers which tools were accepted.
-#[derive(Debug)]
-pub struct ToolServers {
-    /// The servers.
-    pub servers: Servers,
-    store: Store,
-}
-
-impl ToolServers {
-    /// Sets them up as the configuration says. None of them is connected to.
-    ///
-    /// # Errors
-    /// As [`assemble`].
-    pub async fn open(config: &Config) -> Result<Self> {
-        config.check()?;
-        if config.store.url.is_empty() {
-            make_folder(config).await?;
-        }
-        let store = Store::open(&config.store_url()).await?;
-        let servers = tool_servers(config, &store)?;
-        Ok(Self { servers, store })
-    }
-
-    /// Ends all connections and closes the store.
-    ///
-    /// # Errors
-    /// When the store cannot be closed.
-    pub async fn close(self) -> Result<()> {
-        self.servers.close().await;
-        self.store.close().await
-    }
-}
-
-fn tool_servers(config: &Config, store: &Store) -> Result<Servers> {
-    let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
-    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock))
 }
 
 /// Copies the database of a file as it is at one moment, while others write it.
@@ -372,20 +337,6 @@ fn seams(config: &Config, (store_url, outbound): (&str, Arc<Outbound>), given: G
     })
 }
 
-/// The servers of the operator, and every source of tools behind those of tenants.
-fn tool_sources(
-    config: &Config,
-    (store, place): (&Store, Place),
-    plugins: &Plugins,
-    (outbound, clock): (Arc<Outbound>, Arc<dyn Clock>),
-) -> Result<(Servers, TenantServers)> {
-    let servers = tool_servers(config, store)?;
-    let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
-    let written_down = secrets::tool_servers(config, (store, place))?;
-    let of_tenants = TenantServers::new(Arc::new(tools), written_down, (outbound, clock))?;
-    Ok((servers, of_tenants))
-}
-
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
@@ -420,13 +371,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let databases = Arc::clone(&seams.databases);
     let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
-    let runs = store.runs();
-    #[cfg(feature = "fault-points")]
-    let runs = crate::fault_points::on_the_way_to(runs);
-    let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
-    let stores = Stores { runs, sessions, spending, processes };
     let parts = Parts {
-        engine: engine(config, seams, stores),
+        engine: engine(config, seams, &store),
         canvases: store.canvases(),
         versions: store.versions(),
         chats: store.chats(),
@@ -463,7 +409,12 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
 }
 
 /// What runs canvases, within the limits of the settings.
-fn engine(config: &Config, seams: Arc<Seams>, stores: Stores) -> Engine {
+fn engine(config: &Config, seams: Arc<Seams>, store: &Store) -> Engine {
+    let runs = store.runs();
+    #[cfg(feature = "fault-points")]
+    let runs = crate::fault_points::on_the_way_to(runs);
+    let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
+    let stores = Stores { runs, sessions, spending, processes };
     let limits = (config.limits.engine(), config.limits.allowances());
     Engine::as_process(seams, Some(stores), limits, this_process())
 }

@@ -162,7 +162,7 @@ impl TenantServers {
         let seconds = seconds.clamp(1, SECONDS_MAX);
         let mut config = config(server)?;
         (config.connect_seconds, config.list_seconds, config.call_seconds) = (seconds, seconds, seconds);
-        let id = weft_core::id::generate().to_string();
+        let id = weft_core::id::generate();
         self.live.reach(&id, config, Arc::clone(&self.http)).await?;
         Ok(id)
     }

@@ -140,7 +140,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Response, ApiError> {
     body.require(&["name", "url", "server_type"])?;
-    let new = fresh(weft_core::id::generate().to_string(), state.app.clock.now_ms());
+    let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
     let server = changed(new, &body)?;
     let server = asked(&state, server, seconds(&body)?).await?;
     put(&state, &caller, &server).await?;
@@ -291,7 +291,7 @@ async fn imported(
         body["headers"]["Authorization"] = "Bearer ${authorization_token}".into();
         body["variables"] = json!({"authorization_token": token});
     }
-    let new = fresh(weft_core::id::generate().to_string(), state.app.clock.now_ms());
+    let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
     let mut server = asked(state, changed(new, &Body::of(body)?)?, seconds).await?;
     for number in 1..=NUMBERS_MAX {
         match state.app.tool_servers.store().put(&caller.tenant, &server).await {
@@ -391,7 +391,7 @@ pub async fn try_out(
 ) -> Result<Response, ApiError> {
     body.require(&["url", "server_type"])?;
     body.0.insert("name".to_owned(), "test".into());
-    let server = changed(fresh(weft_core::id::generate().to_string(), 0), &body)?;
+    let server = changed(fresh(weft_core::id::generate(), 0), &body)?;
     check_address(&server)?;
     tried(&state, &server, seconds(&body)?).await
 }

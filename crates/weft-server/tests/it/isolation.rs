@@ -240,7 +240,7 @@ impl World {
         self.keep("secret", CANARY.to_owned());
         // Nothing is asked to write it down.
         let server = StoredToolServer {
-            id: weft_core::id::generate().to_string(),
+            id: weft_core::id::generate(),
             name: format!("{CANARY} server"),
             url: "http://127.0.0.1:1/mcp".to_owned(),
             transport: "sse".to_owned(),

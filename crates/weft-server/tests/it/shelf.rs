@@ -46,12 +46,18 @@ impl DocumentReader for Lines {
 /// What a file may have on the bench.
 pub const FILE_BYTES_MAX: u64 = 2_000;
 
+/// What else the store of a library is.
+pub struct OtherFaces {
+    pub files: Arc<dyn FileStore>,
+    pub readings: Arc<dyn ReadingLog>,
+}
+
 /// An empty library, its datasets to be asked, and its documents beside these files.
 pub fn shelf(
     models: Arc<dyn ModelDirectory>,
     clock: Arc<dyn Clock>,
     files: Arc<dyn FileStore>,
-) -> (Arc<Library>, Datasets, (Arc<dyn FileStore>, Arc<dyn ReadingLog>)) {
+) -> (Arc<Library>, Datasets, OtherFaces) {
     let store = Arc::new(MemoryDatasets::new());
     let blobs = Arc::new(MemoryBlobs::default());
     let documents: Arc<dyn DatasetStore> = store.clone();
@@ -70,7 +76,7 @@ pub fn shelf(
         additions: vec![Arc::new(weft_knowledge::additions::Graph)],
     };
     let library = Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX });
-    (Arc::new(library), datasets, (Arc::new(files), readings))
+    (Arc::new(library), datasets, OtherFaces { files: Arc::new(files), readings })
 }
 
 /// No documents beside canvases.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::shelf::OtherFaces;
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -229,6 +230,13 @@ fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
     (stores, accounts)
 }
 
+fn plugins() -> weft_plugins::Plugins {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins");
+    // There is no component, so nothing is waited for.
+    let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
+    futures::FutureExt::now_or_never(plugins).unwrap().unwrap()
+}
+
 /// MCP servers of tenants, which may be on this machine.
 fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
     let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
@@ -243,7 +251,7 @@ pub fn process_with(
     (clock, config): (Arc<dyn Clock>, AccountsConfig),
 ) -> Bench {
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
-    let (library, datasets, (files, readings)) =
+    let (library, datasets, OtherFaces { files, readings }) =
         crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let models = Arc::new(weft_testkit::WithVoice(model.clone(), Arc::default()));
@@ -268,10 +276,7 @@ pub fn process_with(
         secrets,
         ..weft_testkit::around::no_seams()
     });
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins");
-    // There is no component, so nothing is waited for.
-    let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
-    let plugins = futures::FutureExt::now_or_never(plugins).unwrap().unwrap();
+    let plugins = plugins();
     let (stores, accounts) = faces(&store);
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),

@@ -88,7 +88,7 @@ pub(crate) async fn note(
     let made = ended.state == DocumentState::Done;
     let reading = Model {
         tenant_id: row.tenant_id.clone(),
-        id: weft_core::id::generate().to_string(),
+        id: weft_core::id::generate(),
         dataset_id: row.dataset_id.clone(),
         document_id: row.id.clone(),
         name: row.name.clone(),

@@ -10,7 +10,7 @@ use super::{fine, refused, tenant};
 fn server(name: &str) -> StoredToolServer {
     let tools = json!({"find": {"description": "Finds. 汉", "enabled": false}});
     StoredToolServer {
-        id: weft_core::id::generate().to_string(),
+        id: weft_core::id::generate(),
         name: name.to_owned(),
         url: "https://tools.example/mcp".to_owned(),
         transport: "streamable-http".to_owned(),

@@ -17,10 +17,10 @@ impl KeptDocument {
         let over = matches!(state, DocumentState::Done | DocumentState::Failed | DocumentState::Cancelled);
         let made = state == DocumentState::Done;
         over.then(|| Reading {
-            id: weft_core::id::generate().to_string(),
+            id: weft_core::id::generate(),
             document: document.key.clone(),
             name: document.name.clone(),
-            method: document.method.clone(),
+            method: document.method,
             settings: document.settings.clone(),
             state,
             message: if state == DocumentState::Cancelled { String::new() } else { document.message.clone() },

@@ -84,7 +84,8 @@ impl Three<'_> {
         // A worker that comes too late notes nothing.
         self.queue.settle(&taken.lease, &failed("late"), 270).await.unwrap_err();
         let found = self.listed(&dataset, &all()).await;
-        let [reading] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(found.len(), 1, "{found:?}");
+        let reading = &found[0];
         assert_eq!((reading.name.as_str(), reading.state), ("Ä.pdf", DocumentState::Done));
         assert_eq!((reading.begun_ms, reading.ended_ms, reading.duration_ms), (Some(100), 260, 110));
         assert_eq!((reading.chunk_count, reading.token_count, &*reading.message), (2, 6, "Task done"));
