@@ -9,9 +9,9 @@ use tokio::sync::Notify;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, ChatStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, UsageStore,
-    VersionStore, WorkQueue,
+    CanvasStore, ChatStore, Clock, Databases, DatasetStore, DocumentReader, FileStore, Knowledge,
+    ModelDirectory, ReadingLog, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore,
+    TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
@@ -31,6 +31,7 @@ use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::plans::{Plans, compact};
 use crate::tokens;
+use crate::tool_servers::TenantServers;
 use crate::turns::{Lines, Waiting};
 
 /// Whose everything is as long as nobody asks for more tenants.
@@ -78,6 +79,8 @@ pub struct App {
     pub datasets: Arc<dyn DatasetStore>,
     /// Datasets with their documents, to be changed.
     pub library: Arc<Library>,
+    /// What has become of readings of documents.
+    pub readings: Arc<dyn ReadingLog>,
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
@@ -88,10 +91,14 @@ pub struct App {
     pub file_bytes_max: u64,
     /// Reads them.
     pub(crate) reader: Arc<dyn DocumentReader>,
+    /// Databases of others that canvases ask.
+    pub(crate) databases: Arc<dyn Databases>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.
     pub catalog: Arc<Catalog>,
+    /// MCP servers of tenants.
+    pub tool_servers: TenantServers,
     /// Tools that were added without a new build.
     pub plugins: Plugins,
     /// What time it is.
@@ -139,13 +146,16 @@ impl App {
             memories: parts.memories,
             datasets: Arc::clone(parts.library.store()),
             library: parts.library,
+            readings: parts.readings,
             knowledge: parts.knowledge,
             beside: parts.beside,
             files: parts.files,
             file_bytes_max: parts.file_bytes_max,
             reader: parts.reader,
+            databases: parts.databases,
             models: parts.models,
             catalog: parts.catalog,
+            tool_servers: parts.tool_servers,
             plugins: parts.plugins,
             clock: parts.clock,
             lines: Arc::default(),

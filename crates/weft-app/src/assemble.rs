@@ -3,6 +3,7 @@
 mod accounts;
 mod documents;
 mod secrets;
+mod tools;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,8 +29,8 @@ use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_knowledge::memories::ConversationMemories;
 use weft_mcp::Servers;
 use weft_models::Directory;
-use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer, StreamingHttp};
-use weft_plugins::{Combined, Plugins};
+use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer};
+use weft_plugins::Plugins;
 use weft_sandbox::{ProcessSandbox, RemoteSandbox, Worker};
 #[cfg(target_os = "linux")]
 use weft_sandbox::{SystemInterpreter, SystemPython, WithPython};
@@ -44,14 +45,17 @@ pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
 pub use self::secrets::secret_names;
+pub use self::tools::ToolServers;
 
 use self::documents::{document_reader, document_writer};
+use self::tools::tool_sources;
 use crate::app::App;
 use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
 use crate::conversations::StoredConversations;
 use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::pipelines::FilesAndDocuments;
+use crate::tool_servers::TenantServers;
 
 /// A store that ends with the process.
 const MEMORY: &str = "sqlite::memory:";
@@ -86,44 +90,6 @@ pub async fn assemble_in_memory(config: &Config) -> Result<App> {
 pub async fn discover_models(keys: &FoundKeys) -> Result<Discovered> {
     let local = weft_models::probe_local(&weft_net::operator_client()?).await;
     Ok(weft_models::discover(keys, local.as_ref()))
-}
-
-/// The servers of tools alone, and what remembers which tools were accepted.
-#[derive(Debug)]
-pub struct ToolServers {
-    /// The servers.
-    pub servers: Servers,
-    store: Store,
-}
-
-impl ToolServers {
-    /// Sets them up as the configuration says. None of them is connected to.
-    ///
-    /// # Errors
-    /// As [`assemble`].
-    pub async fn open(config: &Config) -> Result<Self> {
-        config.check()?;
-        if config.store.url.is_empty() {
-            make_folder(config).await?;
-        }
-        let store = Store::open(&config.store_url()).await?;
-        let servers = tool_servers(config, &store)?;
-        Ok(Self { servers, store })
-    }
-
-    /// Ends all connections and closes the store.
-    ///
-    /// # Errors
-    /// When the store cannot be closed.
-    pub async fn close(self) -> Result<()> {
-        self.servers.close().await;
-        self.store.close().await
-    }
-}
-
-fn tool_servers(config: &Config, store: &Store) -> Result<Servers> {
-    let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
-    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock))
 }
 
 /// Copies the database of a file as it is at one moment, while others write it.
@@ -349,9 +315,8 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 }
 
 /// What components may use of the outside.
-fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
+fn seams(config: &Config, (store_url, outbound): (&str, Arc<Outbound>), given: Given) -> Result<Seams> {
     let Given { models, knowledge, memories, conversations, tools, files, secrets, reader, clock } = given;
-    let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     Ok(Seams {
         models,
         http: Arc::clone(&outbound) as Arc<dyn Http>,
@@ -376,10 +341,11 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
-    let servers = tool_servers(config, &store)?;
-    let plugins = plugins(config).await?;
-    let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
+    let plugins = plugins(config).await?;
+    let (servers, tool_servers) =
+        tool_sources(config, (&store, place), &plugins, (Arc::clone(&outbound), Arc::clone(&clock)))?;
     let blobs = blobs(config, place)?;
     let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
@@ -395,22 +361,18 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         knowledge: Arc::clone(&knowledge),
         memories: Arc::new(memories.clone()),
         conversations: Arc::new(StoredConversations(store.sessions())),
-        tools: Arc::new(tools),
+        tools: Arc::new(tool_servers.clone()),
         files: Arc::clone(&files),
         secrets: Arc::clone(&secrets),
         reader: document_reader(config, &models)?,
         clock: Arc::clone(&clock),
     };
-    let seams = Arc::new(seams(config, store_url, given)?);
+    let seams = Arc::new(seams(config, (store_url, outbound), given)?);
+    let databases = Arc::clone(&seams.databases);
     let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
-    let runs = store.runs();
-    #[cfg(feature = "fault-points")]
-    let runs = crate::fault_points::on_the_way_to(runs);
-    let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
-    let stores = Stores { runs, sessions, spending, processes };
     let parts = Parts {
-        engine: engine(config, seams, stores),
+        engine: engine(config, seams, &store),
         canvases: store.canvases(),
         versions: store.versions(),
         chats: store.chats(),
@@ -426,25 +388,33 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         queue: store.work(),
         schedules: store.schedules(),
         library,
+        readings: store.readings(),
         knowledge,
         memories,
         beside,
         files,
         file_bytes_max: config.attachments.file_bytes_max,
         reader: document_reader(config, &models)?,
+        databases,
         model_check: model_check(&models),
         models,
         catalog: Arc::new(weft_components::catalog()),
+        tool_servers: tool_servers.clone(),
         plugins,
         clock,
         probe: probe(&store),
-        close: close(servers, store, passing),
+        close: close((servers, tool_servers), store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
 }
 
 /// What runs canvases, within the limits of the settings.
-fn engine(config: &Config, seams: Arc<Seams>, stores: Stores) -> Engine {
+fn engine(config: &Config, seams: Arc<Seams>, store: &Store) -> Engine {
+    let runs = store.runs();
+    #[cfg(feature = "fault-points")]
+    let runs = crate::fault_points::on_the_way_to(runs);
+    let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
+    let stores = Stores { runs, sessions, spending, processes };
     let limits = (config.limits.engine(), config.limits.allowances());
     Engine::as_process(seams, Some(stores), limits, this_process())
 }
@@ -474,10 +444,12 @@ fn memories(store: &Store, models: &Arc<Directory>, clock: &Arc<dyn Clock>) -> C
 }
 
 /// Lets go of everything.
-fn close(servers: Servers, store: Store, passing: Store) -> Arc<Close> {
+fn close((servers, of_tenants): (Servers, TenantServers), store: Store, passing: Store) -> Arc<Close> {
     Arc::new(move || {
-        let (servers, store, passing) = (servers.clone(), store.clone(), passing.clone());
+        let (servers, of_tenants) = (servers.clone(), of_tenants.clone());
+        let (store, passing) = (store.clone(), passing.clone());
         Box::pin(async move {
+            of_tenants.close().await;
             servers.close().await;
             passing.close().await?;
             store.close().await

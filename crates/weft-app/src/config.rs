@@ -140,11 +140,13 @@ pub struct RetentionConfig {
     pub files_days: u64,
     /// What models were used for is remembered for so many days; 0: for ever.
     pub usage_days: u64,
+    /// What became of each reading of a document is remembered for so many days; 0: as long as the document is there.
+    pub readings_days: u64,
 }
 
 impl Default for RetentionConfig {
     fn default() -> Self {
-        Self { runs_days: 0, runs_per_session: 0, files_days: 90, usage_days: 400 }
+        Self { runs_days: 0, runs_per_session: 0, files_days: 90, usage_days: 400, readings_days: 90 }
     }
 }
 

@@ -5,6 +5,7 @@
 //! retention) is here, too. Nothing here knows how it is asked: no route, no frame, no command.
 
 pub mod accounts;
+mod alone;
 pub mod app;
 pub mod assemble;
 pub mod attachments;
@@ -33,6 +34,7 @@ mod steering;
 pub mod tasks;
 pub mod templates;
 pub mod tokens;
+pub mod tool_servers;
 pub mod turns;
 pub mod versions;
 pub mod work;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use weft_core::seam::{
-    CanvasStore, ChatStore, Clock, DocumentReader, FileStore, Knowledge, ModelDirectory, RunStore,
-    ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, UsageStore, VersionStore,
-    WorkQueue,
+    CanvasStore, ChatStore, Clock, Databases, DocumentReader, FileStore, Knowledge, ModelDirectory,
+    ReadingLog, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore,
+    UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{Catalog, Result, TenantId};
 use weft_engine::Engine;
@@ -17,6 +17,7 @@ use weft_plugins::Plugins;
 
 use crate::accounts::Accounts;
 use crate::notifications::Notifications;
+use crate::tool_servers::TenantServers;
 
 /// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
 /// for it, `Err(reason)` if not.
@@ -64,6 +65,8 @@ pub struct Parts {
     pub memories: ConversationMemories,
     /// Datasets with their documents, to be changed.
     pub library: Arc<Library>,
+    /// What has become of readings of documents.
+    pub readings: Arc<dyn ReadingLog>,
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
@@ -74,12 +77,16 @@ pub struct Parts {
     pub file_bytes_max: u64,
     /// Reads them.
     pub reader: Arc<dyn DocumentReader>,
+    /// Databases of others that canvases ask.
+    pub databases: Arc<dyn Databases>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// Whether a model that a canvas names can be used.
     pub model_check: Arc<ModelCheck>,
     /// What canvases may be made of.
     pub catalog: Arc<Catalog>,
+    /// MCP servers of tenants.
+    pub tool_servers: TenantServers,
     /// Tools that were added without a new build.
     pub plugins: Plugins,
     /// What time it is.

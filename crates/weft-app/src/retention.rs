@@ -87,6 +87,15 @@ impl App {
         Ok(())
     }
 
+    /// Forgets what became of readings so many days ago.
+    async fn forget_readings(&self, days: u64) -> Result<()> {
+        let Some(days) = i64::try_from(days).ok().filter(|days| *days > 0) else { return Ok(()) };
+        let before_ms = self.clock.now_ms().saturating_sub(days.saturating_mul(DAY_MS));
+        let removed = self.readings.forget_readings(before_ms).await?;
+        tracing::debug!(removed, "what became of documents long ago is forgotten");
+        Ok(())
+    }
+
     /// Removes what need not be kept, again and again. Never returns.
     pub async fn keep_what_counts(&self, config: &RetentionConfig) {
         loop {
@@ -110,6 +119,9 @@ impl App {
             }
             if let Err(error) = self.forget_usage(config.usage_days).await {
                 tracing::warn!(error = error.detail(), "what was used long ago is still there");
+            }
+            if let Err(error) = self.forget_readings(config.readings_days).await {
+                tracing::warn!(error = error.detail(), "what became of documents long ago is still there");
             }
             if let Err(error) = self.keep_accounts_short().await {
                 tracing::warn!(

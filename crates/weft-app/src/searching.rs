@@ -1,10 +1,16 @@
-//! Questions to datasets outside of any run.
+//! Questions to datasets and databases outside of any run.
 
-use weft_core::{Result, TenantId};
+use std::time::Duration;
+
+use weft_core::seam::databases::{Database, SqlAnswer, SqlPart, SqlRequest};
+use weft_core::{Error, Result, TenantId};
 use weft_knowledge::ask::Direct;
 use weft_knowledge::retrieve::{Retrieval, Retrieved, retrieve};
 
 use crate::app::App;
+
+/// How long a database may take to say that it is there.
+const DATABASE_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 impl App {
     /// Finds passages in a tenant's datasets. The default model helps where the search asks for one.
@@ -15,5 +21,26 @@ impl App {
         let now_ms = self.clock.now_ms();
         let model = Direct { models: &*self.models, tenant, llm_id: "", now_ms };
         retrieve(&*self.knowledge, &model, tenant, asked).await
+    }
+
+    /// Whether a database of others lets itself be asked, by the way that canvases take.
+    ///
+    /// # Errors
+    /// As [`weft_core::seam::Databases::ask`]; `Invalid` when it carries out nothing.
+    pub async fn try_database(&self, tenant: &TenantId, database: Database) -> Result<()> {
+        let request = SqlRequest {
+            database,
+            sql: vec![SqlPart::Text("SELECT 1".to_owned())],
+            rows_max: 1,
+            bytes_max: 4_096,
+            time_limit: DATABASE_TIME_LIMIT,
+        };
+        match self.databases.ask(tenant, request).await?.into_iter().next() {
+            Some(SqlAnswer::Rows(_)) => Ok(()),
+            Some(SqlAnswer::Failed(why)) => {
+                Err(Error::invalid(format!("the database carries out nothing: {why}")))
+            }
+            None => Err(Error::invalid("the database has answered nothing")),
+        }
     }
 }

@@ -5,17 +5,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::{Map, json};
 use tokio_util::task::TaskTracker;
 use weft_core::seam::tool_source::{Offered, PinStore, RefusedTool, ToolPin};
 use weft_core::seam::{Clock, ToolSource};
-use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, ToolOutput};
 use weft_net::StreamingHttp;
 
 use crate::config::{McpConfig, PinMode, ServerConfig};
 use crate::definition::{ToolDefinition, Verdict, definitions};
 use crate::dial::{Configured, Dial};
 use crate::server::McpServer;
-use crate::tool::tool;
+use crate::tool::{call_once, tool};
 
 /// How long closing all servers may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(15);
@@ -79,6 +80,50 @@ impl Servers {
     pub async fn add(&self, id: &str, config: ServerConfig, dial: Arc<dyn Dial>) {
         self.remove(id).await;
         self.insert(id, Arc::new(config), dial);
+    }
+
+    /// Adds a server that is reached at an address by way of `http`, in place of one with the same id.
+    ///
+    /// # Errors
+    /// `Invalid` naming everything in its configuration that is not valid, or when it is a program to start.
+    pub async fn reach(&self, id: &str, config: ServerConfig, http: Arc<dyn StreamingHttp>) -> Result<()> {
+        if config.command.is_some() {
+            return Err(Error::invalid("an MCP server that is reached has no `command`"));
+        }
+        let all = McpConfig { servers: BTreeMap::from([(id.to_owned(), config)]), ..McpConfig::default() };
+        let problems = all.problems();
+        if !problems.is_empty() {
+            let prefix = format!("mcp.servers.{id}: ");
+            let told: Vec<String> = problems.iter().map(|one| one.replacen(&prefix, "", 1)).collect();
+            return Err(Error::invalid(told.join("; ")));
+        }
+        for (id, config) in all.servers {
+            let config = Arc::new(config);
+            let dial = Configured::new(Arc::clone(&config), BTreeMap::new(), Arc::clone(&http));
+            self.remove(&id).await;
+            self.insert(&id, config, Arc::new(dial));
+        }
+        Ok(())
+    }
+
+    /// The tools that a server lists and that can be used, as it lists them: `name`, `description`, `inputSchema`. Nothing is
+    /// accepted by looking.
+    ///
+    /// # Errors
+    /// As [`ToolSource::tools`].
+    pub async fn listed(&self, id: &str) -> Result<Vec<Json>> {
+        let definitions = self.server(id)?.definitions().await?;
+        let usable = definitions.iter().filter(|tool| tool.flaw.is_none());
+        let told = |tool: &ToolDefinition| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.schema});
+        Ok(usable.map(told).collect())
+    }
+
+    /// Calls a tool of a server once, outside of any agent.
+    ///
+    /// # Errors
+    /// As [`ToolSource::tools`]; what the server says against it.
+    pub async fn call(&self, id: &str, tool: &str, arguments: &Map<String, Json>) -> Result<ToolOutput> {
+        call_once(self.server(id)?.as_ref(), tool, arguments).await
     }
 
     fn insert(&self, id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>) {

@@ -6,7 +6,7 @@ use serde_json::Map;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use weft_core::tool::{
-    BASIC_GROUP, Invocation, Origin, Purpose, Tool, ToolBody, ToolStep, ToolStream, ToolTraits,
+    BASIC_GROUP, Invocation, Origin, Purpose, Tool, ToolBody, ToolOutput, ToolStep, ToolStream, ToolTraits,
 };
 use weft_core::{Error, ErrorKind, Json, Result};
 
@@ -95,6 +95,24 @@ impl ToolBody for RemoteTool {
             }
         })
     }
+}
+
+/// One call from its beginning to its end; progress is passed over.
+pub(crate) async fn call_once(
+    server: &McpServer,
+    name: &str,
+    arguments: &Map<String, Json>,
+) -> Result<ToolOutput> {
+    let limits = CallLimits::new(server, name, CancellationToken::new());
+    let mut call = limits.begin(arguments).await.map_err(|failure| limits.failed(failure))?;
+    let outcome = loop {
+        if let RequestEvent::Answer(outcome) = limits.next(&mut call).await {
+            break outcome;
+        }
+    };
+    server.ended(call, outcome.as_ref().err()).await;
+    let result = outcome.map_err(|failure| limits.failed(failure))?;
+    output(&result).map_err(|error| limits.about(error))
 }
 
 /// What ends a call before its time.

@@ -5,13 +5,17 @@ pub mod accounts;
 pub mod agents;
 pub mod chats;
 pub mod datasets;
+pub mod editing;
 pub mod mcp;
 pub mod memories;
+pub mod offers;
 pub mod page;
+pub mod readings;
 pub mod responses;
 pub mod runs;
 pub mod searches;
 pub mod shape;
+pub mod tool_servers;
 pub mod versions;
 pub mod webhooks;
 

@@ -1,6 +1,10 @@
-//! Every route on one screen; those of accounts on another.
+//! Every route on one screen; those of accounts, of editors of canvases and of other generations
+//! of clients on others.
 
 mod accounts;
+mod canvases;
+mod older;
+mod tool_servers;
 
 use std::any::Any;
 
@@ -15,6 +19,9 @@ use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
 
 use self::accounts::{of_audit, of_shares, of_tenants, of_tokens, of_users};
+use self::canvases::{of_canvases, of_editing};
+use self::older::{of_any_documents, of_offers, of_readings};
+use self::tool_servers::of_tool_servers;
 use crate::audit::record_requests;
 use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::accounts as of_account;
@@ -80,6 +87,7 @@ fn all(upload_max: usize) -> Routes {
     public()
         .merge(of_agents())
         .merge(of_versions())
+        .merge(of_editing())
         .merge(of_attachments(upload_max))
         .merge(of_speech(upload_max))
         .merge(of_sessions())
@@ -93,6 +101,10 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_tasks())
         .nest("/api/v1/datasets", of_datasets())
         .nest("/api/v1/datasets/{id}", of_documents(upload_max))
+        .nest("/api/v1/datasets/{id}", of_readings())
+        .merge(of_any_documents())
+        .merge(of_offers())
+        .merge(of_tool_servers())
         .merge(of_searches())
         .merge(of_memories())
         .merge(of_secrets())
@@ -409,21 +421,6 @@ fn of_mcp() -> Routes {
         mcp::ended,
         &of_mcp::DELETE,
     )
-}
-
-fn of_canvases() -> Routes {
-    Routes::new("Older names")
-        .on(POST, "/set", canvas::set, &of_agent::SET)
-        .on(GET, "/get/{id}", canvas::get, &of_agent::GET)
-        .on(GET, "/list", canvas::list, &of_agent::LIST)
-        .on(GET, "/templates", templates::list, &of_version::LIST_TEMPLATES)
-        .on(GET, "/getlistversion/{id}", versions::list, &of_version::LIST)
-        .on(GET, "/getversion/{version}", versions::get_alone, &of_version::GET)
-        .on(POST, "/rm", canvas::remove, &of_agent::REMOVE)
-        .on(POST, "/reset", canvas::reset, &of_agent::RESET_NAMED)
-        .on(POST, "/completion", canvas::complete, &of_agent::COMPLETE_CANVAS)
-        .on(PUT, "/cancel/{id}", runs::cancel, &of_run::CANCEL)
-        .on(GET, "/trace", traces::of_canvas, &of_agent::TRACE_CANVAS)
 }
 
 /// Method and path; no query, no headers, no body.

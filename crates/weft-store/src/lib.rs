@@ -35,5 +35,5 @@ pub use blobs::FolderBlobs;
 pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
 pub use rows::file::{FileLimits, Files};
-pub use vault::{KeyPlace, Vault, VaultKey};
+pub use vault::{KeyPlace, SealedToolServers, Vault, VaultKey};
 pub use workspace::{FolderWorkspace, tenant_folder};

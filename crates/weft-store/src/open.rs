@@ -13,8 +13,8 @@ use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
     AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IdentityStore, IngestQueue, MemoryStore,
-    NoticeStore, ProcessStore, RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore, TaskStore,
-    TenantStore, TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
+    NoticeStore, ProcessStore, ReadingLog, RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore,
+    TaskStore, TenantStore, TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -42,7 +42,7 @@ const ATTEMPTS_MAX: usize = 10;
 /// to it.
 ///
 /// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`UsageStore`], [`TaskStore`],
-/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`NoticeStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
+/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`NoticeStore`], [`DatasetStore`], [`IngestQueue`] and [`ReadingLog`], which share method names:
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
@@ -262,6 +262,11 @@ impl Store {
 
     /// This store as a queue of documents to read.
     pub fn ingest(&self) -> Arc<dyn IngestQueue> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as the place where it is noted what has become of readings.
+    pub fn readings(&self) -> Arc<dyn ReadingLog> {
         Arc::new(self.clone())
     }
 

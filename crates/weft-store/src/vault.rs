@@ -14,14 +14,16 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use weft_core::id::TenantId;
-use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, SecretInfo, check, missing};
+use weft_core::seam::tool_server_store::StoredToolServer;
+use weft_core::seam::{Secrets, ToolServerStore};
 use weft_core::{Error, ErrorKind, Result, Secret, hex};
 
 use crate::Store;
 use crate::ids::text;
 use crate::private;
 use crate::rows::secret::Model;
+use crate::rows::tool_server;
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;
@@ -132,33 +134,42 @@ impl Vault {
     }
 
     fn open(&self, key: &VaultKey, row: &Model) -> Result<Secret> {
-        if row.key_name != key.name() {
-            return Err(self.other_key(&row.name));
+        let again = format!("put it again with `weft secret set {}`", row.name);
+        let what = (format!("the secret `{}`", row.name), again);
+        self.unsealed(key, (&row.key_name, &row.sealed), (&bound_to(&row.tenant_id, &row.name), what))
+    }
+
+    /// What was sealed for a place, with the words for what it is and for what to do when it cannot be opened.
+    fn unsealed(
+        &self,
+        key: &VaultKey,
+        (key_name, sealed): (&str, &[u8]),
+        (place, (what, again)): (&[u8], (String, String)),
+    ) -> Result<Secret> {
+        if key_name != key.name() {
+            return Err(self.other_key(&what));
         }
         let damaged = || {
-            Error::new(ErrorKind::Garbled, format!("what is stored of the secret `{}` is damaged", row.name))
-                .help(format!("put it again with `weft secret set {}`", row.name))
+            Error::new(ErrorKind::Garbled, format!("what is stored of {what} is damaged")).help(again.clone())
         };
-        let sealed = row.sealed.strip_prefix(&[FORM]).ok_or_else(damaged)?;
+        let sealed = sealed.strip_prefix(&[FORM]).ok_or_else(damaged)?;
         let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN).ok_or_else(damaged)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| damaged())?;
         let mut sealed = sealed.to_vec();
-        let bound = Aad::from(bound_to(&row.tenant_id, &row.name));
-        let value = key.cipher()?.open_in_place(nonce, bound, &mut sealed).map_err(|_| damaged())?;
+        let value =
+            key.cipher()?.open_in_place(nonce, Aad::from(place), &mut sealed).map_err(|_| damaged())?;
         let value = std::str::from_utf8(value).map_err(|_| damaged())?;
         Ok(Secret::new(value))
     }
 
-    fn other_key(&self, name: &str) -> Error {
+    fn other_key(&self, what: &str) -> Error {
         let help = match &self.place {
             KeyPlace::File(_) => {
-                "put the file `secrets.key` of that time back into the data folder, or put the secret again"
+                "put the file `secrets.key` of that time back into the data folder, or put it again"
             }
-            KeyPlace::Given(_) | KeyPlace::Process => {
-                "give that key as `secrets.key`, or put the secret again"
-            }
+            KeyPlace::Given(_) | KeyPlace::Process => "give that key as `secrets.key`, or put it again",
         };
-        Error::new(ErrorKind::Denied, format!("the secret `{name}` was stored under another key")).help(help)
+        Error::new(ErrorKind::Denied, format!("{what} was stored under another key")).help(help)
     }
 }
 
@@ -227,6 +238,51 @@ fn write_key(path: &Path, key: &VaultKey) -> io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).open(path)?;
     writeln!(file, "{}", hex(&key.0))?;
     file.sync_all()
+}
+
+/// The place that a server is sealed for, which is none of a secret: no name of one has a space.
+fn of_server(id: &str) -> String {
+    format!("MCP server {id}")
+}
+
+/// The MCP servers of tenants, under the key of a vault.
+#[derive(Debug)]
+pub struct SealedToolServers(pub Vault);
+
+#[async_trait]
+impl ToolServerStore for SealedToolServers {
+    async fn put(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
+        let key = self.0.key(AbsentKey::Make).await?;
+        let bytes = sealed(key, &text(tenant.as_str()), &of_server(&server.id), &server.sealed)?;
+        self.0.store.put_tool_server(&tool_server::Model::new(tenant, server, (key.name(), bytes))?).await
+    }
+
+    async fn list(&self, tenant: &TenantId) -> Result<Vec<StoredToolServer>> {
+        let mut servers = Vec::new();
+        for row in self.0.store.tool_servers_of(tenant).await? {
+            servers.push(self.0.opened_server(row).await?);
+        }
+        Ok(servers)
+    }
+
+    async fn get(&self, tenant: &TenantId, id: &str) -> Result<StoredToolServer> {
+        let row = self.0.store.tool_server(tenant, id).await?;
+        self.0.opened_server(row).await
+    }
+
+    async fn remove(&self, tenant: &TenantId, id: &str) -> Result<()> {
+        self.0.store.remove_tool_server(tenant, id).await
+    }
+}
+
+impl Vault {
+    async fn opened_server(&self, row: tool_server::Model) -> Result<StoredToolServer> {
+        let key = self.key(AbsentKey::Refuse).await?;
+        let place = bound_to(&row.tenant_id, &of_server(&row.id));
+        let what = (format!("the MCP server `{}`", row.name), "remove it, and add it again".to_owned());
+        let sealed = self.unsealed(key, (&row.key_name, &row.sealed), (&place, what))?;
+        row.into_server(sealed)
+    }
 }
 
 #[async_trait]

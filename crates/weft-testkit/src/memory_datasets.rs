@@ -4,6 +4,7 @@ mod blobs;
 mod heads;
 mod notes;
 mod queue;
+mod readings;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use weft_core::seam::dataset_store::{
     DocumentFilter, DocumentHead, DocumentState, Extra, Heads, IngestStage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
+use weft_core::seam::reading_log::Reading;
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -35,6 +37,8 @@ struct DatasetTables {
     documents: BTreeMap<(At, DocumentId), KeptDocument>,
     /// What is gone, with the time until which a worker may have it.
     removed: Vec<(Removed, i64)>,
+    /// In the order in which they ended.
+    readings: Vec<Reading>,
 }
 
 /// A document with all that belongs to it.
@@ -287,6 +291,7 @@ impl DatasetStore for MemoryDatasets {
         left.push((Removed { dataset: key.clone(), document: None, blob: String::new() }, from_ms));
         left.into_iter().for_each(|left| tables.leave(left));
         tables.documents.retain(|(of, _), _| *of != at(key));
+        tables.readings.retain(|reading| reading.document.dataset != *key);
         Ok(blobs)
     }
 
@@ -354,6 +359,7 @@ impl DatasetStore for MemoryDatasets {
         for id in ids {
             if let Some(kept) = tables.documents.remove(&(at(dataset), id.clone())) {
                 tables.leave(kept.left());
+                tables.readings.retain(|reading| reading.document != kept.document.key);
                 blobs.push(kept.document.blob);
             }
         }
@@ -507,6 +513,7 @@ mod tests {
         let memory = MemoryDatasets::new();
         datasets::dataset_store_keeps_its_contract(&memory).await;
         datasets::ingest_queue_keeps_its_contract(&memory, &memory).await;
+        datasets::reading_log_keeps_its_contract(&memory, &memory, &memory).await;
     }
 
     #[tokio::test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{NamedSecret, NoSecrets, SecretInfo};
+use weft_core::seam::{Secrets, ToolServerStore};
 use weft_core::{Error, Result, Secret, TenantId};
-use weft_store::{KeyPlace, Store, Vault, VaultKey};
+use weft_store::{KeyPlace, SealedToolServers, Store, Vault, VaultKey};
 
 use super::Place;
 use crate::config::{Config, STORE_FILE};
@@ -28,6 +28,21 @@ pub(super) fn secrets(config: &Config, (store, place): (&Store, Place)) -> Resul
         Place::Folders => Arc::new(Vault::new(store.clone(), key)),
         Place::Memory => Arc::new(OfDataFolder { config: config.clone(), key }),
     })
+}
+
+/// The MCP servers that tenants have written down.
+///
+/// # Errors
+/// `Invalid` for a key of another form.
+pub(super) fn tool_servers(
+    config: &Config,
+    (store, place): (&Store, Place),
+) -> Result<Arc<dyn ToolServerStore>> {
+    let key = match place {
+        Place::Folders => key_place(config)?,
+        Place::Memory => KeyPlace::Process,
+    };
+    Ok(Arc::new(SealedToolServers(Vault::new(store.clone(), key))))
 }
 
 /// The names of the secrets that a tenant has. Makes nothing: without a store there are none.

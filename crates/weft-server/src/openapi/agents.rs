@@ -168,7 +168,7 @@ pub static RESET_NAMED: Operation =
     Operation::runs("Starts the caller's own conversation over and answers with the canvas.")
         .body(&[text("id", "the canvas")]);
 
-static SESSION: Shape = Shape {
+pub(super) static SESSION: Shape = Shape {
     name: "Session",
     summary: "a conversation with an agent",
     members: &[

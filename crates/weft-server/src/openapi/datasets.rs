@@ -62,7 +62,7 @@ pub static DELETE: Operation = Operation::edits("Removes datasets.")
     ])
     .data(Type::Object(&[whole("success_count", "how many were removed")]));
 
-static DOCUMENT: Shape = Shape {
+pub(super) static DOCUMENT: Shape = Shape {
     name: "Document",
     summary: "a file in a dataset",
     members: &[

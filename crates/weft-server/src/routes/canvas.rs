@@ -75,6 +75,79 @@ pub async fn get(
     Ok(Success(AgentItem::whole(canvas)).into_response())
 }
 
+/// `GET …/getsse/{id}`: for a page that shows an agent. Whoever has a share token is shown of the published canvas what
+/// a conversation begins with, and nothing of how the agent works.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get_shared(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let key = canvas_key(&caller, id);
+    let mut canvas = stored(&state, &key, not_found()).await?;
+    if caller.is_share() {
+        if let Some(published) = state.app.versions.published(&key).await? {
+            canvas.dsl = state.app.canvases.version(&key, &published).await?;
+        }
+        canvas.dsl = beginning(&drawing(&canvas)).to_string().into();
+        canvas.head.description.clear();
+    }
+    Ok(Success(AgentItem::whole(canvas)).into_response())
+}
+
+/// Of a drawing, what a page shows before anybody has asked: opening words and the fields of the form.
+fn beginning(drawing: &Json) -> Json {
+    let components = drawing["components"].as_object().into_iter().flatten();
+    let entry =
+        components.map(|(id, node)| (id, &node["obj"])).find(|(_, obj)| obj["component_name"] == "Begin");
+    let Some((id, obj)) = entry else { return json!({"components": {}}) };
+    let shown = ["mode", "prologue", "enablePrologue", "inputs"].into_iter();
+    let shown = shown.filter_map(|name| Some((name.to_owned(), obj["params"].get(name)?.clone())));
+    let params: serde_json::Map<String, Json> = shown.collect();
+    let node =
+        json!({"obj": {"component_name": "Begin", "params": params}, "downstream": [], "upstream": []});
+    json!({"components": {id.as_str(): node}})
+}
+
+/// `POST …/setting {id, title, permission, description?, avatar?}`: the canvas stays as it is. How many there were.
+///
+/// # Errors
+/// 101 when something is missing, 102 when the title is taken, 103 for an unknown id.
+pub async fn setting(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["id", "title", "permission"])?;
+    let key = canvas_key(&caller, body.id("id")?.unwrap_or_default());
+    let head = ["title", "permission", "description", "avatar"].into_iter();
+    let head = head.filter_map(|name| Some((name.to_owned(), body.get(name)?.clone())));
+    let fields = AgentFields::read(&Body(head.collect()))?;
+    let known = stored(&state, &key, ApiError::new(code::OPERATING, NOT_OWNER)).await?;
+    let dsl = known.dsl.to_string();
+    let head = fields.changed(known.head);
+    let title = head.title.clone();
+    let put = state.app.put_canvas(&caller.tenant, Some(key.id), head, &dsl).await;
+    put.map_err(|error| taken(error, &title))?;
+    Ok(Success(1).into_response())
+}
+
+/// `GET …/{id}/sessions`.
+///
+/// # Errors
+/// As [`super::sessions::list`].
+pub async fn sessions(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let open = "{\"code\":0,\"message\":\"success\",\"data\":{\"sessions\":[";
+    super::sessions::listed(&state, &caller, (&id, &params), (open, "}}")).await
+}
+
 /// `GET …/list`.
 ///
 /// # Errors

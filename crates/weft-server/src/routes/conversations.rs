@@ -8,17 +8,36 @@ use weft_core::{ErrorKind, SessionKey};
 
 use super::chat_completions::{asking, turn_of};
 use super::chats::owned;
+use super::owned::or;
+use super::sessions::messages;
 use super::turn::{UnknownSession, answered, begin_turn, canvas_key, question};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::dialect::ragflow::RunView;
 use crate::error::{ApiError, code};
 use crate::frames::{AnswersSoFar, answer_data};
+use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
 use crate::wire::chat_question::ChatOptions;
 use crate::wire::completion::{CompletionRequest, ResponseMode, last_question};
 use crate::wire::envelope::{Success, respond};
+use crate::wire::session::SessionView;
+
+/// `GET /v1/api/conversation/{id}`: a conversation that is named by its id alone.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let known = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
+    let session = known.map_err(|error| or(error, ApiError::data("Conversation not found!")))?;
+    let messages = messages(&state, &session).await?;
+    Ok(Success(SessionView::new(session, &messages, None)).into_response())
+}
 
 /// Runs the turn; a stream unless the caller says otherwise.
 ///

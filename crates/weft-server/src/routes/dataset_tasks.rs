@@ -14,6 +14,7 @@ use weft_core::{DocumentId, hex};
 
 use super::owned;
 use crate::auth::Caller;
+use crate::body::Params;
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
@@ -107,6 +108,46 @@ pub async fn trace_raptor(
     trace(&state, &caller, &id, RAPTOR).await
 }
 
+/// The index that a request names by its `type`.
+fn named(params: &Params) -> Result<Task, ApiError> {
+    match params.get("type").unwrap_or_default() {
+        "graph" => Ok(GRAPH),
+        "raptor" => Ok(RAPTOR),
+        other => {
+            let message = format!("Invalid index type '{other}'. Must be one of ['graph', 'raptor']");
+            Err(ApiError::data(message))
+        }
+    }
+}
+
+/// `POST …/index?type=`: what [`run_graph`] and [`run_raptor`] do.
+///
+/// # Errors
+/// As these; 102 for a type that there is not.
+pub async fn run_index(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let task = named(&params)?;
+    begun(&state, &caller, &id, task).await?;
+    Ok(Success(json!({"task_id": task.id(&DatasetKey::new(&caller.tenant, id.as_str()))})).into_response())
+}
+
+/// `GET …/index?type=`: how far that has come.
+///
+/// # Errors
+/// 102 for an unknown dataset and for a type that there is not.
+pub async fn trace_index(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    trace(&state, &caller, &id, named(&params)?).await
+}
+
 async fn documents(state: &ServerState, dataset: &DatasetKey) -> Result<Vec<Document>, ApiError> {
     let mut all = Vec::new();
     loop {
@@ -120,6 +161,13 @@ async fn documents(state: &ServerState, dataset: &DatasetKey) -> Result<Vec<Docu
 }
 
 async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<Response, ApiError> {
+    begun(state, caller, id, task).await?;
+    let mut told = serde_json::Map::new();
+    told.insert(task.name.to_owned(), Json::from(task.id(&DatasetKey::new(&caller.tenant, id))));
+    Ok(Success(Json::Object(told)).into_response())
+}
+
+async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<(), ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let documents = documents(state, &dataset.key).await?;
     if documents.is_empty() {
@@ -137,9 +185,7 @@ async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Resu
         ids.push(document.key.id);
     }
     state.app.library.queue(&dataset.key, &ids).await?;
-    let mut told = serde_json::Map::new();
-    told.insert(task.name.to_owned(), Json::from(task.id(&dataset.key)));
-    Ok(Success(Json::Object(told)).into_response())
+    Ok(())
 }
 
 async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<Response, ApiError> {

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use crate::auth::Caller;
 use crate::state::ServerState;
 use crate::wire::envelope::{Success, respond};
 
@@ -62,6 +63,33 @@ pub async fn ready(State(state): State<ServerState>) -> Response {
         false => (StatusCode::SERVICE_UNAVAILABLE, "nok"),
     };
     respond(status, &json!({"status": word, "db": store, "stopping": stopping}))
+}
+
+/// `GET …/system/healthz`: the same in the words of clients that watch several servers. Messages, the index and files are
+/// parts of this process, so they are as well as it is.
+pub async fn parts(State(state): State<ServerState>) -> Response {
+    let able = state.readiness.ask(state.app.probe()).await;
+    let (status, word) = match able {
+        true => (StatusCode::OK, "ok"),
+        false => (StatusCode::INTERNAL_SERVER_ERROR, "nok"),
+    };
+    let mut told = json!({"status": word, "db": word, "redis": "ok", "doc_engine": "ok", "storage": "ok"});
+    if !able {
+        told["_meta"] = json!({"db": {"error": "the store cannot be written; the server's log says why"}});
+    }
+    respond(status, &told)
+}
+
+/// `GET …/system/status`: the parts of the server, and how long the store took to answer.
+pub async fn status(State(state): State<ServerState>, _: Caller) -> Response {
+    let began = Instant::now();
+    let able = state.readiness.ask(state.app.probe()).await;
+    let elapsed = format!("{:.1}", began.elapsed().as_secs_f64() * 1_000.0);
+    let here = |kind: &str| json!({"type": kind, "status": "green", "elapsed": "0.0"});
+    let database = json!({"status": if able { "green" } else { "red" }, "elapsed": elapsed});
+    let told = json!({"database": database, "redis": here("in process"), "doc_engine": here("in process"),
+        "storage": here("in process"), "task_executor_heartbeats": {}});
+    Success(told).into_response()
 }
 
 /// `GET /api/v1/system/version`.

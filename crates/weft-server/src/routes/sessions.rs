@@ -71,9 +71,20 @@ pub async fn list(
     Path(agent): Path<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let canvas = canvas_key(&caller, agent);
+    let open = "{\"code\":0,\"message\":\"success\",\"data\":[";
+    listed(&state, &caller, (&agent, &params), (open, "}")).await
+}
+
+/// The sessions of an agent, streamed between what stands before them and what stands behind their number.
+pub(super) async fn listed(
+    state: &ServerState,
+    caller: &Caller,
+    (agent, params): (&str, &Params),
+    (open, close): (&'static str, &'static str),
+) -> Result<Response, ApiError> {
+    let canvas = canvas_key(caller, agent);
     let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));
-    stored(&state, &canvas, missing).await?;
+    stored(state, &canvas, missing).await?;
     if let Some(key) = ["from_date", "to_date"].into_iter().find(|key| params.get(key).is_some()) {
         let message = format!("sessions are not chosen by `{key}`; leave it out and look at `create_time`");
         return Err(ApiError::argument(message));
@@ -100,12 +111,12 @@ pub async fn list(
     let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
     let with_drawing = params.flag("dsl").unwrap_or(true);
     // Clients read a drawing in every entry, of megabytes each: an entry is made when the one before is sent.
+    let state = state.clone();
     let entries = stream::iter(sessions).then(move |session| {
         let (state, canvas) = (state.clone(), canvas.clone());
         async move { entry(&state, &canvas, (session, with_drawing)).await }
     });
-    let close = format!("],\"total\":{total}}}");
-    Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":[", entries, close))
+    Ok(streamed(open, entries, format!("],\"total\":{total}{close}")))
 }
 
 async fn entry(

@@ -307,7 +307,7 @@ fn states(text: &str) -> Option<&'static [DocumentState]> {
 
 /// The API's word for a state. It has none for a pause; who waits for the end of the work need not wait
 /// for a paused document.
-fn run(state: DocumentState) -> &'static str {
+pub(crate) fn run(state: DocumentState) -> &'static str {
     match state {
         DocumentState::Unstarted => "UNSTART",
         DocumentState::Running => "RUNNING",

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_app::{App, Config, assemble_in_memory};
+use weft_core::seam::ToolSource;
 use weft_core::seam::canvas_store::CanvasHead;
-use weft_core::{CanvasId, CanvasKey, ErrorKind, SessionId, SessionKey, TurnInput};
+use weft_core::seam::databases::{Database, DatabaseKind};
+use weft_core::seam::tool_server_store::StoredToolServer;
+use weft_core::{CanvasId, CanvasKey, ErrorKind, Secret, SessionId, SessionKey, TurnInput};
 use weft_server::answer::collect;
 use weft_server::dialect::ragflow::RunView;
 
@@ -84,4 +87,45 @@ async fn a_canvas_whose_model_is_missing_says_so() {
         let refused = app.put_canvas(&default_tenant(), None, head("Bad"), dsl).await.unwrap_err();
         assert!(refused.kind == ErrorKind::Invalid && refused.message.contains(words), "{}", refused.message);
     }
+}
+
+/// What a tenant names goes by the same checked way out as what canvases ask.
+#[tokio::test]
+async fn what_tenants_try_out_reaches_no_private_address() {
+    let app = assemble_in_memory(&Config::default()).await.unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254"] {
+        let server = StoredToolServer {
+            id: "s".into(),
+            name: "s".into(),
+            url: format!("http://{host}:{port}/mcp"),
+            transport: "streamable-http".into(),
+            description: String::new(),
+            sealed: Secret::new("{}"),
+            tools: serde_json::Map::new(),
+            created_ms: 0,
+            updated_ms: 0,
+        };
+        let refused = app.tool_servers.listed(&server, 5).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Denied, "{host}: {}", refused.full());
+        app.tool_servers.store().put(&default_tenant(), &server).await.unwrap();
+        let refused = ToolSource::tools(&app.tool_servers, &default_tenant(), "s").await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Denied, "{host}: {}", refused.full());
+        for kind in [DatabaseKind::Postgres, DatabaseKind::MySql] {
+            let database = Database {
+                kind,
+                host: host.trim_matches(['[', ']']).to_owned(),
+                port,
+                name: "d".into(),
+                user: "u".into(),
+                password: Secret::new("s3cret-0815"),
+            };
+            let refused = app.try_database(&default_tenant(), database).await.unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::Denied, "{host}: {}", refused.full());
+            assert!(!refused.full().contains("s3cret"), "{}", refused.full());
+        }
+    }
+    let nobody = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+    assert!(nobody.is_err(), "somebody has connected");
 }

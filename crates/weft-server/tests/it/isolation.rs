@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Map, Value as Json, json};
 use weft_core::access::{MemberRole, Permission};
+use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_testkit::{Reply, Script};
 
 use crate::openapi::DOCUMENT;
@@ -61,7 +62,9 @@ impl Operation {
 }
 
 /// Operations that one can name without reading them: a caller that may only look changes nothing with them.
-const LOOKS_BY_POST: [&str; 20] = [
+const LOOKS_BY_POST: [&str; 22] = [
+    "POST /v1/mcp_server/list",
+    "POST /v1/mcp_server/export",
     "POST /api/v1/retrieval",
     "POST /api/v1/datasets/search",
     "POST /api/v1/datasets/{id}/search",
@@ -210,6 +213,8 @@ impl World {
         let document = bench.document(&path, "canary4711.txt", "canary4711 in a document").await;
         let document = self.keep("document", document);
         bench.read(&path, &[&document]).await;
+        let readings = bench.get(&format!("{path}/ingestions")).await.data();
+        self.keep("reading", text(&readings, "/logs/0/id"));
         let chunks = bench.get(&format!("{path}/documents/{document}/chunks")).await.data();
         self.keep("chunk", text(&chunks, "/chunks/0/id"));
         let chat = json!({"name": format!("{CANARY} chat"), "prompt_config": {"system": CANARY}});
@@ -237,6 +242,20 @@ impl World {
             .await
             .data();
         self.keep("secret", CANARY.to_owned());
+        // Nothing is asked to write it down.
+        let server = StoredToolServer {
+            id: weft_core::id::generate(),
+            name: format!("{CANARY} server"),
+            url: "http://127.0.0.1:1/mcp".to_owned(),
+            transport: "sse".to_owned(),
+            description: CANARY.to_owned(),
+            sealed: weft_core::Secret::new(format!(r#"{{"variables": {{"token": "{CANARY}"}}}}"#)),
+            tools: Map::new(),
+            created_ms: 1,
+            updated_ms: 1,
+        };
+        bench.app.tool_servers.store().put(&FIRST.into(), &server).await.unwrap();
+        self.keep("tool server", server.id);
     }
 
     async fn people(&mut self, bench: &Bench) {
@@ -275,6 +294,9 @@ impl World {
             "id" if below(&["/agents/templates/"]) => return None,
             "name" if below(&["/components/"]) => return None,
             "id" if below(&["/attachments/", "/file/download/", "/document/download/"]) => "file",
+            "log" => "reading",
+            "server" => "tool server",
+            "id" if below(&["/api/conversation/"]) => "session",
             "id" if below(&["/chats", "/chatbots/", "/openai/"]) => "chat",
             "id" if below(&["/searches/"]) => "search app",
             "id" if below(&["/agents", "/agentbots/", "/webhook", "/canvas/get", "/canvas/upload/"]) => {
@@ -285,7 +307,9 @@ impl World {
             "id" if below(&["/memories/"]) => "memory",
             "id" if below(&["/tasks/"]) => "task",
             "id" if below(&["/responses/"]) => "response",
-            "id" if below(&["/canvas/getlistversion/"]) => "agent",
+            "id" if below(&["/canvas/getlistversion/"]) || path.ends_with("canvas/{id}/sessions") => "agent",
+            // It is the agent's, which is named, too.
+            "component" => return None,
             "session" if below(&["/chats/"]) => "chat session",
             "session" => "session",
             "message" if below(&["/chats/"]) => "chat message",
@@ -316,6 +340,7 @@ impl World {
         Some(match member {
             "agent_id" | "canvas_id" | "canvas_ids" | "model" => "agent",
             "id" | "ids" if path.contains("/agents/download") || path.contains("/canvas/download") => "file",
+            "id" if path.ends_with("/rerun") => "reading",
             "id" | "ids" if path.ends_with("/sessions") && of_chats => "chat session",
             "id" | "ids" if path.ends_with("/sessions") => "session",
             "id" | "ids" if path.ends_with("/documents") => "document",
@@ -335,6 +360,7 @@ impl World {
             "version" => "version",
             "owner_ids" | "tenant_id" | "tenant" => "tenant",
             "files" => "file",
+            "mcp_id" | "mcp_ids" => "tool server",
             "pipeline_id" => "agent",
             "component_id" => "agent",
             _ => return None,

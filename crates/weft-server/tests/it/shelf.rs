@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use weft_app::pipelines::FilesAndDocuments;
 use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
-use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory};
+use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory, ReadingLog};
 use weft_core::{Error, Result};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{IngestWorker, Library, LibraryLimits, LibraryParts, WorkerPace};
@@ -46,15 +46,22 @@ impl DocumentReader for Lines {
 /// What a file may have on the bench.
 pub const FILE_BYTES_MAX: u64 = 2_000;
 
+/// What else the store of a library is.
+pub struct OtherFaces {
+    pub files: Arc<dyn FileStore>,
+    pub readings: Arc<dyn ReadingLog>,
+}
+
 /// An empty library, its datasets to be asked, and its documents beside these files.
 pub fn shelf(
     models: Arc<dyn ModelDirectory>,
     clock: Arc<dyn Clock>,
     files: Arc<dyn FileStore>,
-) -> (Arc<Library>, Datasets, Arc<dyn FileStore>) {
+) -> (Arc<Library>, Datasets, OtherFaces) {
     let store = Arc::new(MemoryDatasets::new());
     let blobs = Arc::new(MemoryBlobs::default());
     let documents: Arc<dyn DatasetStore> = store.clone();
+    let readings: Arc<dyn ReadingLog> = store.clone();
     let files = FilesAndDocuments { files, documents, blobs: blobs.clone() };
     let index = Arc::new(MemoryChunkIndex::new());
     let datasets = Datasets::new(store.clone(), index.clone(), Arc::clone(&models));
@@ -69,7 +76,7 @@ pub fn shelf(
         additions: vec![Arc::new(weft_knowledge::additions::Graph)],
     };
     let library = Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX });
-    (Arc::new(library), datasets, Arc::new(files))
+    (Arc::new(library), datasets, OtherFaces { files: Arc::new(files), readings })
 }
 
 /// No documents beside canvases.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::shelf::OtherFaces;
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -12,10 +13,12 @@ use tower::ServiceExt as _;
 use weft_app::accounts::{AccountStores, Accounts};
 use weft_app::config::{AccountsConfig, LimitsConfig, NotificationsConfig};
 use weft_app::notifications::Notifications;
+use weft_app::tool_servers::TenantServers;
 use weft_app::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
+use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::user_store::Login;
 use weft_core::seam::{Clock, Seams};
 use weft_engine::Engine;
@@ -241,6 +244,20 @@ fn accounts_of(stores: AccountStores, config: AccountsConfig) -> Accounts {
     }
 }
 
+fn plugins() -> weft_plugins::Plugins {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins");
+    // There is no component, so nothing is waited for.
+    let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
+    futures::FutureExt::now_or_never(plugins).unwrap().unwrap()
+}
+
+/// MCP servers of tenants, which may be on this machine.
+fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
+    let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
+    let (others, store) = (Arc::new(NoTools), Arc::new(weft_testkit::MemoryToolServers::default()));
+    TenantServers::new(others, store, (http, Arc::clone(clock))).unwrap()
+}
+
 /// The same with other settings of accounts.
 pub fn process_with(
     (store, model): (Arc<MemoryStore>, ScriptedModel),
@@ -248,7 +265,8 @@ pub fn process_with(
     (clock, config): (Arc<dyn Clock>, AccountsConfig),
 ) -> Bench {
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
-    let (library, datasets, files) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
+    let (library, datasets, OtherFaces { files, readings }) =
+        crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let models = Arc::new(weft_testkit::WithVoice(model.clone(), Arc::default()));
     let memories = weft_knowledge::memories::ConversationMemories::new(
@@ -258,7 +276,9 @@ pub fn process_with(
         || Arc::new(weft_search::MemoryChunkIndex::new()),
     );
     let secrets: Arc<dyn weft_core::seam::Secrets> = Arc::new(weft_testkit::MemorySecrets::default());
+    let tool_servers = of_tenants(&clock);
     let seams = Arc::new(Seams {
+        tools: Arc::new(tool_servers.clone()),
         models: models.clone(),
         memories: Arc::new(memories.clone()),
         http: Arc::new(FakeHttp::new()),
@@ -270,10 +290,7 @@ pub fn process_with(
         secrets,
         ..weft_testkit::around::no_seams()
     });
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins");
-    // There is no component, so nothing is waited for.
-    let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
-    let plugins = futures::FutureExt::now_or_never(plugins).unwrap().unwrap();
+    let plugins = plugins();
     let (stores, accounts) = faces(&store);
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
@@ -301,10 +318,13 @@ pub fn process_with(
         file_bytes_max: FILE_BYTES_MAX,
         reader: Arc::new(weft_parse::InProcess::default()),
         library,
+        readings,
         knowledge: Arc::new(datasets),
+        databases: Arc::clone(&seams.databases),
         models,
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
+        tool_servers,
         plugins,
         clock,
         probe: Arc::new(|| Box::pin(async { Ok(()) })),

@@ -31,7 +31,9 @@ mod m0027_waiting_documents;
 mod m0035_notice;
 mod m0036_model_use;
 mod m0037_identity;
-mod m0039_search_app;
+mod m0038_reading;
+mod m0039_tool_server;
+mod m0040_search_app;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -83,7 +85,9 @@ impl MigratorTrait for Migrator {
             Box::new(m0035_notice::Migration),
             Box::new(m0036_model_use::Migration),
             Box::new(m0037_identity::Migration),
-            Box::new(m0039_search_app::Migration),
+            Box::new(m0038_reading::Migration),
+            Box::new(m0039_tool_server::Migration),
+            Box::new(m0040_search_app::Migration),
         ]
     }
 }

@@ -13,7 +13,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, removed};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "dataset")]
@@ -293,6 +293,7 @@ impl Store {
             .filter(document_extra::Column::DatasetId.eq(id.as_str()))
             .exec(&*transaction)
             .await?;
+        reading::Entity::delete_many().filter(reading::in_dataset(key)).exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(Some(blobs))
     }

@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra, fresh, index_note, removed};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra, fresh, index_note, reading, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "document")]
@@ -410,6 +410,8 @@ impl Store {
                 .filter(document_extra::Column::DocumentId.is_in(some.clone()))
                 .exec(&*transaction)
                 .await?;
+            let readings = reading::in_dataset(dataset).add(reading::Column::DocumentId.is_in(some.clone()));
+            reading::Entity::delete_many().filter(readings).exec(&*transaction).await?;
         }
         transaction.commit().await?;
         Ok(blobs)

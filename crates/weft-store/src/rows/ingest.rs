@@ -18,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{document_extra, fresh, index_note};
+use crate::rows::{document_extra, fresh, index_note, reading};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -57,6 +57,18 @@ pub(crate) type ColumnChanges = Vec<(Column, Expr)>;
 
 pub(crate) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
     (column, Expr::value(value))
+}
+
+/// How a reading has ended that is over for good.
+fn over(settled: &IngestOutcome, wanted: Wanted) -> Option<(DocumentState, &str)> {
+    match settled {
+        IngestOutcome::Done { message } => Some((DocumentState::Done, message)),
+        IngestOutcome::Failed { reason } | IngestOutcome::Abandoned { reason } => {
+            Some((DocumentState::Failed, reason))
+        }
+        IngestOutcome::Stopped => (wanted == Wanted::Cancel).then_some((DocumentState::Cancelled, "")),
+        IngestOutcome::RetryAt { .. } | IngestOutcome::Released => None,
+    }
 }
 
 /// Lets go of a document and leaves it in a state.
@@ -274,6 +286,10 @@ impl Store {
         };
         fields.extend([to(Column::DurationMs, spent), to(Column::UpdatedMs, now_ms)]);
         change(&transaction, held(lease), fields).await?;
+        if let Some((state, message)) = over(settled, wanted(row.wanted)) {
+            let ended = reading::Ended { state, message, at_ms: now_ms, duration_ms: spent };
+            reading::note(&transaction, &row, ended).await?;
+        }
         transaction.commit().await?;
         Ok(true)
     }

@@ -13,7 +13,7 @@ use crate::rows::{run, tenant};
 
 /// Every table with rows of tenants, those first that refer to others. What is left of removed documents stays: a
 /// worker has yet to clear it away.
-const TABLES: [&str; 30] = [
+const TABLES: [&str; 32] = [
     "journal",
     "piece",
     "task",
@@ -27,6 +27,7 @@ const TABLES: [&str; 30] = [
     "canvas",
     "chat",
     "chunk",
+    "reading",
     "document_extra",
     "document",
     "dataset",
@@ -34,6 +35,7 @@ const TABLES: [&str; 30] = [
     "memory_message",
     "memory",
     "secret",
+    "tool_server",
     "share",
     "invitation",
     "login",

@@ -1,7 +1,9 @@
 //! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
-use weft_testkit::contracts::{accounts, chats, datasets, files, identities, memories, secrets, store};
+use weft_testkit::contracts::{
+    accounts, chats, datasets, files, identities, memories, secrets, store, tool_servers,
+};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
@@ -26,9 +28,12 @@ async fn keeps_all_contracts(opened: &Store) {
     store::schedule_store_keeps_its_contract(opened).await;
     datasets::dataset_store_keeps_its_contract(opened).await;
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;
+    datasets::reading_log_keeps_its_contract(opened, opened, opened).await;
     files_keep_their_contract(opened).await;
     let vault = weft_store::Vault::new(opened.clone(), weft_store::KeyPlace::Process);
     secrets::secrets_keep_their_contract(&vault).await;
+    let servers = weft_store::SealedToolServers(vault);
+    tool_servers::tool_servers_keep_their_contract(&servers).await;
     chats::chat_store_keeps_its_contract(opened).await;
     memories::memory_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, opened, opened, opened).await;

@@ -5,10 +5,12 @@ mod blob_store;
 mod dataset_store;
 mod index_notes;
 mod ingest_queue;
+mod reading_log;
 
 pub use blob_store::blob_store_keeps_its_contract;
 pub use dataset_store::dataset_store_keeps_its_contract;
 pub use ingest_queue::ingest_queue_keeps_its_contract;
+pub use reading_log::reading_log_keeps_its_contract;
 
 use serde_json::json;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};

@@ -13,6 +13,7 @@ pub mod reranker;
 pub mod sandbox;
 pub mod secrets;
 pub mod store;
+pub mod tool_servers;
 pub mod workspace;
 
 use weft_core::id::{TenantId, generate};

@@ -264,7 +264,7 @@ impl IngestQueue for MemoryDatasets {
     }
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestOutcome, now_ms: i64) -> Result<()> {
-        self.with_lease(lease, |kept| {
+        let over = self.with_lease(lease, |kept| {
             let spent = now_ms.saturating_sub(kept.taken_ms.unwrap_or(now_ms)).max(0);
             kept.document.duration_ms += spent;
             kept.document.updated_ms = now_ms;
@@ -301,6 +301,11 @@ impl IngestQueue for MemoryDatasets {
                     kept.attempts = kept.attempts.saturating_sub(1);
                 }
             }
-        })
+            kept.over(now_ms)
+        })?;
+        if let Some(reading) = over {
+            self.tables().note(reading);
+        }
+        Ok(())
     }
 }

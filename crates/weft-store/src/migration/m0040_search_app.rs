@@ -9,7 +9,7 @@ pub(super) struct Migration;
 
 impl MigrationName for Migration {
     fn name(&self) -> &'static str {
-        "m0039_search_app"
+        "m0040_search_app"
     }
 }
 

@@ -1,0 +1,458 @@
+//! One component of a canvas, run alone on a private copy with values that somebody has typed in.
+//!
+//! What it reads from others is given by stand-ins: nodes in the place of the real ones, pinned to the typed values. So it is
+//! the engine that runs it, within the budgets and limits of every other run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use weft_core::component::Role;
+use weft_core::context::Pin;
+use weft_core::reference::Inputs;
+use weft_core::seam::session_store::Session;
+use weft_core::{
+    CanvasId, CanvasKey, ComponentId, ComponentSpec, Error, Json, Outputs, Record, Reference, Result, RunId,
+    SessionId, SessionKey, TurnInput,
+};
+use weft_dsl::canvas::{Canvas, CanvasNode, NodePlace, WrittenEdge};
+use weft_dsl::plan::PlanNode;
+use weft_dsl::{CompileOptions, Plan};
+use weft_engine::{RunHandle, SessionState, StartRun};
+
+use crate::app::App;
+use crate::checking::refusal;
+
+/// For the whole run of a component that is tried alone.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// What its conversation belongs to, which is no canvas: so it is listed nowhere, and nobody goes on with it.
+const NO_CANVAS: &str = "alone";
+
+/// What a run sets itself, so that nobody types it in.
+const SET_BY_RUNS: [&str; 4] = ["sys.conversation_turns", "sys.history", "sys.date", "sys.run_id"];
+
+impl App {
+    /// What a component asks for when it runs alone: by the name of each value, what to show of its field.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown canvas; `Invalid` for a component that is not there or cannot run.
+    pub async fn input_form(&self, key: &CanvasKey, component: &str) -> Result<Map<String, Json>> {
+        Ok(self.alone(key, component).await?.form())
+    }
+
+    /// Runs a component alone and gives its outputs. What it said and used is counted, and nothing else is kept. When it
+    /// fails, its outputs say why under `_ERROR`.
+    ///
+    /// # Errors
+    /// As [`App::input_form`]; `Invalid` for a value that it does not read; as [`App::start_turn`]; `Timeout`.
+    pub async fn run_alone(
+        &self,
+        key: &CanvasKey,
+        user_id: &str,
+        (component, values): (&str, Map<String, Json>),
+    ) -> Result<Map<String, Json>> {
+        let alone = self.alone(key, component).await?;
+        alone.check(&values)?;
+        if matches!(alone.spec.role, Role::Entry | Role::Pause) {
+            return Ok(alone.filled(values));
+        }
+        let (input, globals) = alone.given(user_id, values);
+        let input = self.with_files_read(&key.tenant, input).await?;
+        let session = self.session_for_one(key, (&alone.plan, globals, &input.user_id)).await?;
+        let request = StartRun {
+            plan: Arc::clone(&alone.plan),
+            canvas: key.id.clone(),
+            session: session.key.clone(),
+            input,
+            seed: None,
+            task: None,
+        };
+        let ended = match self.engine.start_of(RunId::generate(), request, Some(&session)).await {
+            Ok(handle) => tokio::time::timeout(TIME_LIMIT, outputs(handle, &alone.id)).await,
+            Err(error) => Ok(Err(error)),
+        };
+        self.remove_session(&session.key).await?;
+        ended.unwrap_or_else(|_| {
+            let seconds = TIME_LIMIT.as_secs();
+            let message = format!("`{component}` has not finished within {seconds} s");
+            Err(Error::new(weft_core::ErrorKind::Timeout, message).help("try it with less"))
+        })
+    }
+
+    async fn session_for_one(
+        &self,
+        key: &CanvasKey,
+        (plan, globals, user_id): (&Plan, Map<String, Json>, &str),
+    ) -> Result<Session> {
+        let now_ms = self.clock.now_ms();
+        let session = Session {
+            key: SessionKey::new(&key.tenant, SessionId::generate()),
+            canvas: CanvasId::from(NO_CANVAS),
+            canvas_version: Arc::clone(&plan.version),
+            user_id: user_id.to_owned(),
+            name: String::new(),
+            state: SessionState { globals, ..SessionState::new(plan) }.to_json()?,
+            revision: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        self.sessions.create(&session, &[]).await?;
+        Ok(session)
+    }
+
+    /// What is left of the newest version of a canvas when one of its components is to run alone.
+    async fn alone(&self, key: &CanvasKey, component: &str) -> Result<Alone> {
+        let dsl = self.canvases.get(key).await?.dsl;
+        let (catalog, id) = (Arc::clone(&self.catalog), ComponentId::from(component));
+        let (check, tenant) = (Arc::clone(&self.model_check), key.tenant.clone());
+        let measuring = self.measuring;
+        let made = tokio::task::spawn_blocking(move || {
+            let mut canvas = weft_dsl::load(dsl.as_bytes()).map_err(|problems| refusal(&problems))?;
+            let spec = runnable(&canvas, &id, |kind| catalog.get(kind))?;
+            let names = canvas.nodes.iter().map(|(id, node)| (id.clone(), Arc::clone(&node.name))).collect();
+            let entry = isolate(&mut canvas, &id);
+            let check = |llm_id: &str| check(&tenant, llm_id);
+            let compiled = |canvas: &Canvas| {
+                let options = CompileOptions { models: Some(&check), measuring, ..CompileOptions::default() };
+                let compiled = weft_dsl::compile(canvas, &catalog, &options);
+                compiled.map(|compiled| compiled.plan).map_err(|problems| refusal(&problems))
+            };
+            let stand_ins = read_from(node_of(&compiled(&canvas)?, &id)?);
+            lead(&mut canvas, &entry, (&id, &stand_ins));
+            let mut plan = compiled(&canvas)?;
+            // A version that the canvas does not have: a process that finds the run cut off lets it be.
+            plan.version = Arc::from(NO_CANVAS);
+            Ok(Alone { id, spec, plan: Arc::new(plan), stand_ins, names })
+        });
+        made.await.map_err(|cause| {
+            Error::internal("a component could not be taken out of its canvas").because(cause)
+        })?
+    }
+}
+
+/// A component with stand-ins for all that it reads.
+struct Alone {
+    id: ComponentId,
+    spec: &'static ComponentSpec,
+    plan: Arc<Plan>,
+    stand_ins: Vec<ComponentId>,
+    /// The display names of all components.
+    names: BTreeMap<ComponentId, Arc<str>>,
+}
+
+impl Alone {
+    fn node(&self) -> Option<&PlanNode> {
+        self.plan.nodes.iter().find(|node| node.id == self.id)
+    }
+
+    fn form(&self) -> Map<String, Json> {
+        let Some(node) = self.node() else { return Map::new() };
+        if matches!(self.spec.role, Role::Entry | Role::Pause) {
+            return node.component.form(&Inputs::default()).fields;
+        }
+        let field = |reference: &Reference| {
+            let name = self.shown(reference);
+            let field = json!({"type": "line", "name": name, "optional": false, "options": [], "value": ""});
+            (reference.to_string(), field)
+        };
+        typed_in(node).map(field).collect()
+    }
+
+    /// How people know a value.
+    fn shown(&self, reference: &Reference) -> String {
+        match reference {
+            Reference::Global(name) => name.to_string(),
+            Reference::Output { component, path } => {
+                let name = self.names.get(component).map_or(component.as_str(), |name| name);
+                format!("{name}@{path}")
+            }
+        }
+    }
+
+    fn check(&self, values: &Map<String, Json>) -> Result<()> {
+        let form = self.form();
+        let Some(unknown) = values.keys().find(|name| !form.contains_key(*name)) else { return Ok(()) };
+        let known: Vec<&str> = form.keys().map(String::as_str).collect();
+        let help = match known.as_slice() {
+            [] => "it reads nothing, so leave `params` empty".to_owned(),
+            known => format!("it reads {}", known.join(", ")),
+        };
+        Err(Error::invalid(format!("`{}` reads no `{unknown}`", self.id)).help(help))
+    }
+
+    /// What a turn is given so that the component reads these values, and the variables that it begins with.
+    fn given(&self, user_id: &str, values: Map<String, Json>) -> (TurnInput, Map<String, Json>) {
+        let mut globals = self.plan.globals.clone();
+        let mut input = TurnInput { user_id: user_id.to_owned(), ..TurnInput::default() };
+        // A stand-in that nothing is typed in for gives nothing.
+        input.pins = self.stand_ins.iter().map(|id| (id.clone(), Pin::default())).collect();
+        for (name, value) in values {
+            match (name.as_str(), Reference::of_name(&name)) {
+                ("sys.query", _) => input.query = weft_core::value::to_text(&value),
+                ("sys.user_id", _) => input.user_id = weft_core::value::to_text(&value),
+                ("sys.files", _) => input.files = files(value),
+                (_, Reference::Global(name)) => drop(globals.insert(name.to_string(), value)),
+                (_, Reference::Output { component, path }) => {
+                    put(&mut input.pins.entry(component).or_default().outputs, &path, value);
+                }
+            }
+        }
+        (input, globals)
+    }
+
+    /// What a component gives that only asks for values: those, or what its fields begin with.
+    fn filled(&self, mut values: Map<String, Json>) -> Map<String, Json> {
+        let field = |(name, field): (String, Json)| {
+            let value = values.remove(&name).or_else(|| field.get("value").cloned());
+            (name, value.unwrap_or_default())
+        };
+        self.form().into_iter().map(field).collect()
+    }
+}
+
+/// What it reads and somebody can type in, each once.
+fn typed_in(node: &PlanNode) -> impl Iterator<Item = &Reference> {
+    let mut seen: Vec<&Reference> = Vec::new();
+    let reads = node.reads.iter().chain(node.alternative_reads.iter().flatten()).map(|read| &read.reference);
+    for reference in reads {
+        let fixed = match reference {
+            Reference::Global(name) => reference.secret().is_some() || SET_BY_RUNS.contains(&&**name),
+            // What it gave itself in an earlier pass is nothing to begin with.
+            Reference::Output { component, .. } => *component == node.id,
+        };
+        if !fixed && !seen.contains(&reference) {
+            seen.push(reference);
+        }
+    }
+    seen.into_iter()
+}
+
+/// The components of which it reads outputs.
+fn read_from(node: &PlanNode) -> Vec<ComponentId> {
+    let mut from: Vec<ComponentId> = Vec::new();
+    for component in typed_in(node).filter_map(Reference::component) {
+        if !from.contains(component) {
+            from.push(component.clone());
+        }
+    }
+    from
+}
+
+fn node_of<'a>(plan: &'a Plan, id: &ComponentId) -> Result<&'a PlanNode> {
+    plan.nodes.iter().find(|node| node.id == *id).ok_or_else(|| no_component(id))
+}
+
+fn no_component(id: &ComponentId) -> Error {
+    Error::invalid(format!("the canvas has no component `{id}`"))
+        .help("name it by its id, such as `Agent:Writer`")
+}
+
+/// The type of a component, if it can run alone.
+fn runnable(
+    canvas: &Canvas,
+    id: &ComponentId,
+    spec: impl Fn(&str) -> Option<&'static ComponentSpec>,
+) -> Result<&'static ComponentSpec> {
+    let node = canvas.nodes.get(id).ok_or_else(|| no_component(id))?;
+    let kind = &node.kind;
+    if canvas.is_pipeline() {
+        return Err(Error::invalid(format!(
+            "`{id}` is part of an ingestion pipeline, which needs a document"
+        ))
+        .help("give the pipeline to a dataset and look at its documents"));
+    }
+    let spec = spec(kind).ok_or_else(|| {
+        Error::invalid(format!("`{id}` is a `{kind}`, and there is no such type of component"))
+            .help("`GET /api/v1/components` lists those that there are")
+    })?;
+    match spec.role {
+        Role::Entry | Role::Step | Role::Pause => Ok(spec),
+        Role::Each | Role::Repeat | Role::RoundStart | Role::Leave => {
+            Err(Error::invalid(format!("`{id}` is a loop or a part of one, which does nothing alone"))
+                .help("try a component inside of it, or ask the whole agent"))
+        }
+    }
+}
+
+/// Puts stand-ins in the place of all other components but those that it calls, and gives the id of a new entry.
+fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
+    let item = canvas.nodes.get(id).and_then(|node| item_of(canvas, node));
+    let called = called_by(canvas, id);
+    let entry = canvas.nodes.get(id).is_some_and(|node| node.kind == "Begin");
+    for (other, node) in &mut canvas.nodes {
+        node.downstream.clear();
+        node.parent = None;
+        if other != id && !called.contains(other) {
+            "Message".clone_into(&mut node.kind);
+            node.params = Map::from_iter([("content".to_owned(), json!([""]))]);
+        } else if let Some(item) = &item {
+            node.params.values_mut().for_each(|value| name_item(value, item));
+        }
+    }
+    if entry {
+        return id.clone();
+    }
+    let mut new = ComponentId::from("Begin:Alone");
+    while canvas.nodes.contains_key(&new) {
+        new = format!("{new}0").into();
+    }
+    let node = CanvasNode {
+        id: new.clone(),
+        kind: "Begin".to_owned(),
+        name: Arc::from("Begin"),
+        params: Map::new(),
+        downstream: Vec::new(),
+        parent: None,
+        place: NodePlace::default(),
+    };
+    canvas.nodes.insert(new.clone(), node);
+    new
+}
+
+/// Leads from the entry over the stand-ins to the component.
+fn lead(canvas: &mut Canvas, entry: &ComponentId, (id, stand_ins): (&ComponentId, &[ComponentId])) {
+    let edge = |to: &ComponentId| WrittenEdge { to: to.clone(), pointer: String::new() };
+    for stand_in in stand_ins {
+        if let Some(node) = canvas.nodes.get_mut(stand_in) {
+            node.downstream = vec![edge(id)];
+        }
+    }
+    let Some(node) = canvas.nodes.get_mut(entry).filter(|_| entry != id) else { return };
+    node.downstream =
+        if stand_ins.is_empty() { vec![edge(id)] } else { stand_ins.iter().map(edge).collect() };
+}
+
+/// The node that gives the items of the Iteration that a node is in.
+fn item_of(canvas: &Canvas, node: &CanvasNode) -> Option<ComponentId> {
+    let parent = node.parent.as_ref()?;
+    let mut inside = canvas.nodes.values().filter(|other| other.parent.as_ref() == Some(parent));
+    inside.find(|other| other.kind == "IterationItem").map(|item| item.id.clone())
+}
+
+/// Names the item node where a text says `{item}`, which means something inside of an Iteration only.
+fn name_item(value: &mut Json, item: &ComponentId) {
+    match value {
+        Json::String(text) => {
+            for alias in ["item", "index", "result"] {
+                let short = format!("{{{alias}}}");
+                if text.contains(&short) {
+                    *text = text.replace(&short, &format!("{{{item}@{alias}}}"));
+                }
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|one| name_item(one, item)),
+        Json::Object(members) => members.values_mut().for_each(|one| name_item(one, item)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+/// The components that an agent calls as tools, and those that these call.
+fn called_by(canvas: &Canvas, id: &ComponentId) -> Vec<ComponentId> {
+    let (mut called, mut next) = (Vec::new(), vec![id.clone()]);
+    while let Some(caller) = next.pop() {
+        let Some(node) = canvas.nodes.get(&caller).filter(|node| node.kind == "Agent") else { continue };
+        let mut named = Vec::new();
+        node.params.values().for_each(|value| names_in(value, &mut named));
+        for name in named {
+            let name = ComponentId::from(name);
+            if canvas.nodes.contains_key(&name) && !called.contains(&name) && name != *id {
+                called.push(name.clone());
+                next.push(name);
+            }
+        }
+    }
+    called
+}
+
+fn names_in<'a>(value: &'a Json, named: &mut Vec<&'a str>) {
+    match value {
+        Json::String(text) => named.push(text),
+        Json::Array(items) => items.iter().for_each(|one| names_in(one, named)),
+        Json::Object(members) => members.values().for_each(|one| names_in(one, named)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+fn files(value: Json) -> Vec<Json> {
+    match value {
+        Json::Array(files) => files,
+        Json::Null => Vec::new(),
+        Json::String(text) if text.is_empty() => Vec::new(),
+        one => vec![one],
+    }
+}
+
+/// Puts a value where a path leads that names an output and, after dots, a way into it.
+fn put(outputs: &mut Outputs, path: &str, value: Json) {
+    let (name, inside) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let known = outputs.get(name).and_then(|value| value.as_json().cloned());
+    let mut whole = known.filter(Json::is_object).unwrap_or_else(|| json!({}));
+    let Some(inside) = inside else {
+        outputs.set(name, value);
+        return;
+    };
+    let mut place = &mut whole;
+    for part in inside.split('.') {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[part];
+    }
+    *place = value;
+    outputs.set(name, whole);
+}
+
+/// What a node has given when its run has ended. The run ends when nobody waits for it any more.
+async fn outputs(mut handle: RunHandle, id: &ComponentId) -> Result<Map<String, Json>> {
+    let _stops = handle.cancel.clone().drop_guard();
+    let mut given: Option<Map<String, Json>> = None;
+    while let Some(entry) = handle.entries.next().await? {
+        match &entry.record {
+            Record::NodeFinished { who, outputs, error, .. } if who.node == *id => {
+                let mut told = match serde_json::to_value(&**outputs) {
+                    Ok(Json::Object(told)) => told,
+                    _ => Map::new(),
+                };
+                if let Some(error) = error {
+                    told.insert("_ERROR".to_owned(), Json::from(&**error));
+                }
+                given = Some(told);
+            }
+            Record::RunFinished { error: Some(error), .. } if given.is_none() => {
+                given = Some(Map::from_iter([("_ERROR".to_owned(), Json::from(&**error))]));
+            }
+            Record::Waiting { .. } => {
+                let why = "it waits for a person, who can answer in a conversation with the agent only";
+                given.get_or_insert_default().insert("_ERROR".to_owned(), why.into());
+            }
+            _ => {}
+        }
+    }
+    Ok(given.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_put_where_references_find_them() {
+        let mut outputs = Outputs::default();
+        put(&mut outputs, "content", json!("a"));
+        put(&mut outputs, "structured.name", json!("Ann"));
+        put(&mut outputs, "structured.age.years", json!(3));
+        let told = serde_json::to_value(&outputs).unwrap();
+        assert_eq!(told, json!({"content": "a", "structured": {"name": "Ann", "age": {"years": 3}}}));
+    }
+
+    #[test]
+    fn aliases_of_items_are_named() {
+        let mut value = json!({"content": ["{item} of {index}", 1, {"a": "{item"}]});
+        name_item(&mut value, &"IterationItem:I".into());
+        let named =
+            json!({"content": ["{IterationItem:I@item} of {IterationItem:I@index}", 1, {"a": "{item"}]});
+        assert_eq!(value, named);
+    }
+}

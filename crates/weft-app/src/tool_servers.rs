@@ -1,0 +1,246 @@
+//! MCP servers that tenants have written down for themselves, beside those of the operator: canvases name either by its id.
+//!
+//! They are addresses and never programs, and are reached by the way out that checks every address.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+use weft_core::seam::tool_server_store::StoredToolServer;
+use weft_core::seam::tool_source::{Offered, PinStore, ToolPin};
+use weft_core::seam::{Clock, ToolServerStore, ToolSource};
+use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput};
+use weft_mcp::{PinMode, ServerConfig, Servers, TransportKind};
+use weft_net::StreamingHttp;
+
+/// Servers that are connected at the same time, at most; then the one that was asked longest ago is let go.
+const LIVE_MAX: usize = 500;
+/// Seconds that a request to a server may take, at most.
+pub const SECONDS_MAX: u64 = 60;
+/// Seconds when nobody says.
+pub const SECONDS: u64 = 10;
+/// Bytes of what a server is sent, at most.
+const SEALED_BYTES_MAX: usize = 64 << 10;
+/// What is spoken at an address, in the words of clients.
+pub const TRANSPORTS: [(&str, TransportKind); 2] =
+    [("sse", TransportKind::Sse), ("streamable-http", TransportKind::StreamableHttp)];
+
+/// What a server is sent with every request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SentAlong {
+    /// Headers; `${name}` stands for a variable.
+    pub headers: BTreeMap<String, String>,
+    /// What headers may refer to.
+    pub variables: BTreeMap<String, String>,
+}
+
+impl SentAlong {
+    /// What was sealed.
+    ///
+    /// # Errors
+    /// `Garbled` when it is not what this program wrote.
+    pub fn of(server: &StoredToolServer) -> Result<Self> {
+        let damaged = |_| {
+            let message = format!("what is stored of the MCP server `{}` is damaged", server.name);
+            Error::new(ErrorKind::Garbled, message).help("write its headers and variables down again")
+        };
+        serde_json::from_str(server.sealed.reveal()).map_err(damaged)
+    }
+
+    /// As it is kept.
+    ///
+    /// # Errors
+    /// `Invalid` when it is too large.
+    pub fn sealed(&self) -> Result<Secret> {
+        let text = serde_json::to_string(self)
+            .map_err(|cause| Error::internal("cannot write what a server is sent").because(cause))?;
+        if text.len() > SEALED_BYTES_MAX {
+            let message = format!("headers and variables have more than {SEALED_BYTES_MAX} bytes");
+            return Err(Error::invalid(message));
+        }
+        Ok(Secret::new(text))
+    }
+}
+
+/// Accepts nothing and knows nothing: what a tenant's own server offers is the tenant's own to judge.
+struct NoPins;
+
+#[async_trait]
+impl PinStore for NoPins {
+    async fn pins(&self, _: &str) -> Result<Vec<ToolPin>> {
+        Ok(Vec::new())
+    }
+
+    async fn accept(&self, _: &[ToolPin]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The servers of tenants, and another source for all other names. Clones are the same.
+#[derive(Clone)]
+pub struct TenantServers {
+    others: Arc<dyn ToolSource>,
+    store: Arc<dyn ToolServerStore>,
+    http: Arc<dyn StreamingHttp>,
+    live: Servers,
+    /// As of when each is connected, and when it was asked last.
+    known: Arc<Mutex<KnownServers>>,
+}
+
+#[derive(Default)]
+struct KnownServers {
+    as_of: HashMap<String, (i64, u64)>,
+    asked: u64,
+}
+
+impl std::fmt::Debug for TenantServers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TenantServers").field("live", &self.live).finish_non_exhaustive()
+    }
+}
+
+impl TenantServers {
+    /// The servers of `store`, reached by way of `http`; `others` has all other names.
+    ///
+    /// # Errors
+    /// None is expected: there is no configuration that could be wrong.
+    pub fn new(
+        others: Arc<dyn ToolSource>,
+        store: Arc<dyn ToolServerStore>,
+        (http, clock): (Arc<dyn StreamingHttp>, Arc<dyn Clock>),
+    ) -> Result<Self> {
+        let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock)?;
+        Ok(Self { others, store, http, live, known: Arc::default() })
+    }
+
+    /// Where they are kept.
+    pub fn store(&self) -> &dyn ToolServerStore {
+        &*self.store
+    }
+
+    /// Ends all connections.
+    pub async fn close(&self) {
+        self.live.close().await;
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownServers> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tools of a server that need not be stored, asked anew: `name`, `description`, `inputSchema`.
+    ///
+    /// # Errors
+    /// `Invalid` for one that cannot be; `Denied` for an address that may not be reached; what keeps it from answering.
+    pub async fn listed(&self, server: &StoredToolServer, seconds: u64) -> Result<Vec<Json>> {
+        let id = self.for_once(server, seconds).await?;
+        let listed = self.live.listed(&id).await;
+        self.live.remove(&id).await;
+        listed.map_err(|error| named(error, (&id, &server.name)))
+    }
+
+    /// Calls a tool of a server.
+    ///
+    /// # Errors
+    /// As [`TenantServers::listed`].
+    pub async fn call(
+        &self,
+        server: &StoredToolServer,
+        (tool, arguments): (&str, &Map<String, Json>),
+        seconds: u64,
+    ) -> Result<ToolOutput> {
+        let id = self.for_once(server, seconds).await?;
+        let called = self.live.call(&id, tool, arguments).await;
+        self.live.remove(&id).await;
+        called.map_err(|error| named(error, (&id, &server.name)))
+    }
+
+    /// Adds a server under a name of its own, for one request.
+    async fn for_once(&self, server: &StoredToolServer, seconds: u64) -> Result<String> {
+        let seconds = seconds.clamp(1, SECONDS_MAX);
+        let mut config = config(server)?;
+        (config.connect_seconds, config.list_seconds, config.call_seconds) = (seconds, seconds, seconds);
+        let id = weft_core::id::generate();
+        self.live.reach(&id, config, Arc::clone(&self.http)).await?;
+        Ok(id)
+    }
+
+    /// Forgets the connection of a server that has changed or is gone.
+    pub async fn forget(&self, id: &str) {
+        self.known().as_of.remove(id);
+        self.live.remove(id).await;
+    }
+
+    async fn connected(&self, server: &StoredToolServer) -> Result<()> {
+        let (fresh, let_go) = {
+            let mut known = self.known();
+            known.asked += 1;
+            let now = known.asked;
+            let before = known.as_of.insert(server.id.clone(), (server.updated_ms, now));
+            let oldest = known.as_of.iter().min_by_key(|(_, (_, asked))| *asked).map(|(id, _)| id.clone());
+            let let_go = oldest.filter(|_| known.as_of.len() > LIVE_MAX);
+            if let Some(id) = &let_go {
+                known.as_of.remove(id);
+            }
+            (before.is_some_and(|(as_of, _)| as_of == server.updated_ms), let_go)
+        };
+        if let Some(id) = let_go {
+            self.live.remove(&id).await;
+        }
+        if fresh {
+            return Ok(());
+        }
+        let reached = self.live.reach(&server.id, config(server)?, Arc::clone(&self.http)).await;
+        if reached.is_err() {
+            self.known().as_of.remove(&server.id);
+        }
+        reached
+    }
+}
+
+#[async_trait]
+impl ToolSource for TenantServers {
+    async fn tools(&self, tenant: &TenantId, id: &str) -> Result<Offered> {
+        let unknown = match self.others.tools(tenant, id).await {
+            Err(error) if error.kind == ErrorKind::NotFound => error,
+            outcome => return outcome,
+        };
+        let server = match self.store.get(tenant, id).await {
+            Err(error) if error.kind == ErrorKind::NotFound => return Err(unknown),
+            found => found?,
+        };
+        self.connected(&server).await?;
+        let mut offered = self.live.tools(tenant, &server.id).await?;
+        offered.tools.retain(|tool| is_enabled(&server, &tool.name));
+        Ok(offered)
+    }
+}
+
+/// Whether people have left a tool on.
+fn is_enabled(server: &StoredToolServer, tool: &str) -> bool {
+    server.tools.get(tool).and_then(|said| said.get("enabled")).and_then(Json::as_bool) != Some(false)
+}
+
+/// An error with the name of the server in the place of the id that it had for one request.
+fn named(mut error: Error, (id, name): (&str, &str)) -> Error {
+    error.message = error.message.replace(id, name);
+    error
+}
+
+fn config(server: &StoredToolServer) -> Result<ServerConfig> {
+    let known = TRANSPORTS.iter().find(|(name, _)| *name == server.transport);
+    let (_, transport) = known.ok_or_else(|| Error::invalid("Unsupported MCP server type."))?;
+    let SentAlong { headers, variables } = SentAlong::of(server)?;
+    let secret = |(name, value): (String, String)| (name, Secret::new(value));
+    Ok(ServerConfig {
+        url: Some(server.url.clone()),
+        transport: Some(*transport),
+        headers: headers.into_iter().map(secret).collect(),
+        variables: variables.into_iter().map(secret).collect(),
+        connect_seconds: SECONDS,
+        pin: PinMode::Off,
+        ..ServerConfig::default()
+    })
+}

@@ -1,0 +1,228 @@
+//! Documents by their ids alone, whatever dataset of the caller they are in, and all documents of several datasets.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use weft_app::attachments::served_media_type;
+use weft_core::seam::dataset_store::{
+    Counting, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
+};
+use weft_core::seam::ingest_queue::Wanted;
+use weft_core::value::to_text;
+use weft_core::{DatasetKey, DocumentId, ErrorKind};
+
+use super::metadata::each;
+use super::{attachments, owned};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::chunk::dataset_not_owned;
+use crate::wire::document::{once, view};
+use crate::wire::envelope::Success;
+
+/// Documents that one request may name.
+const IDS_MAX: usize = 1_000;
+/// Datasets that are looked through in one go.
+const DATASETS_AT_ONCE: u64 = 200;
+/// Documents in the flat list of metadata, at most: each value has its own list of them.
+const FLAT_DOCUMENTS_MAX: usize = 100_000;
+
+fn not_found(id: &str) -> ApiError {
+    ApiError::data(format!("you don't own the document {id}"))
+}
+
+/// The documents with these ids, and the ids that are none of the caller's.
+async fn documents(
+    state: &ServerState,
+    caller: &Caller,
+    ids: &[String],
+) -> Result<(Vec<Document>, Vec<String>), ApiError> {
+    if ids.len() > IDS_MAX {
+        return Err(ApiError::argument(format!("one request can name {IDS_MAX} documents at most")));
+    }
+    let (mut known, mut missing) = (Vec::new(), ids.to_vec());
+    let mut offset = 0;
+    while !missing.is_empty() {
+        let filter = DatasetFilter {
+            counting: Counting::Without,
+            offset,
+            limit: DATASETS_AT_ONCE,
+            ..DatasetFilter::default()
+        };
+        let (datasets, _) = state.app.datasets.datasets(&caller.tenant, &filter).await?;
+        if datasets.is_empty() {
+            break;
+        }
+        offset += datasets.len() as u64;
+        for dataset in datasets {
+            let wanted = missing.iter().map(|id| DocumentId::from(id.as_str())).collect();
+            let filter =
+                DocumentFilter { ids: Some(wanted), limit: IDS_MAX as u64, ..DocumentFilter::default() };
+            let (found, _) = state.app.datasets.documents(&dataset.key, &filter).await?;
+            missing.retain(|id| !found.iter().any(|document| document.key.id.as_str() == id));
+            known.extend(found);
+        }
+    }
+    Ok((known, missing))
+}
+
+async fn document(state: &ServerState, caller: &Caller, id: &str) -> Result<Document, ApiError> {
+    let (mut found, _) = documents(state, caller, &[id.to_owned()]).await?;
+    found.pop().ok_or_else(|| not_found(id))
+}
+
+/// `GET /api/v1/documents/{document}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    Ok(Success(view(&document(&state, &caller, &id).await?)).into_response())
+}
+
+/// `GET /api/v1/documents/{document}/preview`: the file. It is sent to be saved and never to be shown.
+///
+/// # Errors
+/// 102 for an unknown one and an empty file.
+pub async fn preview(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let document = document(&state, &caller, &id).await?;
+    if document.size == 0 {
+        return Err(ApiError::data("This file is empty."));
+    }
+    let bytes = state.app.library.file(&document.key).await?;
+    Ok(attachments::sent(&document.name, &served_media_type(&document.name), bytes))
+}
+
+/// `POST /api/v1/documents/ingest {doc_ids, run, delete?}`: has documents read (`run` 1) or no longer read (2), with or
+/// without a pipeline; with `delete` what they had is gone at once.
+///
+/// # Errors
+/// 101 when something is missing or `run` is something else; 102 for an unknown document, and then nothing begins.
+pub async fn ingest(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["doc_ids", "run"])?;
+    let wanted = to_text(body.get("run").unwrap_or(&Json::Null));
+    if !matches!(wanted.as_str(), "1" | "2") {
+        return Err(ApiError::argument(
+            "`run` must be 1, to have documents read, or 2, to have that stopped",
+        ));
+    }
+    let found = named(&state, &caller, &body).await?;
+    for document in found {
+        let key = &document.key;
+        let outcome = match wanted.as_str() {
+            "2" => state.app.library.stop(key, Wanted::Cancel).await,
+            _ if document.state == DocumentState::Running => Ok(()),
+            _ => {
+                if body.flag("delete")? == Some(true) {
+                    let ids = std::slice::from_ref(&key.id);
+                    state.app.library.reset_documents(&key.dataset, ids).await?;
+                }
+                state.app.library.queue(&key.dataset, std::slice::from_ref(&key.id)).await.map(drop)
+            }
+        };
+        match outcome {
+            // It was not being read any more when it was to stop.
+            Err(error) if error.kind == ErrorKind::Conflict => {}
+            outcome => outcome?,
+        }
+    }
+    Ok(Success(true).into_response())
+}
+
+/// The documents of `doc_ids`, all of them or none.
+async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<Document>, ApiError> {
+    let (ids, _) = once(body.texts("doc_ids")?.unwrap_or_default());
+    let (found, missing) = documents(state, caller, &ids).await?;
+    match missing.first() {
+        Some(id) => Err(not_found(id)),
+        None => Ok(found),
+    }
+}
+
+/// `POST /api/v1/datasets/{id}/documents/batch-update-status {doc_ids, status}`: has documents found, or no longer. What
+/// came of each.
+///
+/// # Errors
+/// 101 when something is missing or `status` is neither 0 nor 1; 102 for an unknown dataset.
+pub async fn set_status(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["doc_ids", "status"])?;
+    let status = to_text(body.get("status").unwrap_or(&Json::Null));
+    if !matches!(status.as_str(), "0" | "1") {
+        return Err(ApiError::argument("`status` must be 0 or 1"));
+    }
+    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let (ids, _) = once(body.texts("doc_ids")?.unwrap_or_default());
+    let (found, missing) = owned::documents(&state, &dataset.key, &ids).await?;
+    let mut told = serde_json::Map::new();
+    for document in found {
+        let change = DocumentChange { enabled: Some(status == "1"), ..DocumentChange::default() };
+        state.app.library.update_document(&document.key, &change).await?;
+        told.insert(document.key.id.to_string(), json!({"status": status}));
+    }
+    for id in missing {
+        told.insert(id, json!({"error": "No authorization."}));
+    }
+    Ok(Success(told).into_response())
+}
+
+/// `GET /api/v1/datasets/metadata/flattened?dataset_ids=`: by key and value, the documents that have it.
+///
+/// # Errors
+/// 101 without datasets; 102 for an unknown one and for more documents than can be told.
+pub async fn flattened(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let (ids, _) = once(params.all("dataset_ids").map(str::to_owned).collect());
+    if ids.is_empty() {
+        return Err(ApiError::argument("Lack of dataset_ids in query parameters"));
+    }
+    if ids.len() > IDS_MAX {
+        return Err(ApiError::argument(format!("one request can name {IDS_MAX} datasets at most")));
+    }
+    let mut flat: BTreeMap<String, BTreeMap<String, Vec<DocumentId>>> = BTreeMap::new();
+    let mut counted = 0;
+    for id in &ids {
+        let dataset = owned::dataset(&state, &caller, id, dataset_not_owned).await?;
+        let all = DocumentFilter { limit: 0, ..DocumentFilter::default() };
+        let (_, count) = state.app.datasets.documents(&dataset.key, &all).await?;
+        counted += usize::try_from(count).unwrap_or(usize::MAX);
+        if counted > FLAT_DOCUMENTS_MAX {
+            let message = format!("these datasets have more than {FLAT_DOCUMENTS_MAX} documents: name fewer");
+            return Err(ApiError::data(message));
+        }
+        let key: DatasetKey = dataset.key;
+        each(&state, &key, |head| {
+            for (name, value) in &head.metadata {
+                let values = flat.entry(name.clone()).or_default();
+                let items = value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice);
+                for item in items.iter().filter(|item| !item.is_null()) {
+                    values.entry(to_text(item)).or_default().push(head.id.clone());
+                }
+            }
+        })
+        .await?;
+    }
+    Ok(Success(flat).into_response())
+}

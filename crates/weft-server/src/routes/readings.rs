@@ -1,0 +1,153 @@
+//! What has become of each reading of a document, and pipelines that are run once more.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use weft_core::seam::dataset_store::{DocumentFilter, DocumentState};
+use weft_core::seam::reading_log::Reading;
+use weft_core::{CanvasKey, DatasetKey, ErrorKind};
+use weft_knowledge::ingest::pipeline_of;
+
+use super::owned;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::agent::drawing;
+use crate::wire::chunk::dataset_not_owned;
+use crate::wire::envelope::Success;
+use crate::wire::reading::{filter, view};
+
+/// `GET …/ingestions`: readings that are over, those that ended last first.
+///
+/// # Errors
+/// 101 for an ending that there is not; 102 for an unknown dataset.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let filter = filter(&params, state.app.limits.page_size)?;
+    let (readings, total) = state.app.readings.readings(&dataset.key, &filter).await?;
+    let logs: Vec<Json> = readings.iter().map(view).collect();
+    Ok(Success(json!({"total": total, "logs": logs})).into_response())
+}
+
+/// `GET …/ingestions/{log}`: a reading, with the newest canvas of its pipeline if it went through one.
+///
+/// # Errors
+/// 102 for an unknown dataset or reading.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, log)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let reading =
+        found(&state, &caller, &log).await?.filter(|reading| reading.document.dataset == dataset.key);
+    let reading = reading.ok_or_else(|| ApiError::data("Log not found."))?;
+    let mut shown = view(&reading);
+    shown["settings"] = json!(reading.settings);
+    if let Some((_, dsl)) = pipeline(&state, &caller, &reading).await? {
+        shown["dsl"] = dsl;
+    }
+    Ok(Success(shown).into_response())
+}
+
+/// `GET …/ingestions/summary`: how far the documents of a dataset have come, and what they hold together.
+///
+/// # Errors
+/// 102 for an unknown dataset.
+pub async fn summary(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let key = DatasetKey::new(&caller.tenant, id.as_str());
+    let counts = state.app.datasets.dataset(&key).await?.counts;
+    let mut status = serde_json::Map::new();
+    let ways = [
+        ("unstart_count", vec![DocumentState::Unstarted]),
+        ("running_count", vec![DocumentState::Running, DocumentState::Paused]),
+        ("cancel_count", vec![DocumentState::Cancelled]),
+        ("done_count", vec![DocumentState::Done]),
+        ("fail_count", vec![DocumentState::Failed]),
+    ];
+    for (name, states) in ways {
+        let filter = DocumentFilter { states, limit: 0, ..DocumentFilter::default() };
+        let (_, count) = state.app.datasets.documents(&key, &filter).await?;
+        status.insert(name.to_owned(), count.into());
+    }
+    let summary = json!({
+        "doc_num": counts.documents,
+        "chunk_num": counts.chunks,
+        "token_num": counts.tokens,
+        "status": status,
+    });
+    Ok(Success(summary).into_response())
+}
+
+/// `POST /api/v1/agents/rerun {id, dsl, component_id}`: has the document of a reading go through its pipeline once more,
+/// as the pipeline is stored, from its beginning: what a pipeline has made before is not kept with it.
+///
+/// # Errors
+/// 101 when something is missing, for a reading without a pipeline, a component that the pipeline does not have, and a
+/// canvas that is not the stored one; 102 for an unknown reading or document, and one that is being read.
+pub async fn rerun(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["id", "dsl", "component_id"])?;
+    let missing = || ApiError::data("Document not found.");
+    let (id, component) = (body.id("id")?.unwrap_or_default(), body.id("component_id")?.unwrap_or_default());
+    let reading = found(&state, &caller, &id).await?.ok_or_else(missing)?;
+    let key = &reading.document;
+    let document = state.app.datasets.document(key).await.map_err(|error| owned::or(error, missing()))?;
+    if document.state == DocumentState::Running {
+        return Err(ApiError::data(format!("`{}` is processing...", document.name)));
+    }
+    let Some((pipeline, stored)) = pipeline(&state, &caller, &reading).await? else {
+        let message = "this document went through no pipeline that is there; have it read with POST …/datasets/{id}/chunks";
+        return Err(ApiError::argument(message));
+    };
+    if stored["components"].get(&component).is_none() {
+        return Err(ApiError::argument(format!("the pipeline `{pipeline}` has no component `{component}`")));
+    }
+    let sent = body.object("dsl")?.unwrap_or_default();
+    if sent.get("components") != stored.get("components") {
+        let message = format!(
+            "`dsl` is not the stored pipeline: store it first with PUT /api/v1/agents/{pipeline}, and send that"
+        );
+        return Err(ApiError::argument(message));
+    }
+    state.app.library.queue(&key.dataset, std::slice::from_ref(&key.id)).await?;
+    Ok(Success(true).into_response())
+}
+
+/// A reading of the caller's tenant.
+async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<Option<Reading>, ApiError> {
+    match state.app.readings.reading(&caller.tenant, id).await {
+        Ok(reading) => Ok(Some(reading)),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The pipeline of a reading as it is now, if it is still there.
+async fn pipeline(
+    state: &ServerState,
+    caller: &Caller,
+    reading: &Reading,
+) -> Result<Option<(String, Json)>, ApiError> {
+    let Some(id) = pipeline_of(&reading.settings) else { return Ok(None) };
+    match state.app.canvases.get(&CanvasKey::new(&caller.tenant, id.clone())).await {
+        Ok(canvas) => Ok(Some((id.to_string(), drawing(&canvas)))),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,152 @@
+//! What an editor of canvases asks for: one component and its form, the prompts that agents have, a connection to a
+//! database.
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Map, Value as Json, json};
+use weft_core::{CanvasKey, ErrorKind};
+
+use super::agents::stored;
+use super::turn::canvas_key;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::database;
+use crate::wire::envelope::Success;
+
+/// What agents are told by default, in the places that clients know.
+const TASK_ANALYSIS: &str = include_str!("../../../weft-agent/src/prompts/analyse.md");
+const PLAN_GENERATION: &str = include_str!("../../../weft-agent/src/prompts/next_step.md");
+const REFLECTION: &str = include_str!("../../../weft-agent/src/prompts/reflect.md");
+const CITATION_GUIDELINES: &str = include_str!("../../../weft-components/src/model/prompts/citation.md");
+
+/// Ids that name nothing have a code of their own on these routes.
+fn unknown(error: weft_core::Error) -> ApiError {
+    match error.kind {
+        ErrorKind::Invalid => ApiError::new(code::EXCEPTION, error.full()),
+        ErrorKind::NotFound => ApiError::data("canvas not found."),
+        _ => error.into(),
+    }
+}
+
+/// `GET /api/v1/agents/{id}/components/{component}/input-form`: what a component asks for when it runs alone.
+///
+/// # Errors
+/// 102 for an unknown agent, 100 for an unknown component and one that cannot run.
+pub async fn input_form(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, component)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    form(&state, &canvas_key(&caller, id), &component).await
+}
+
+/// `GET /v1/canvas/input_form?id=&component_id=`.
+///
+/// # Errors
+/// As [`input_form`]; 101 without one of the two.
+pub async fn input_form_named(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let (Some(id), Some(component)) = (params.get("id"), params.get("component_id")) else {
+        return Err(ApiError::argument("required argument are missing: id,component_id; "));
+    };
+    form(&state, &canvas_key(&caller, id), component).await
+}
+
+async fn form(state: &ServerState, key: &CanvasKey, component: &str) -> Result<Response, ApiError> {
+    stored(state, key, ApiError::data("canvas not found.")).await?;
+    Ok(Success(state.app.input_form(key, component).await.map_err(unknown)?).into_response())
+}
+
+/// `POST /api/v1/agents/{id}/components/{component}/debug {params}`: runs a component alone with the values of its form.
+///
+/// # Errors
+/// 102 for an unknown agent, 100 for an unknown component, one that cannot run, and a value that it does not read.
+pub async fn debug(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, component)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    run(&state, &caller, (&id, &component), &body).await
+}
+
+/// `POST /v1/canvas/debug {id, component_id, params}`.
+///
+/// # Errors
+/// As [`debug`]; 101 without one of them.
+pub async fn debug_named(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["id", "component_id", "params"])?;
+    let (id, component) = (body.id("id")?.unwrap_or_default(), body.id("component_id")?.unwrap_or_default());
+    run(&state, &caller, (&id, &component), &body).await
+}
+
+async fn run(
+    state: &ServerState,
+    caller: &Caller,
+    (id, component): (&str, &str),
+    body: &Body,
+) -> Result<Response, ApiError> {
+    let key = canvas_key(caller, id);
+    stored(state, &key, ApiError::data("canvas not found.")).await?;
+    let values = typed(body.object("params")?.unwrap_or_default());
+    let outputs = state.app.run_alone(&key, &caller.user_id, (component, values)).await;
+    Ok(Success(outputs.map_err(unknown)?).into_response())
+}
+
+/// The values of a form: alone, or with what a client keeps of their fields.
+fn typed(params: Map<String, Json>) -> Map<String, Json> {
+    let value = |field: Json| match field {
+        Json::Object(mut field) if field.contains_key("value") => field.remove("value").unwrap_or_default(),
+        other => other,
+    };
+    params.into_iter().map(|(name, field)| (name, value(field))).collect()
+}
+
+/// `GET /api/v1/agents/prompts`: what agents are told by default.
+pub async fn prompts(_: Caller) -> Response {
+    let prompts = json!({
+        "task_analysis": TASK_ANALYSIS,
+        "plan_generation": PLAN_GENERATION,
+        "reflection": REFLECTION,
+        "citation_guidelines": CITATION_GUIDELINES,
+    });
+    Success(prompts).into_response()
+}
+
+/// `POST /api/v1/agents/test_db_connection`: whether a database lets itself be asked, as a canvas would.
+///
+/// # Errors
+/// 101 when something is missing; 100 with the reason when it cannot be asked.
+pub async fn test_database(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let database = database::read(&body)?;
+    let asked = state.app.try_database(&caller.tenant, database).await;
+    asked.map_err(|error| ApiError::new(code::EXCEPTION, error.full()))?;
+    Ok(Success("Database Connection Successful!").into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_with_and_without_their_fields() {
+        let params =
+            json!({"a": {"value": 1, "type": "line"}, "b": "x", "c": {"d": 2}, "e": {"value": null}});
+        let Json::Object(params) = params else { unreachable!() };
+        assert_eq!(Json::from(typed(params)), json!({"a": 1, "b": "x", "c": {"d": 2}, "e": null}));
+    }
+}

@@ -1,0 +1,426 @@
+//! MCP servers that a tenant has written down, which canvases name by their ids.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value as Json, json};
+use weft_core::seam::tool_server_store::StoredToolServer;
+use weft_core::{Error, ErrorKind};
+
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+use crate::wire::tool_server::{changed, check_address, exported, fresh, seconds, view, with_flags};
+
+/// Servers that one request may name or bring: each may have to be asked.
+const AT_ONCE_MAX: usize = 50;
+/// Numbers that are tried behind a name that is taken.
+const NUMBERS_MAX: usize = 200;
+
+fn missing(caller: &Caller, id: &str) -> ApiError {
+    ApiError::data(format!("Cannot find MCP server {id} for user {}", caller.tenant))
+}
+
+fn untested(error: &Error) -> ApiError {
+    ApiError::data(format!("Test MCP error: {}", error.full()))
+}
+
+async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<StoredToolServer, ApiError> {
+    let found = state.app.tool_servers.store().get(&caller.tenant, id).await;
+    found.map_err(|error| super::owned::or(error, missing(caller, id)))
+}
+
+/// Those of `mcp_ids`, all of them or none.
+async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<StoredToolServer>, ApiError> {
+    let ids = body.texts("mcp_ids")?.unwrap_or_default();
+    if ids.is_empty() {
+        return Err(ApiError::data("No MCP server ID provided."));
+    }
+    if ids.len() > AT_ONCE_MAX {
+        return Err(ApiError::argument(format!("one request can name {AT_ONCE_MAX} MCP servers at most")));
+    }
+    let mut servers = Vec::new();
+    for id in &ids {
+        servers.push(found(state, caller, id).await?);
+    }
+    Ok(servers)
+}
+
+/// The page of a list, chosen by `keywords`, `mcp_ids`, `page`, `page_size`, `orderby` and `desc`.
+async fn page(
+    state: &ServerState,
+    caller: &Caller,
+    (params, ids): (&Params, &[String]),
+) -> Result<Response, ApiError> {
+    let words = params.get("keywords").unwrap_or_default().to_lowercase();
+    let mut servers = state.app.tool_servers.store().list(&caller.tenant).await?;
+    servers.retain(|server| {
+        server.name.to_lowercase().contains(&words) && (ids.is_empty() || ids.contains(&server.id))
+    });
+    match params.get("orderby") {
+        Some("name") => {}
+        Some("update_time") => servers.sort_by_key(|server| server.updated_ms),
+        _ => servers.sort_by_key(|server| server.created_ms),
+    }
+    if !params.ascending() {
+        servers.reverse();
+    }
+    let (total, page) = (servers.len(), params.page(state.app.limits.page_size));
+    let (offset, limit) = (usize::try_from(page.offset), usize::try_from(page.limit));
+    let of_page = servers.iter().skip(offset.unwrap_or(usize::MAX)).take(limit.unwrap_or(usize::MAX));
+    let shown = of_page.map(|server| view(&caller.tenant, server)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Success(json!({"mcp_servers": shown, "total": total})).into_response())
+}
+
+/// `GET /api/v1/mcp/servers`.
+///
+/// # Errors
+/// 100 when the store cannot be read.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    page(&state, &caller, (&params, &[])).await
+}
+
+/// `POST /v1/mcp_server/list {mcp_ids}`.
+///
+/// # Errors
+/// As [`list`].
+pub async fn list_named(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let ids = body.texts("mcp_ids")?.unwrap_or_default();
+    page(&state, &caller, (&params, &ids)).await
+}
+
+/// `GET /api/v1/mcp/servers/{server}`; with `mode=download`, to be handed on.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let server = found(&state, &caller, &id).await?;
+    Ok(match params.get("mode") {
+        Some("download") => Success(exported(&[server])).into_response(),
+        _ => Success(view(&caller.tenant, &server)?).into_response(),
+    })
+}
+
+/// `GET /v1/mcp_server/detail?mcp_id=`.
+///
+/// # Errors
+/// As [`get`].
+pub async fn detail(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let server = found(&state, &caller, params.get("mcp_id").unwrap_or_default()).await?;
+    Ok(Success(view(&caller.tenant, &server)?).into_response())
+}
+
+/// `POST /api/v1/mcp/servers`: a server that can be asked now, with what it offers.
+///
+/// # Errors
+/// 101 without a name, an address or a type; 102 for one that cannot be, whose name is taken, or that does not answer.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["name", "url", "server_type"])?;
+    let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
+    let server = changed(new, &body)?;
+    let server = asked(&state, server, seconds(&body)?).await?;
+    put(&state, &caller, &server).await?;
+    Ok(Success(view(&caller.tenant, &server)?).into_response())
+}
+
+/// A server with the tools that it lists now.
+async fn asked(
+    state: &ServerState,
+    server: StoredToolServer,
+    seconds: u64,
+) -> Result<StoredToolServer, ApiError> {
+    let listed = state.app.tool_servers.listed(&server, seconds).await.map_err(|error| untested(&error))?;
+    let tools = with_flags(listed, &server.tools);
+    Ok(StoredToolServer { tools, ..server })
+}
+
+async fn put(state: &ServerState, caller: &Caller, server: &StoredToolServer) -> Result<(), ApiError> {
+    let put = state.app.tool_servers.store().put(&caller.tenant, server).await;
+    put.map_err(|error| match error.kind {
+        ErrorKind::Conflict => ApiError::data("Duplicated MCP server name."),
+        _ => error.into(),
+    })?;
+    state.app.tool_servers.forget(&server.id).await;
+    Ok(())
+}
+
+/// `PUT /api/v1/mcp/servers/{server}`: changes what is given. One that goes elsewhere is asked what it offers.
+///
+/// # Errors
+/// As [`create`]; 102 for an unknown one.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    change(&state, &caller, (&id, &body)).await
+}
+
+/// `POST /v1/mcp_server/update {mcp_id, …}`.
+///
+/// # Errors
+/// As [`update`].
+pub async fn update_named(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["mcp_id"])?;
+    let id = body.id("mcp_id")?.unwrap_or_default();
+    change(&state, &caller, (&id, &body)).await
+}
+
+async fn change(
+    state: &ServerState,
+    caller: &Caller,
+    (id, body): (&str, &Body),
+) -> Result<Response, ApiError> {
+    let before = found(state, caller, id).await?;
+    let mut server = changed(before.clone(), body)?;
+    server.updated_ms = state.app.clock.now_ms().max(before.updated_ms.saturating_add(1));
+    let elsewhere = (&server.url, &server.transport, &server.sealed);
+    if elsewhere != (&before.url, &before.transport, &before.sealed) {
+        server = asked(state, server, seconds(body)?).await?;
+    }
+    put(state, caller, &server).await?;
+    Ok(Success(view(&caller.tenant, &server)?).into_response())
+}
+
+/// `DELETE /api/v1/mcp/servers/{server}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    remove(&state, &caller, &id).await?;
+    Ok(Success(true).into_response())
+}
+
+async fn remove(state: &ServerState, caller: &Caller, id: &str) -> Result<(), ApiError> {
+    let removed = state.app.tool_servers.store().remove(&caller.tenant, id).await;
+    removed.map_err(|error| super::owned::or(error, missing(caller, id)))?;
+    state.app.tool_servers.forget(id).await;
+    Ok(())
+}
+
+/// `POST /v1/mcp_server/rm {mcp_ids}`.
+///
+/// # Errors
+/// 102 without ids and for an unknown one, and then none is removed.
+pub async fn remove_named(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    for server in named(&state, &caller, &body).await? {
+        remove(&state, &caller, &server.id).await?;
+    }
+    Ok(Success(true).into_response())
+}
+
+/// `POST …/import {mcpServers, timeout}`: what came of each. A name that is taken gets a number.
+///
+/// # Errors
+/// 102 without servers; 101 for too many.
+pub async fn import(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let servers = body.object("mcpServers")?.unwrap_or_default();
+    if servers.is_empty() {
+        return Err(ApiError::data("No MCP servers provided."));
+    }
+    if servers.len() > AT_ONCE_MAX {
+        return Err(ApiError::argument(format!("one request can bring {AT_ONCE_MAX} MCP servers at most")));
+    }
+    let seconds = seconds(&body)?;
+    let mut results = Vec::new();
+    for (name, said) in servers {
+        results.push(match imported(&state, &caller, (&name, said, seconds)).await {
+            Ok((id, new_name)) => {
+                let message = if new_name == name { String::new() } else { format!("Renamed from '{name}' to '{new_name}' to avoid duplication") };
+                json!({"server": name, "success": true, "action": "created", "id": id, "new_name": new_name, "message": message})
+            }
+            Err(error) => json!({"server": name, "success": false, "message": error.message()}),
+        });
+    }
+    Ok(Success(json!({"results": results})).into_response())
+}
+
+/// One server as other programs write it down: its id and its name.
+async fn imported(
+    state: &ServerState,
+    caller: &Caller,
+    (name, said, seconds): (&str, Json, u64),
+) -> Result<(String, String), ApiError> {
+    let (Some(kind), Some(url)) = (said["type"].as_str(), said["url"].as_str()) else {
+        return Err(ApiError::data("Missing required fields (type or url)"));
+    };
+    let mut body = json!({"name": name, "url": url, "server_type": kind,
+        "headers": said.get("headers").cloned().unwrap_or_else(|| json!({}))});
+    if let Some(token) = said["authorization_token"].as_str().filter(|token| !token.is_empty()) {
+        body["headers"]["Authorization"] = "Bearer ${authorization_token}".into();
+        body["variables"] = json!({"authorization_token": token});
+    }
+    let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
+    let mut server = asked(state, changed(new, &Body::of(body)?)?, seconds).await?;
+    for number in 1..=NUMBERS_MAX {
+        match state.app.tool_servers.store().put(&caller.tenant, &server).await {
+            Err(error) if error.kind == ErrorKind::Conflict => server.name = format!("{name}_{number}"),
+            outcome => {
+                outcome?;
+                return Ok((server.id, server.name));
+            }
+        }
+    }
+    Err(ApiError::data("Duplicated MCP server name."))
+}
+
+/// `POST /v1/mcp_server/export {mcp_ids}`: to be handed on, without what is secret.
+///
+/// # Errors
+/// 102 without ids and for an unknown one.
+pub async fn export(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    Ok(Success(exported(&named(&state, &caller, &body).await?)).into_response())
+}
+
+/// `POST /v1/mcp_server/list_tools {mcp_ids, timeout}`: what servers offer now, by their ids.
+///
+/// # Errors
+/// 102 without ids, for an unknown one and for one that does not answer.
+pub async fn list_tools(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let seconds = seconds(&body)?;
+    let mut told = Map::new();
+    for server in named(&state, &caller, &body).await? {
+        let listed = state.app.tool_servers.listed(&server, seconds).await;
+        let listed =
+            listed.map_err(|error| ApiError::data(format!("MCP list tools error: {}", error.full())))?;
+        let tools: Vec<Json> = with_flags(listed, &server.tools).into_iter().map(|(_, tool)| tool).collect();
+        told.insert(server.id, tools.into());
+    }
+    Ok(Success(told).into_response())
+}
+
+/// `POST /v1/mcp_server/test_tool {mcp_id, tool_name, arguments, timeout}`: what a tool answers, as text.
+///
+/// # Errors
+/// 102 without a tool, for an unknown server and for a call that fails.
+pub async fn test_tool(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let id = body.id("mcp_id")?.ok_or_else(|| ApiError::data("No MCP server ID provided."))?;
+    let server = found(&state, &caller, &id).await?;
+    called(&state, &server, &body).await
+}
+
+async fn called(state: &ServerState, server: &StoredToolServer, body: &Body) -> Result<Response, ApiError> {
+    let (tool, arguments) = (body.text("tool_name")?.unwrap_or_default(), body.object("arguments")?);
+    let Some(arguments) = arguments.filter(|_| !tool.is_empty()) else {
+        return Err(ApiError::data("Require provide tool name and arguments."));
+    };
+    let output = state.app.tool_servers.call(server, (&tool, &arguments), seconds(body)?).await;
+    Ok(Success(output.map_err(|error| untested(&error))?.to_text()).into_response())
+}
+
+/// `POST /api/v1/mcp/servers/{server}/test`: calls the tool that is named, and else lists what the server offers, also with
+/// changes that are not stored.
+///
+/// # Errors
+/// As [`test_tool`] and [`try_out`].
+pub async fn test(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let server = found(&state, &caller, &id).await?;
+    if body.get("tool_name").is_some() {
+        return called(&state, &server, &body).await;
+    }
+    let server = changed(server, &body)?;
+    tried(&state, &server, seconds(&body)?).await
+}
+
+/// `POST /v1/mcp_server/test_mcp {url, server_type, headers, variables, timeout}`: what a server offers that is not stored.
+///
+/// # Errors
+/// 101 without an address or a type; 102 for one that cannot be or does not answer.
+pub async fn try_out(
+    State(state): State<ServerState>,
+    _: Caller,
+    mut body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["url", "server_type"])?;
+    body.0.insert("name".to_owned(), "test".into());
+    let server = changed(fresh(weft_core::id::generate(), 0), &body)?;
+    check_address(&server)?;
+    tried(&state, &server, seconds(&body)?).await
+}
+
+async fn tried(state: &ServerState, server: &StoredToolServer, seconds: u64) -> Result<Response, ApiError> {
+    let listed = state.app.tool_servers.listed(server, seconds).await.map_err(|error| untested(&error))?;
+    let tools: Vec<Json> = with_flags(listed, &server.tools).into_iter().map(|(_, tool)| tool).collect();
+    Ok(Success(tools).into_response())
+}
+
+/// `POST /v1/mcp_server/cache_tools {mcp_id, tools}`: what people say of tools, above all which are on.
+///
+/// # Errors
+/// 102 for an unknown server; 101 for what are no tools.
+pub async fn cache_tools(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["mcp_id", "tools"])?;
+    let before = found(&state, &caller, &body.id("mcp_id")?.unwrap_or_default()).await?;
+    let mut tools = Map::new();
+    for tool in body.list("tools")?.unwrap_or_default() {
+        let Some(name) = tool["name"].as_str() else {
+            return Err(ApiError::argument("each of `tools` must be an object with a `name`"));
+        };
+        tools.insert(name.to_owned(), tool);
+    }
+    let updated_ms = state.app.clock.now_ms().max(before.updated_ms.saturating_add(1));
+    put(&state, &caller, &StoredToolServer { tools: tools.clone(), updated_ms, ..before }).await?;
+    Ok(Success(tools.into_iter().map(|(_, tool)| tool).collect::<Vec<Json>>()).into_response())
+}

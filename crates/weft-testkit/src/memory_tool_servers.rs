@@ -1,0 +1,71 @@
+//! MCP servers of tenants in memory.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use weft_core::seam::ToolServerStore;
+use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer, missing};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+/// Servers that end with the process.
+#[derive(Debug, Default)]
+pub struct MemoryToolServers(Mutex<Vec<(TenantId, StoredToolServer)>>);
+
+impl MemoryToolServers {
+    fn kept(&self) -> MutexGuard<'_, Vec<(TenantId, StoredToolServer)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl ToolServerStore for MemoryToolServers {
+    async fn put(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
+        let mut kept = self.kept();
+        let conflict = |what: &str| Err(Error::new(ErrorKind::Conflict, format!("the {what} is taken")));
+        let name = server.name.to_lowercase();
+        if kept.iter().any(|(of, other)| of != tenant && other.id == server.id) {
+            return conflict("id");
+        }
+        let ours = || kept.iter().filter(|(of, _)| of == tenant).map(|(_, other)| other);
+        if ours().any(|other| other.id != server.id && other.name.to_lowercase() == name) {
+            return conflict("name");
+        }
+        let is_new = ours().all(|other| other.id != server.id);
+        if is_new && ours().count() as u64 >= SERVERS_MAX {
+            return Err(Error::new(ErrorKind::QuotaExceeded, "there are too many MCP servers"));
+        }
+        kept.retain(|(_, other)| other.id != server.id);
+        kept.push((tenant.clone(), server.clone()));
+        Ok(())
+    }
+
+    async fn list(&self, tenant: &TenantId) -> Result<Vec<StoredToolServer>> {
+        let mut ours: Vec<StoredToolServer> =
+            self.kept().iter().filter(|(of, _)| of == tenant).map(|(_, server)| server.clone()).collect();
+        ours.sort_by_key(|server| server.name.to_lowercase());
+        Ok(ours)
+    }
+
+    async fn get(&self, tenant: &TenantId, id: &str) -> Result<StoredToolServer> {
+        let kept = self.kept();
+        let found = kept.iter().find(|(of, server)| of == tenant && server.id == id);
+        found.map(|(_, server)| server.clone()).ok_or_else(|| missing(id))
+    }
+
+    async fn remove(&self, tenant: &TenantId, id: &str) -> Result<()> {
+        let mut kept = self.kept();
+        let before = kept.len();
+        kept.retain(|(of, server)| of != tenant || server.id != id);
+        if kept.len() < before { Ok(()) } else { Err(missing(id)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn servers_in_memory_keep_the_contract() {
+        crate::contracts::tool_servers::tool_servers_keep_their_contract(&MemoryToolServers::default()).await;
+    }
+}
