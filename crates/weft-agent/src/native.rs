@@ -47,7 +47,7 @@ impl Driver for Native {
     async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
         let (mut turns, answers) = begin(job, start)?;
         let background = Background::after(std::mem::take(&mut turns.background));
-        background.beside(work(job, turns, answers, &background)).await
+        background.beside(Box::pin(work(job, turns, answers, &background))).await
     }
 }
 

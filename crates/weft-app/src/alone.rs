@@ -51,7 +51,8 @@ impl App {
         &self,
         key: &CanvasKey,
         user_id: &str,
-        (component, values): (&str, Map<String, Json>),
+        component: &str,
+        values: Map<String, Json>,
     ) -> Result<Map<String, Json>> {
         let alone = self.alone(key, component).await?;
         alone.check(&values)?;
@@ -60,7 +61,7 @@ impl App {
         }
         let (input, globals) = alone.given(user_id, values);
         let input = self.with_files_read(&key.tenant, input).await?;
-        let session = self.session_for_one(key, (&alone.plan, globals, &input.user_id)).await?;
+        let session = self.session_for_one(key, &alone.plan, globals, &input.user_id).await?;
         let request = StartRun {
             plan: Arc::clone(&alone.plan),
             canvas: key.id.clone(),
@@ -84,7 +85,9 @@ impl App {
     async fn session_for_one(
         &self,
         key: &CanvasKey,
-        (plan, globals, user_id): (&Plan, Map<String, Json>, &str),
+        plan: &Plan,
+        globals: Map<String, Json>,
+        user_id: &str,
     ) -> Result<Session> {
         let now_ms = self.clock.now_ms();
         let session = Session {
@@ -120,7 +123,7 @@ impl App {
                 compiled.map(|compiled| compiled.plan).map_err(|problems| refusal(&problems))
             };
             let stand_ins = read_from(node_of(&compiled(&canvas)?, &id)?);
-            lead(&mut canvas, &entry, (&id, &stand_ins));
+            lead(&mut canvas, &entry, &id, &stand_ins);
             let mut plan = compiled(&canvas)?;
             // A version that the canvas does not have: a process that finds the run cut off lets it be.
             plan.version = Arc::from(NO_CANVAS);
@@ -312,7 +315,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
 }
 
 /// Leads from the entry over the stand-ins to the component.
-fn lead(canvas: &mut Canvas, entry: &ComponentId, (id, stand_ins): (&ComponentId, &[ComponentId])) {
+fn lead(canvas: &mut Canvas, entry: &ComponentId, id: &ComponentId, stand_ins: &[ComponentId]) {
     let edge = |to: &ComponentId| WrittenEdge { to: to.clone(), pointer: String::new() };
     for stand_in in stand_ins {
         if let Some(node) = canvas.nodes.get_mut(stand_in) {

@@ -363,7 +363,8 @@ impl App {
         &self,
         session: &Session,
         input: &TurnInput,
-        (run, waiting): (&RunId, &Waiting),
+        run: &RunId,
+        waiting: &Waiting,
     ) -> Result<RunHandle> {
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(async move {

@@ -180,12 +180,12 @@ fn with_system_python(
     (limits, at_once): (Limits, usize),
     config: &Config,
 ) -> Result<Arc<dyn Sandbox>> {
-    let python = system_python(worker, (limits, at_once), config);
+    let python = system_python(worker, limits, at_once, config);
     Ok(Arc::new(WithPython { python: Arc::new(python), rest }))
 }
 
 #[cfg(target_os = "linux")]
-fn system_python(worker: Worker, (limits, at_once): (Limits, usize), config: &Config) -> SystemPython {
+fn system_python(worker: Worker, limits: Limits, at_once: usize, config: &Config) -> SystemPython {
     let SandboxConfig { python, python_modules, confinement, .. } = &config.sandbox;
     let interpreter = SystemInterpreter { program: python.clone(), modules: python_modules.clone() };
     SystemPython::new(worker, interpreter, limits, at_once).with_confinement(*confinement)
@@ -201,7 +201,7 @@ async fn tell_of_namespaces(config: &Config) {
     if let (Some((program, _)), Some(limits)) = (config.sandbox.worker.split_first(), config.sandbox.limits())
     {
         let worker = Worker { program: program.into(), arguments: Vec::new() };
-        if let Some(reason) = system_python(worker, (limits, *at_once), config).lacks_namespaces().await {
+        if let Some(reason) = system_python(worker, limits, *at_once, config).lacks_namespaces().await {
             tracing::warn!(
                 reason,
                 "programs in the system's Python have no namespaces of their own; Landlock and seccomp keep them apart"
@@ -282,7 +282,9 @@ fn databases(config: &Config, store_url: &str, outbound: &Arc<Outbound>) -> Data
 /// Documents beside canvases, for this process alone.
 fn beside(
     config: &Config,
-    (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>),
+    store: &Store,
+    models: &Arc<Directory>,
+    clock: &Arc<dyn Clock>,
 ) -> Result<LocalDocuments> {
     Ok(LocalDocuments::new(LocalDocumentsParts {
         store: store.datasets(),
@@ -315,7 +317,7 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 }
 
 /// What components may use of the outside.
-fn seams(config: &Config, (store_url, outbound): (&str, Arc<Outbound>), given: Given) -> Result<Seams> {
+fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given) -> Result<Seams> {
     let Given { models, knowledge, memories, conversations, tools, files, secrets, reader, clock } = given;
     Ok(Seams {
         models,
@@ -351,11 +353,11 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
     let files = files(config, &store, blobs);
     let passing = Store::open(MEMORY).await?;
-    let beside = beside(config, (&passing, &models, &clock))?;
+    let beside = beside(config, &passing, &models, &clock)?;
     let knowledge: Arc<dyn Knowledge> =
         Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
     let memories = memories(&store, &models, &clock);
-    let secrets = secrets::secrets(config, (&store, place))?;
+    let secrets = secrets::secrets(config, &store, place)?;
     let given = Given {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         knowledge: Arc::clone(&knowledge),
@@ -367,7 +369,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         reader: document_reader(config, &models)?,
         clock: Arc::clone(&clock),
     };
-    let seams = Arc::new(seams(config, (store_url, outbound), given)?);
+    let seams = Arc::new(seams(config, store_url, outbound, given)?);
     let databases = Arc::clone(&seams.databases);
     let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
@@ -403,7 +405,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         plugins,
         clock,
         probe: probe(&store),
-        close: close((servers, tool_servers), store, passing),
+        close: close(servers, tool_servers, store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
 }
@@ -444,7 +446,7 @@ fn memories(store: &Store, models: &Arc<Directory>, clock: &Arc<dyn Clock>) -> C
 }
 
 /// Lets go of everything.
-fn close((servers, of_tenants): (Servers, TenantServers), store: Store, passing: Store) -> Arc<Close> {
+fn close(servers: Servers, of_tenants: TenantServers, store: Store, passing: Store) -> Arc<Close> {
     Arc::new(move || {
         let (servers, of_tenants) = (servers.clone(), of_tenants.clone());
         let (store, passing) = (store.clone(), passing.clone());

@@ -96,19 +96,14 @@ impl App {
         }
         let mut inputs = std::mem::take(&mut input.inputs);
         for (name, value) in &mut inputs {
-            self.read_value(tenant, (name, value), 0).await?;
+            self.read_value(tenant, name, value, 0).await?;
         }
         input.inputs = inputs;
         Ok(input)
     }
 
     /// Reads the files in a form's value, also in that of a form below its component's id.
-    async fn read_value(
-        &self,
-        tenant: &TenantId,
-        (name, value): (&str, &mut Json),
-        depth: usize,
-    ) -> Result<()> {
+    async fn read_value(&self, tenant: &TenantId, name: &str, value: &mut Json, depth: usize) -> Result<()> {
         if brings_files(value) {
             let files = match &*value {
                 Json::Array(items) => items.clone(),
@@ -126,7 +121,7 @@ impl App {
         if depth < FORM_DEPTH {
             for (inner, value) in members.iter_mut() {
                 let name = if inner == "value" { name } else { inner };
-                Box::pin(self.read_value(tenant, (name, value), depth + 1)).await?;
+                Box::pin(self.read_value(tenant, name, value, depth + 1)).await?;
             }
         }
         Ok(())
@@ -139,20 +134,20 @@ impl App {
                 let (name, bytes) = inline(uri)?;
                 // It is kept, too: what works on the file itself finds it by its id.
                 let file = self.keep_file(tenant, &name, bytes.clone()).await?;
-                self.read_kept(tenant, (&file, bytes)).await
+                self.read_kept(tenant, &file, bytes).await
             }
             // Only pipelines get documents of datasets, and they read them themselves.
             Some(Brought::Uploaded(id)) if crate::pipelines::is_document(&id) => Ok(file.clone()),
             Some(Brought::Uploaded(id)) => {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
-                self.read_kept(tenant, (&file, bytes)).await
+                self.read_kept(tenant, &file, bytes).await
             }
             None => Err(Error::invalid("it is no file")
                 .help("upload the file and give what the upload answers, or give a data URI")),
         }
     }
 
-    async fn read_kept(&self, tenant: &TenantId, (file, bytes): (&StoredFile, Bytes)) -> Result<Json> {
+    async fn read_kept(&self, tenant: &TenantId, file: &StoredFile, bytes: Bytes) -> Result<Json> {
         let kind = media_type::of_name(&file.name);
         if PICTURES.contains(&kind) {
             if bytes.len() > PICTURE_MAX {

@@ -22,7 +22,8 @@ impl App {
     /// The names of the secrets there are, for a canvas that may name some and is to be checked.
     async fn secrets_to_check(
         &self,
-        (tenant, dsl): (&TenantId, &str),
+        tenant: &TenantId,
+        dsl: &str,
         models: Models,
     ) -> Result<Option<Vec<String>>> {
         if matches!(models, Models::NotAsked) || !dsl.contains(PREFIX) {
@@ -55,7 +56,7 @@ impl App {
             (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
         let measuring = self.measuring;
         let no_voice = self.models.speech(&tenant, "").err().map(|error| error.full());
-        let secrets = self.secrets_to_check((&tenant, &dsl), models).await?;
+        let secrets = self.secrets_to_check(&tenant, &dsl, models).await?;
         let compiled = tokio::task::spawn_blocking(move || {
             let canvas = weft_dsl::load(dsl.as_bytes())?;
             let check = |llm_id: &str| check(&tenant, llm_id);

@@ -28,7 +28,7 @@ pub struct Keyed {
 }
 
 /// An id that follows from a key.
-fn derived(what: &str, canvas: &CanvasKey, (key, day): (&str, i64)) -> String {
+fn derived(what: &str, canvas: &CanvasKey, key: &str, day: i64) -> String {
     let mut hash = Sha256::new();
     for part in [what, canvas.tenant.as_str(), canvas.id.as_str(), key, &day.to_string()] {
         // Its length keeps each part apart from the next.
@@ -49,7 +49,7 @@ impl App {
         let mut known = None;
         // One that began yesterday may be younger than a day.
         for day in [today, today - 1] {
-            let id = RunId::from(derived("run", canvas, (key, day)));
+            let id = RunId::from(derived("run", canvas, key, day));
             match self.runs.get(&RunKey::new(&canvas.tenant, id)).await {
                 Ok(run) if now_ms.saturating_sub(run.started_ms) < KEY_LIFE_MS => {
                     known = Some(run);
@@ -60,8 +60,8 @@ impl App {
                 Err(error) => return Err(error),
             }
         }
-        let run = RunId::from(derived("run", canvas, (key, today)));
-        let session = SessionId::from(derived("session", canvas, (key, today)));
+        let run = RunId::from(derived("run", canvas, key, today));
+        let session = SessionId::from(derived("session", canvas, key, today));
         Ok(Keyed { known, run, session })
     }
 
@@ -99,13 +99,13 @@ mod tests {
     #[test]
     fn ids_follow_from_tenant_canvas_key_and_day() {
         let canvas = |tenant: &str, id: &str| CanvasKey::new(&TenantId::from(tenant), id);
-        let id = derived("run", &canvas("t", "c"), ("k", 1));
-        assert_eq!(id, derived("run", &canvas("t", "c"), ("k", 1)));
+        let id = derived("run", &canvas("t", "c"), "k", 1);
+        assert_eq!(id, derived("run", &canvas("t", "c"), "k", 1));
         let others = [
-            derived("session", &canvas("t", "c"), ("k", 1)),
-            derived("run", &canvas("other", "c"), ("k", 1)),
-            derived("run", &canvas("t", "ck"), ("", 1)),
-            derived("run", &canvas("t", "c"), ("k", 2)),
+            derived("session", &canvas("t", "c"), "k", 1),
+            derived("run", &canvas("other", "c"), "k", 1),
+            derived("run", &canvas("t", "ck"), "", 1),
+            derived("run", &canvas("t", "c"), "k", 2),
         ];
         assert!(!others.contains(&id) && id.len() == 32, "{others:?}");
     }

@@ -57,7 +57,7 @@ impl App {
         answers: Vec<(TaskKey, TaskAnswer)>,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
-        self.answer_tasks_noting(session, answers, (waiting, None)).await
+        self.answer_tasks_noting(session, answers, waiting, None).await
     }
 
     /// The same with notes for the journal of the run, as [`TurnInput::notes`] has them.
@@ -68,7 +68,8 @@ impl App {
         &self,
         session: &Session,
         answers: Vec<(TaskKey, TaskAnswer)>,
-        (waiting, notes): (&Waiting, Option<Box<Map<String, Json>>>),
+        waiting: &Waiting,
+        notes: Option<Box<Map<String, Json>>>,
     ) -> Result<RunHandle> {
         let (mut inputs, mut first) = (Map::new(), None);
         for (key, answer) in answers {
@@ -90,7 +91,7 @@ impl App {
         let Some(task) = first else { return Err(Error::invalid("no task is answered")) };
         let input = TurnInput { inputs, notes, user_id: session.user_id.clone(), ..TurnInput::default() };
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            Box::pin(self.start_for_task(session, (&task, input.clone())))
+            Box::pin(self.start_for_task(session, &task, input.clone()))
         };
         self.take_turn(&session.key, waiting, start).await
     }
@@ -188,7 +189,7 @@ impl App {
         }
         let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
         let input = TurnInput { user_id: session.user_id.clone(), ..TurnInput::default() };
-        let handle = self.start_for_task(&session, (task, input)).await?;
+        let handle = self.start_for_task(&session, task, input).await?;
         // Nobody asked for it, so nobody listens to it.
         self.engine.run_in_background(&handle.key);
         Ok(handle)
@@ -200,11 +201,7 @@ impl App {
     }
 
     /// Starts a turn that is only for a task which is still open.
-    async fn start_for_task(
-        &self,
-        session: &Session,
-        (task, input): (&Task, TurnInput),
-    ) -> Result<RunHandle> {
+    async fn start_for_task(&self, session: &Session, task: &Task, input: TurnInput) -> Result<RunHandle> {
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let (canvas, session) = (canvas.id, session.key.clone());

@@ -62,7 +62,7 @@ impl App {
     /// As [`create`].
     pub async fn create_key(&self, tenant: &TenantId, key: NewKey<'_>) -> Result<NewToken> {
         self.ensure_tenant(tenant).await?;
-        create_with(&*self.tokens, tenant, (key, self.clock.now_ms())).await
+        create_with(&*self.tokens, tenant, key, self.clock.now_ms()).await
     }
 }
 
@@ -104,13 +104,14 @@ pub async fn create(
     name: &str,
     created_ms: i64,
 ) -> Result<NewToken> {
-    create_with(store, tenant, (NewKey::owners(name), created_ms)).await
+    create_with(store, tenant, NewKey::owners(name), created_ms).await
 }
 
 async fn create_with(
     store: &dyn TokenStore,
     tenant: &TenantId,
-    (key, created_ms): (NewKey<'_>, i64),
+    key: NewKey<'_>,
+    created_ms: i64,
 ) -> Result<NewToken> {
     let secret = random(PREFIX)?;
     let stored = StoredToken {

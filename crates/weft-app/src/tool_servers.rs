@@ -138,7 +138,7 @@ impl TenantServers {
         let id = self.for_once(server, seconds).await?;
         let listed = self.live.listed(&id).await;
         self.live.remove(&id).await;
-        listed.map_err(|error| named(error, (&id, &server.name)))
+        listed.map_err(|error| named(error, &id, &server.name))
     }
 
     /// Calls a tool of a server.
@@ -154,7 +154,7 @@ impl TenantServers {
         let id = self.for_once(server, seconds).await?;
         let called = self.live.call(&id, tool, arguments).await;
         self.live.remove(&id).await;
-        called.map_err(|error| named(error, (&id, &server.name)))
+        called.map_err(|error| named(error, &id, &server.name))
     }
 
     /// Adds a server under a name of its own, for one request.
@@ -224,7 +224,7 @@ fn is_enabled(server: &StoredToolServer, tool: &str) -> bool {
 }
 
 /// An error with the name of the server in the place of the id that it had for one request.
-fn named(mut error: Error, (id, name): (&str, &str)) -> Error {
+fn named(mut error: Error, id: &str, name: &str) -> Error {
     error.message = error.message.replace(id, name);
     error
 }

@@ -140,8 +140,7 @@ impl App {
             if waiting.strategy == MultitaskStrategy::Reject {
                 return Err(busy);
             }
-            let waited =
-                wait_for(self.give_way(session, (waiting.strategy, pause)), until, &waiting.stopping);
+            let waited = wait_for(self.give_way(session, waiting.strategy, pause), until, &waiting.stopping);
             match waited.await? {
                 Some(outcome) => outcome?,
                 None => return Err(too_long(session, limits.wait_seconds).because(busy)),
@@ -155,7 +154,8 @@ impl App {
     async fn give_way(
         &self,
         session: &SessionKey,
-        (strategy, pause): (MultitaskStrategy, Duration),
+        strategy: MultitaskStrategy,
+        pause: Duration,
     ) -> Result<()> {
         let Some(busy) = self.engine.busy_session(session) else {
             // It is another process's, or free by now.

@@ -95,7 +95,8 @@ impl App {
     pub async fn import_canvas(
         &self,
         tenant: &TenantId,
-        (head, tags): (CanvasHead, &[String]),
+        head: CanvasHead,
+        tags: &[String],
         dsl: &str,
     ) -> Result<Imported> {
         let text: Arc<str> = dsl.into();

@@ -92,7 +92,7 @@ async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome 
 
 async fn invite(args: &UserInviteArgs, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
-    let invited = app.invite(&tenant, (&args.email, role), CLI).await?;
+    let invited = app.invite(&tenant, &args.email, role, CLI).await?;
     note(app, &tenant, "invite", &invited.invitation.email).await;
     let mut data = Data::stdout();
     if args.json {

@@ -84,12 +84,7 @@ pub async fn record_requests(State(state): State<ServerState>, mut request: Requ
 }
 
 /// Notes what a caller does that is no request of its own.
-pub(crate) async fn note_call(
-    app: &App,
-    caller: &Caller,
-    (permission, what): (Permission, &str),
-    outcome: u16,
-) {
+pub(crate) async fn note_call(app: &App, caller: &Caller, permission: Permission, what: &str, outcome: u16) {
     if is_noted(app.accounts.config.audit, permission, outcome) {
         let actor = caller.actor.to_string();
         let action = format!("mcp {what}");

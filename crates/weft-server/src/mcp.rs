@@ -59,7 +59,7 @@ impl Offering {
     async fn admit(&self, needs: Permission, what: &str) -> Result<(), RpcError> {
         let admitted = self.caller.check(needs);
         let outcome = admitted.as_ref().map_or(error::code::OPERATING, |()| 0);
-        note_call(self.app(), &self.caller, (needs, what), outcome).await;
+        note_call(self.app(), &self.caller, needs, what, outcome).await;
         admitted.map_err(|refused| RpcError::new(code::INVALID_REQUEST, refused.message()))
     }
 }

@@ -136,14 +136,15 @@ impl Vault {
     fn open(&self, key: &VaultKey, row: &Model) -> Result<Secret> {
         let again = format!("put it again with `weft secret set {}`", row.name);
         let what = (format!("the secret `{}`", row.name), again);
-        self.unsealed(key, (&row.key_name, &row.sealed), (&bound_to(&row.tenant_id, &row.name), what))
+        self.unsealed(key, &row.key_name, &row.sealed, (&bound_to(&row.tenant_id, &row.name), what))
     }
 
     /// What was sealed for a place, with the words for what it is and for what to do when it cannot be opened.
     fn unsealed(
         &self,
         key: &VaultKey,
-        (key_name, sealed): (&str, &[u8]),
+        key_name: &str,
+        sealed: &[u8],
         (place, (what, again)): (&[u8], (String, String)),
     ) -> Result<Secret> {
         if key_name != key.name() {
@@ -280,7 +281,7 @@ impl Vault {
         let key = self.key(AbsentKey::Refuse).await?;
         let place = bound_to(&row.tenant_id, &of_server(&row.id));
         let what = (format!("the MCP server `{}`", row.name), "remove it, and add it again".to_owned());
-        let sealed = self.unsealed(key, (&row.key_name, &row.sealed), (&place, what))?;
+        let sealed = self.unsealed(key, &row.key_name, &row.sealed, (&place, what))?;
         row.into_server(sealed)
     }
 }

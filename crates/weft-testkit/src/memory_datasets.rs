@@ -2,6 +2,7 @@
 
 mod blobs;
 mod heads;
+mod kept;
 mod notes;
 mod queue;
 mod readings;
@@ -152,57 +153,6 @@ impl DatasetTables {
             .of(&key.dataset)
             .any(|other| other.document.key.id != key.id && other.document.name.to_lowercase() == folded);
         if taken { Err(conflict(format!("another document has the name `{name}`"))) } else { Ok(()) }
-    }
-}
-
-impl KeptDocument {
-    fn new(document: &Document) -> Self {
-        Self {
-            document: Document { chunk_count: 0, token_count: 0, ..document.clone() },
-            chunks: Vec::new(),
-            fresh: Vec::new(),
-            extras: BTreeMap::new(),
-            fresh_extras: BTreeMap::new(),
-            stage: IngestStage::Reading,
-            taken_ms: None,
-            at_ms: document.created_ms,
-            fence: 0,
-            attempts: 0,
-            wanted: Wanted::GoOn,
-            unindexed: 0,
-        }
-    }
-
-    /// What is found of it has changed.
-    fn note(&mut self) {
-        self.unindexed = self.unindexed.abs() + 1;
-    }
-
-    fn left(&self) -> (Removed, i64) {
-        let from_ms = if self.taken_ms.is_some() { self.at_ms } else { 0 };
-        let DocumentKey { dataset, id } = self.document.key.clone();
-        (Removed { dataset, document: Some(id), blob: self.document.blob.clone() }, from_ms)
-    }
-
-    fn count(&mut self) {
-        let found = || self.chunks.iter().filter(|chunk| !chunk.is_parent);
-        self.document.chunk_count = found().count() as u64;
-        self.document.token_count = found().map(|chunk| u64::from(chunk.chunk.tokens)).sum();
-    }
-
-    fn fits(&self, filter: &DocumentFilter) -> bool {
-        let document = &self.document;
-        let folded = document.name.to_lowercase();
-        let suffix = folded.rsplit_once('.').map_or("", |(_, suffix)| suffix);
-        filter.ids.as_ref().is_none_or(|ids| ids.contains(&document.key.id))
-            && filter.name.as_ref().is_none_or(|name| name.to_lowercase() == folded)
-            && filter.keywords.as_ref().is_none_or(|words| folded.contains(&words.to_lowercase()))
-            && (filter.suffixes.is_empty()
-                || filter.suffixes.iter().any(|one| one.trim_start_matches('.').to_lowercase() == suffix))
-            && (filter.states.is_empty() || filter.states.contains(&document.state))
-            && filter.metadata.as_ref().is_none_or(|wanted| wanted.matches(&document.metadata))
-            && filter.from_ms.is_none_or(|from| document.created_ms >= from)
-            && filter.to_ms.is_none_or(|to| document.created_ms <= to)
     }
 }
 

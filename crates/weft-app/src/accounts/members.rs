@@ -34,7 +34,8 @@ impl App {
     pub async fn invite(
         &self,
         tenant: &TenantId,
-        (email, role): (&str, MemberRole),
+        email: &str,
+        role: MemberRole,
         invited_by: &str,
     ) -> Result<Invited> {
         let email = address::check(email)?;
@@ -63,7 +64,8 @@ impl App {
     pub async fn accept_with_secret(
         &self,
         secret: &Secret,
-        (nickname, password): (&str, &Secret),
+        nickname: &str,
+        password: &Secret,
         address: &str,
     ) -> Result<SignedIn, SignInRefusal> {
         let now_ms = self.clock.now_ms();
@@ -76,7 +78,7 @@ impl App {
             return Err(expired().into());
         }
         let known = match self.accounts.stores.users.user_by_email(&invitation.email).await {
-            Ok(_) => Some(self.with_password((&invitation.email, password), address).await?),
+            Ok(_) => Some(self.with_password(&invitation.email, password, address).await?),
             Err(error) if error.kind == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
         };
@@ -86,7 +88,7 @@ impl App {
                 user
             }
             None => {
-                let user = self.new_user((&invitation.email, nickname), Some(password)).await?;
+                let user = self.new_user(&invitation.email, nickname, Some(password)).await?;
                 tenants.accept_invitation(&invitation, Joining::New(&user), now_ms).await?;
                 user
             }

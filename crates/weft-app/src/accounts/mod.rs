@@ -176,7 +176,7 @@ impl App {
         password: Option<&weft_core::Secret>,
         (tenant, role): (&TenantId, MemberRole),
     ) -> Result<User> {
-        let user = self.new_user((email, nickname), password).await?;
+        let user = self.new_user(email, nickname, password).await?;
         self.ensure_tenant(tenant).await?;
         let membership = weft_core::seam::tenant_store::Membership {
             tenant: tenant.clone(),
@@ -191,7 +191,8 @@ impl App {
     /// A user who is not stored yet.
     async fn new_user(
         &self,
-        (email, nickname): (&str, &str),
+        email: &str,
+        nickname: &str,
         password: Option<&weft_core::Secret>,
     ) -> Result<User> {
         let email = address::check(email)?;

@@ -86,11 +86,12 @@ impl App {
     /// Why not.
     pub async fn sign_in(
         &self,
-        (email, password): (&str, &Secret),
+        email: &str,
+        password: &Secret,
         tenant: Option<&TenantId>,
         address: &str,
     ) -> Result<SignedIn, SignInRefusal> {
-        let user = self.with_password((email, password), address).await?;
+        let user = self.with_password(email, password, address).await?;
         self.signed_in(user, tenant).await
     }
 
@@ -100,7 +101,8 @@ impl App {
     /// Why not.
     pub(super) async fn with_password(
         &self,
-        (email, password): (&str, &Secret),
+        email: &str,
+        password: &Secret,
         address: &str,
     ) -> Result<User, SignInRefusal> {
         let email = email.trim().to_lowercase();
@@ -159,7 +161,8 @@ impl App {
     /// address, a name or a password that cannot be one; `RateLimited`.
     pub async fn register(
         &self,
-        (email, nickname): (&str, &str),
+        email: &str,
+        nickname: &str,
         password: &Secret,
         address: &str,
     ) -> Result<SignedIn> {
@@ -171,7 +174,7 @@ impl App {
         if !self.accounts.limits.attempts.take(&counted, rate, self.clock.now_ms()) {
             return Err(Error::new(ErrorKind::RateLimited, "too many registrations"));
         }
-        let user = self.new_user((email, nickname), Some(password)).await?;
+        let user = self.new_user(email, nickname, Some(password)).await?;
         let id = TenantId::new(user.id.as_str());
         let tenant = Tenant { id: id.clone(), name: user.nickname.clone(), created_ms: user.created_ms };
         let membership = Membership {
@@ -225,7 +228,7 @@ impl App {
         address: &str,
     ) -> Result<User, SignInRefusal> {
         let user = self.accounts.stores.users.user(id).await?;
-        self.with_password((&user.email, password), address).await
+        self.with_password(&user.email, password, address).await
     }
 
     /// Disables a user: they are signed out everywhere, and their API keys are worth nothing until they are enabled.

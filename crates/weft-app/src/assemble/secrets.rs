@@ -22,7 +22,7 @@ fn key_place(config: &Config) -> Result<KeyPlace> {
 ///
 /// # Errors
 /// `Invalid` for a key of another form.
-pub(super) fn secrets(config: &Config, (store, place): (&Store, Place)) -> Result<Arc<dyn Secrets>> {
+pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn Secrets>> {
     let key = key_place(config)?;
     Ok(match place {
         Place::Folders => Arc::new(Vault::new(store.clone(), key)),

@@ -60,7 +60,7 @@ impl App {
 
     async fn watch_budgets(&self, tenant: &TenantId) -> Result<()> {
         let allowances = self.limits.allowances();
-        self.watch_budget((tenant, None), &allowances.tenant).await?;
+        self.watch_budget(tenant, None, &allowances.tenant).await?;
         let none = PeriodLimits::default();
         if allowances.canvas == none && allowances.canvases.values().all(|limits| *limits == none) {
             return Ok(());
@@ -78,14 +78,15 @@ impl App {
         canvases.dedup();
         for canvas in canvases {
             let limits = allowances.canvases.get(&canvas).unwrap_or(&allowances.canvas);
-            self.watch_budget((tenant, Some(&canvas)), limits).await?;
+            self.watch_budget(tenant, Some(&canvas), limits).await?;
         }
         Ok(())
     }
 
     async fn watch_budget(
         &self,
-        (tenant, canvas): (&TenantId, Option<&CanvasId>),
+        tenant: &TenantId,
+        canvas: Option<&CanvasId>,
         limits: &PeriodLimits,
     ) -> Result<()> {
         let now_ms = self.clock.now_ms();
@@ -98,7 +99,7 @@ impl App {
             let since = first_day(period, now_ms.div_euclid(DAY_MS));
             let spent = self.spending.spent(tenant, canvas, since).await?;
             for used in nearly_used_up(&limits, spent, percent) {
-                let key = budget_key((tenant, canvas), (period, since), used.limit);
+                let key = budget_key(tenant, canvas, period, since, used.limit);
                 let said = json!({
                     "agent_id": canvas, "period": period.as_str(), "since": date(since), "limit": used.limit,
                     "max": used.max, "used": used.used, "percent": used.percent(),
@@ -137,8 +138,10 @@ impl App {
 
 /// The name of a budget in one of its periods.
 fn budget_key(
-    (tenant, canvas): (&TenantId, Option<&CanvasId>),
-    (period, since): (Period, i64),
+    tenant: &TenantId,
+    canvas: Option<&CanvasId>,
+    period: Period,
+    since: i64,
     limit: &str,
 ) -> NoticeKey {
     let whose = canvas.map_or_else(|| "tenant".to_owned(), |canvas| format!("canvas/{canvas}"));
@@ -206,7 +209,7 @@ mod tests {
         let (tenant, canvas) = (TenantId::from("t"), CanvasId::from("c"));
         let long = CanvasId::from("c".repeat(255));
         let name = |canvas: Option<&CanvasId>, since| {
-            budget_key((&tenant, canvas), (Period::Month, since), "tokens").subject
+            budget_key(&tenant, canvas, Period::Month, since, "tokens").subject
         };
         assert_eq!(name(Some(&canvas), 0), "tokens/month/1970-01-01/canvas/c");
         assert_eq!(name(None, 31), "tokens/month/1970-02-01/tenant");

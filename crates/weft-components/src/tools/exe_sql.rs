@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    fn rows(columns: &[&str], rows: Json, cut: bool) -> SqlAnswer {
+    fn rows(columns: &[&str], (rows, cut): (Json, bool)) -> SqlAnswer {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
         SqlAnswer::Rows(SqlRows { columns, rows: serde_json::from_value(rows).unwrap(), cut })
     }
@@ -331,8 +331,8 @@ mod tests {
     #[tokio::test]
     async fn rows_are_tables_and_objects() {
         let answers = vec![
-            rows(&["id", "name"], json!([[1, "a|b"], [2, null]]), true),
-            rows(&["id"], json!([]), false),
+            rows(&["id", "name"], (json!([[1, "a|b"], [2, null]]), true)),
+            rows(&["id"], (json!([]), false)),
             SqlAnswer::Failed("no such table".to_owned()),
         ];
         let recorded = Arc::new(Recorded { answers, ..Recorded::default() });
@@ -355,7 +355,7 @@ mod tests {
     async fn what_a_model_wrote_is_the_statement() {
         let check = async |written: &str, expected: &str| {
             let recorded = Arc::new(Recorded {
-                answers: vec![rows(&["n"], json!([[1]]), false)],
+                answers: vec![rows(&["n"], (json!([[1]]), false))],
                 ..Recorded::default()
             });
             let values = Setting::values([("Agent:A@content", json!(written))]);

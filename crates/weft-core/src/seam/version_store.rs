@@ -54,7 +54,12 @@ pub trait VersionStore: Send + Sync {
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn versions(&self, canvas: &CanvasKey, page: (u64, u64)) -> Result<(Vec<CanvasVersion>, u64)>;
+    async fn versions(
+        &self,
+        canvas: &CanvasKey,
+        offset: u64,
+        limit: u64,
+    ) -> Result<(Vec<CanvasVersion>, u64)>;
 
     /// One version by its hash.
     ///

@@ -55,9 +55,9 @@ impl Server {
                 if stream.write_all(b"220 here\r\n").await.is_err() {
                     continue;
                 }
-                let Some(plain) = talk(stream, manner, false, &notes).await else { continue };
+                let Some(plain) = talk(stream, (manner, false), &notes).await else { continue };
                 if let Ok(secured) = acceptor.accept(plain).await {
-                    talk(secured, manner, true, &notes).await;
+                    talk(secured, (manner, true), &notes).await;
                 }
             }
         });
@@ -81,8 +81,7 @@ impl Server {
 /// One conversation; gives the connection back when the other side wants to go on with TLS.
 async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
-    manner: Manner,
-    secured: bool,
+    (manner, secured): (Manner, bool),
     heard: &Mutex<Vec<String>>,
 ) -> Option<S> {
     let mut stream = BufReader::new(stream);

@@ -136,12 +136,7 @@ impl Completion {
         self.started_ms.div_euclid(1000)
     }
 
-    fn write(
-        &self,
-        choice: Choice<'_>,
-        (usage, weft): (Option<TokenCounts>, Option<Json>),
-        out: &mut Vec<u8>,
-    ) {
+    fn write(&self, choice: Choice<'_>, usage: Option<TokenCounts>, weft: Option<Json>, out: &mut Vec<u8>) {
         let frame = Frame {
             id: &self.id(),
             object: "chat.completion.chunk",
@@ -168,7 +163,7 @@ impl Completion {
             }
             _ => return false,
         };
-        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, (None, None), out);
+        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, None, out);
         true
     }
 
@@ -176,7 +171,7 @@ impl Completion {
     pub fn write_text(&self, content: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let delta = self.piece(Some(content), None);
-        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, (None, None), &mut out);
+        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, None, &mut out);
         out
     }
 
@@ -203,7 +198,7 @@ impl Completion {
             },
         };
         let last = Choice { index: 0, finish_reason: Some(finish_reason(answer)), logprobs: (), delta };
-        self.write(last, (Some(usage(answer)), asks.map(|asks| asks.data)), &mut out);
+        self.write(last, Some(usage(answer)), asks.map(|asks| asks.data), &mut out);
         frames.push(out);
         frames
     }

@@ -111,7 +111,7 @@ impl ResponseRun {
             }
             Record::Said { activation, text, .. } if !text.is_empty() => {
                 let thinks = self.answer.is_thinking(*activation);
-                self.say(*activation, (if thinks { Part::Reasoning } else { Part::Text }, text), events);
+                self.say(*activation, if thinks { Part::Reasoning } else { Part::Text }, text, events);
             }
             Record::ThinkingStarted { activation, .. } | Record::ThinkingEnded { activation, .. } => {
                 self.close(*activation, "completed", events);
@@ -147,7 +147,7 @@ impl ResponseRun {
     }
 
     /// A piece of what an activation says, in the item that it belongs to.
-    fn say(&mut self, activation: u32, (part, text): (Part, &str), events: &mut Vec<Json>) {
+    fn say(&mut self, activation: u32, part: Part, text: &str, events: &mut Vec<Json>) {
         if self.open.get(&activation).is_some_and(|open| open.part != part) {
             self.close(activation, "completed", events);
         }

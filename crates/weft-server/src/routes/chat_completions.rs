@@ -154,7 +154,7 @@ pub(crate) async fn complete(
         // What is not to be kept in the conversation has one of its own.
         session = None;
     }
-    let turn = turn_of(state, caller, (&chat, &ChatOptions::read(body)?), body).await?;
+    let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, body).await?;
     let request = question(body, caller, (session, asked, ResponseMode::Stream))?.with_headers(headers)?;
     let request = asking(request, (&chat, &turn), before)?;
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
@@ -233,7 +233,8 @@ async fn greeting(
 pub(crate) async fn turn_of(
     state: &ServerState,
     caller: &Caller,
-    (chat, options): (&Chat, &ChatOptions),
+    chat: &Chat,
+    options: &ChatOptions,
     body: &Body,
 ) -> Result<ChatTurn, ApiError> {
     let prompt = &chat.settings.prompt_config;
@@ -250,9 +251,7 @@ pub(crate) async fn turn_of(
     }
     let documents = match &options.filter {
         None => options.documents.clone(),
-        Some(filter) => {
-            Some(fitting(state, caller, (&datasets, filter), options.documents.as_deref()).await?)
-        }
+        Some(filter) => Some(fitting(state, caller, &datasets, filter, options.documents.as_deref()).await?),
     };
     let mut variables = Vec::new();
     for parameter in chats::parameters(prompt) {
@@ -281,7 +280,8 @@ pub(crate) async fn turn_of(
 async fn fitting(
     state: &ServerState,
     caller: &Caller,
-    (datasets, filter): (&[String], &Filter),
+    datasets: &[String],
+    filter: &Filter,
     named: Option<&[String]>,
 ) -> Result<Vec<String>, ApiError> {
     let mut fitting = Vec::new();

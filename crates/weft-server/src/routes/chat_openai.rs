@@ -41,7 +41,7 @@ pub async fn of_chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    complete(&state, &caller, (&id, &headers), body).await.map_err(ApiError::for_openai)
+    complete(&state, &caller, &id, &headers, body).await.map_err(ApiError::for_openai)
 }
 
 /// What a client gives in `extra_body` is read as if it stood beside it. The client of OpenAI puts it there itself.
@@ -77,7 +77,8 @@ fn metadata(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
 async fn with_metadata(
     state: &ServerState,
     caller: &Caller,
-    (mut whole, fields): (Json, &[String]),
+    mut whole: Json,
+    fields: &[String],
 ) -> Result<Json, ApiError> {
     let mut known: HashMap<DocumentKey, Json> = HashMap::new();
     let sources = whole["choices"][0]["message"]["reference"].as_array_mut().into_iter().flatten();
@@ -102,7 +103,8 @@ async fn with_metadata(
 async fn complete(
     state: &ServerState,
     caller: &Caller,
-    (id, headers): (&str, &HeaderMap),
+    id: &str,
+    headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     let body = flat(body)?;
@@ -123,7 +125,7 @@ async fn complete(
         Some(true) => Quoting::Sources,
         Some(false) | None => Quoting::Nothing,
     };
-    let turn = turn_of(state, caller, (&chat, &options), &body).await?;
+    let turn = turn_of(state, caller, &chat, &options, &body).await?;
     let session = body.id("session_id")?;
     let request = question(&body, caller, (session, asked, ResponseMode::Whole))?.with_headers(headers)?;
     let request = asking(request, (&chat, &turn), before)?;
@@ -134,7 +136,7 @@ async fn complete(
     match metadata.filter(|_| quoting == Quoting::Sources) {
         Some(fields) if request.response_mode == ResponseMode::Whole => {
             let whole = openai::whole(handle, completion).await?;
-            Ok(respond(StatusCode::OK, &with_metadata(state, caller, (whole, &fields)).await?))
+            Ok(respond(StatusCode::OK, &with_metadata(state, caller, whole, &fields).await?))
         }
         // The pieces of a stream are written as they come, and have no metadata.
         _ => openai::told(handle, request.response_mode, completion).await,

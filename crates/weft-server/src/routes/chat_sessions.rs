@@ -45,7 +45,8 @@ fn name(body: &Body) -> Result<Option<String>, ApiError> {
 async fn found(
     state: &ServerState,
     caller: &Caller,
-    (chat, id): (&str, &str),
+    chat: &str,
+    id: &str,
 ) -> Result<(Chat, Session), ApiError> {
     let chat = owned(state, caller, (chat, no_access())).await?;
     match state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await {
@@ -129,7 +130,7 @@ pub async fn get(
     caller: Caller,
     Path((chat, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    let (_, session) = found(&state, &caller, &chat, &id).await?;
     Ok(Success(view(&state, session).await?).into_response())
 }
 
@@ -143,7 +144,7 @@ pub async fn update(
     Path((chat, id)): Path<(String, String)>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    let (_, session) = found(&state, &caller, &chat, &id).await?;
     for (given, told) in [("messages", "messages"), ("message", "messages"), ("reference", "reference")] {
         if body.get(given).is_some() {
             return Err(ApiError::data(format!("`{told}` cannot be changed")));
@@ -153,7 +154,7 @@ pub async fn update(
         let renamed = state.app.sessions.rename(&session.key, &name).await;
         renamed.map_err(|error| or(error, not_found()))?;
     }
-    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    let (_, session) = found(&state, &caller, &chat, &id).await?;
     Ok(Success(view(&state, session).await?).into_response())
 }
 
@@ -178,7 +179,7 @@ pub async fn delete(
             _ => Ok(Success(json!({})).into_response()),
         };
     }
-    remove_each(&state, &chat.key, (ids, "chat")).await
+    remove_each(&state, &chat.key, ids, "chat").await
 }
 
 /// `DELETE …/sessions/{session}/messages/{message}`: a question with its answer.
@@ -190,7 +191,7 @@ pub async fn delete_message(
     caller: Caller,
     Path((chat, id, message)): Path<(String, String, String)>,
 ) -> Result<Response, ApiError> {
-    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    let (_, session) = found(&state, &caller, &chat, &id).await?;
     let gone = state.app.sessions.forget_run(&session.key, &RunId::from(message)).await;
     gone.map_err(|error| or(error, ApiError::data("Message not found!")))?;
     Ok(Success(view(&state, session).await?).into_response())
@@ -206,7 +207,7 @@ pub async fn judge(
     Path((chat, id, message)): Path<(String, String, String)>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    let (_, session) = found(&state, &caller, &chat, &id).await?;
     body.require(&["thumbup"])?;
     let good = body.flag("thumbup")?.unwrap_or(false);
     let feedback = Feedback { good, words: body.text("feedback")?.unwrap_or_default() };

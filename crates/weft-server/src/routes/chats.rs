@@ -40,14 +40,15 @@ pub(crate) async fn owned(
     caller: &Caller,
     (id, missing): (&str, ApiError),
 ) -> Result<Chat, ApiError> {
-    of_kind(state, caller, (id, ChatKind::Assistant), missing).await
+    of_kind(state, caller, id, ChatKind::Assistant, missing).await
 }
 
 /// The same for an assistant of any kind.
 pub(crate) async fn of_kind(
     state: &ServerState,
     caller: &Caller,
-    (id, kind): (&str, ChatKind),
+    id: &str,
+    kind: ChatKind,
     missing: ApiError,
 ) -> Result<Chat, ApiError> {
     let key = CanvasKey::new(&caller.tenant, id);
@@ -69,7 +70,7 @@ pub async fn create(
 ) -> Result<Response, ApiError> {
     let name = name(&body, Wanted::New)?.unwrap_or_default();
     let settings = settings(&body, ChatSettings::default())?;
-    check(&state, &caller, (&body, &settings)).await?;
+    check(&state, &caller, &body, &settings).await?;
     let chat = chats::new(&caller.tenant, (name, settings), state.app.clock.now_ms());
     let created = state.app.chats.create(&chat).await;
     created.map_err(|error| taken(error, "duplicated chat name in creating chat"))?;
@@ -87,7 +88,8 @@ fn taken(error: Error, words: &str) -> ApiError {
 async fn check(
     state: &ServerState,
     caller: &Caller,
-    (body, settings): (&Body, &ChatSettings),
+    body: &Body,
+    settings: &ChatSettings,
 ) -> Result<(), ApiError> {
     if body.get("dataset_ids").is_some() {
         check_datasets(state, caller, &settings.datasets).await?;
@@ -213,7 +215,7 @@ pub async fn update(
         let before = owned(&state, &caller, (&id, no_access())).await?;
         let name = name(&body, Wanted::Change)?.unwrap_or_else(|| before.name.clone());
         let settings = settings(&body, before.settings.clone())?;
-        check(&state, &caller, (&body, &settings)).await?;
+        check(&state, &caller, &body, &settings).await?;
         let changed = Chat { name, settings, ..before };
         let changed = state.app.chats.change(&changed, state.app.clock.now_ms()).await;
         if let Some(chat) = changed.map_err(|error| taken(error, "duplicated chat name"))? {

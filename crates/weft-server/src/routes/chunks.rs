@@ -31,7 +31,8 @@ type ChunkAt = Path<(String, String, String)>;
 async fn of_caller(
     state: &ServerState,
     caller: &Caller,
-    (dataset, id): (&str, &str),
+    dataset: &str,
+    id: &str,
 ) -> Result<Document, ApiError> {
     let dataset = owned::dataset(state, caller, dataset, dataset_not_owned).await?;
     owned::document(state, &dataset.key, id, document_not_owned).await
@@ -58,7 +59,7 @@ pub async fn list(
     Path((dataset, id)): At,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let document = of_caller(&state, &caller, (&dataset, &id)).await?;
+    let document = of_caller(&state, &caller, &dataset, &id).await?;
     let query = chunk::query(&params, state.app.limits.page_size);
     let (chunks, total) = match query.ids.first() {
         None => state.app.datasets.chunks(&document.key, &query.filter).await?,
@@ -86,7 +87,7 @@ pub async fn get(
     caller: Caller,
     Path((dataset, id, chunk)): ChunkAt,
 ) -> Result<Response, ApiError> {
-    let document = of_caller(&state, &caller, (&dataset, &id)).await?;
+    let document = of_caller(&state, &caller, &dataset, &id).await?;
     let chunks = of_document(&state, &document, &[ChunkId::from(chunk)]).await?;
     let chunk = chunks.first().ok_or_else(|| ApiError::data("Chunk not found!"))?;
     Ok(Success(whole_view(chunk, &document)).into_response())
@@ -102,7 +103,7 @@ pub async fn add(
     Path((dataset, id)): At,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let document = of_caller(&state, &caller, (&dataset, &id)).await?;
+    let document = of_caller(&state, &caller, &dataset, &id).await?;
     let added = state.app.library.add_chunk(&document.key, new(&body)?).await?;
     Ok(Success(created(&added, &document.key.dataset.id)).into_response())
 }
@@ -117,7 +118,7 @@ pub async fn update(
     Path((dataset, id, chunk)): ChunkAt,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let document = of_caller(&state, &caller, (&dataset, &id)).await?;
+    let document = of_caller(&state, &caller, &dataset, &id).await?;
     let id = ChunkId::from(chunk);
     if of_document(&state, &document, std::slice::from_ref(&id)).await?.is_empty() {
         return Err(ApiError::data(format!("Can't find this chunk {id}")));
@@ -162,7 +163,7 @@ pub async fn delete(
     Path((dataset, id)): At,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let document = of_caller(&state, &caller, (&dataset, &id)).await?;
+    let document = of_caller(&state, &caller, &dataset, &id).await?;
     let asked = removal(&body)?;
     if asked.everything {
         remove_all(&state, &document).await?;

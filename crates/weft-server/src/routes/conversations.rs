@@ -62,7 +62,7 @@ pub async fn complete(
     })?;
     let canvas = canvas_key(&caller, known.canvas);
     let request = match known.canvas_version.is_empty() {
-        true => of_chat(&state, &caller, (canvas.id.as_str(), request), &body).await?,
+        true => of_chat(&state, &caller, canvas.id.as_str(), request, &body).await?,
         false => request,
     };
     let (session, handle) = begin_turn(&state, &canvas, &request, UnknownSession::Refuse).await?;
@@ -85,10 +85,11 @@ pub async fn complete(
 async fn of_chat(
     state: &ServerState,
     caller: &Caller,
-    (id, request): (&str, CompletionRequest),
+    id: &str,
+    request: CompletionRequest,
     body: &Body,
 ) -> Result<CompletionRequest, ApiError> {
     let chat = owned(state, caller, (id, ApiError::data("Conversation not found!"))).await?;
-    let turn = turn_of(state, caller, (&chat, &ChatOptions::read(body)?), body).await?;
+    let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, body).await?;
     asking(request, (&chat, &turn), Vec::new())
 }

@@ -132,7 +132,7 @@ pub async fn begin(
     params: Params,
 ) -> Result<Response, ApiError> {
     let next = params.get("next").unwrap_or_default();
-    let sent = state.app.begin_oidc(&provider, (next, None), &address(from)).await.map_err(told)?;
+    let sent = state.app.begin_oidc(&provider, next, None, &address(from)).await.map_err(told)?;
     sent_to(&sent.url, begun(&state, &sent)?)
 }
 
@@ -158,14 +158,14 @@ pub async fn finish(
     };
     let name = state.app.accounts.oidc_cookie(&returned.state);
     let (browser, address) = (cookie(&headers, &name), address(from));
-    let finished = state.app.finish_oidc(&provider, (&returned, browser), &address).await.map_err(told)?;
-    note_end(&state, (&provider, &finished), &address).await;
+    let finished = state.app.finish_oidc(&provider, &returned, browser, &address).await.map_err(told)?;
+    note_end(&state, &provider, &finished, &address).await;
     let mut response = answer(finished)?;
     response.headers_mut().append(header::SET_COOKIE, set_cookie(&state, &name, "")?);
     Ok(private(response))
 }
 
-async fn note_end(state: &ServerState, (provider, finished): (&str, &Finished), address: &str) {
+async fn note_end(state: &ServerState, provider: &str, finished: &Finished, address: &str) {
     let user = |id: &UserId| format!("user:{id}");
     let (actor, action, outcome) = match &finished.outcome {
         Ok(Outcome::SignedIn(signed_in)) => (user(&signed_in.user.id), "login by provider", 0),
@@ -223,7 +223,7 @@ pub async fn add_identity(
     body.require(&["provider"])?;
     let provider = body.text("provider")?.unwrap_or_default();
     let next = body.text("next")?.unwrap_or_default();
-    let sent = state.app.begin_oidc(&provider, (&next, Some(user)), &address(from)).await.map_err(told)?;
+    let sent = state.app.begin_oidc(&provider, &next, Some(user), &address(from)).await.map_err(told)?;
     begun(&state, &sent)
 }
 

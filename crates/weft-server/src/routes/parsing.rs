@@ -94,7 +94,7 @@ pub async fn stop(
     AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
     let first_not_owned = |missing: &[String]| document_not_owned(&missing[0]);
-    let stopped = call_off(&state, &caller, (&id, &object(json)?), first_not_owned).await?;
+    let stopped = call_off(&state, &caller, &id, &object(json)?, first_not_owned).await?;
     match stopped.over.first() {
         Some(_) => Err(not_under_way()),
         None => Ok(Success(told(stopped.count, &stopped.twice)).into_response()),
@@ -112,7 +112,7 @@ pub async fn halt(
     Path(id): Path<String>,
     AnyJson(json): AnyJson,
 ) -> Result<Response, ApiError> {
-    let Stopped { count, over, twice } = call_off(&state, &caller, (&id, &object(json)?), not_found).await?;
+    let Stopped { count, over, twice } = call_off(&state, &caller, &id, &object(json)?, not_found).await?;
     let mut told = counted(count, &twice);
     if !over.is_empty() {
         let over = over.iter().map(|id| Json::from(format!("{NOT_UNDER_WAY}: {id}")));
@@ -136,7 +136,8 @@ struct Stopped {
 async fn call_off(
     state: &ServerState,
     caller: &Caller,
-    (id, body): (&str, &Body),
+    id: &str,
+    body: &Body,
     absent: impl FnOnce(&[String]) -> ApiError,
 ) -> Result<Stopped, ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;

@@ -67,7 +67,7 @@ async fn begun(
         None => None,
     };
     let canvas = match (&model, &before) {
-        (Some(model), _) => of_model(state, caller, (model, &mut turn)).await?,
+        (Some(model), _) => of_model(state, caller, model, &mut turn).await?,
         (None, Some(run)) => canvas_key(caller, run.canvas.clone()),
         (None, None) => return Err(ApiError::argument("`model` must name an agent")),
     };
@@ -80,7 +80,7 @@ async fn begun(
         turn.session = Some(run.session);
     }
     if let Some(instructions) = &note.instructions {
-        instruct(state, &canvas, (&mut turn, instructions)).await?;
+        instruct(state, &canvas, &mut turn, instructions).await?;
     }
     let mode = turn.response_mode;
     let handle = if answers.is_empty() {
@@ -132,7 +132,8 @@ async fn read_all(entries: &mut EntryReader, run: &mut ResponseRun) -> Result<()
 async fn of_model(
     state: &ServerState,
     caller: &Caller,
-    (model, turn): (&str, &mut CompletionRequest),
+    model: &str,
+    turn: &mut CompletionRequest,
 ) -> Result<CanvasKey, ApiError> {
     let whole = canvas_key(caller, model);
     match state.app.canvases.newest(&whole).await {
@@ -162,7 +163,7 @@ async fn known(state: &ServerState, key: &RunKey) -> Result<(StoredRun, Response
         _ => error.into(),
     })?;
     let mut run = of(&stored);
-    for entry in entries_of(state, key, (0, 1)).await? {
+    for entry in entries_of(state, key, 0, 1).await? {
         run.events(&entry);
     }
     if run.note().store { Ok((stored, run)) } else { Err(missing()) }
@@ -172,7 +173,8 @@ async fn known(state: &ServerState, key: &RunKey) -> Result<(StoredRun, Response
 async fn entries_of(
     state: &ServerState,
     key: &RunKey,
-    (after, count_max): (u64, u64),
+    after: u64,
+    count_max: u64,
 ) -> Result<Vec<Arc<Entry>>, ApiError> {
     let read = |stored: weft_core::seam::run_store::StoredEntry| {
         let record = serde_json::from_str(&shown_record(&stored.record))
@@ -186,7 +188,7 @@ async fn entries_of(
 async fn so_far(state: &ServerState, stored: &StoredRun) -> Result<ResponseRun, ApiError> {
     let (mut run, mut after) = (of(stored), 0);
     loop {
-        let entries = entries_of(state, &stored.key, (after, ENTRIES_AT_ONCE)).await?;
+        let entries = entries_of(state, &stored.key, after, ENTRIES_AT_ONCE).await?;
         let Some(last) = entries.last() else { return Ok(run) };
         after = last.seq;
         for entry in &entries {
@@ -227,7 +229,8 @@ async fn goes_on_from(
 async fn instruct(
     state: &ServerState,
     canvas: &CanvasKey,
-    (turn, instructions): (&mut CompletionRequest, &str),
+    turn: &mut CompletionRequest,
+    instructions: &str,
 ) -> Result<(), ApiError> {
     let session = match &turn.session {
         Some(id) => state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await.ok(),
@@ -268,7 +271,7 @@ async fn answered(
     }
     let session: Session = session(state, canvas, &turn, UnknownSession::Refuse).await?;
     let waiting = state.waiting(turn.strategy);
-    Ok(state.app.answer_tasks_noting(&session, given, (&waiting, turn.input.notes)).await?)
+    Ok(state.app.answer_tasks_noting(&session, given, &waiting, turn.input.notes).await?)
 }
 
 /// What a reply says to a task. What a function gives is a form's values as JSON, the value of the only field, or a word
@@ -331,22 +334,23 @@ pub async fn input_items(
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    asked_with(&state, &caller.tenant, (&id, &params)).await.map_err(ApiError::for_openai)
+    asked_with(&state, &caller.tenant, &id, &params).await.map_err(ApiError::for_openai)
 }
 
 async fn asked_with(
     state: &ServerState,
     tenant: &TenantId,
-    (id, params): (&str, &Params),
+    id: &str,
+    params: &Params,
 ) -> Result<Response, ApiError> {
     let key = RunKey::new(tenant, run_of(id)?);
     let (_, run) = known(state, &key).await?;
-    let first = entries_of(state, &key, (0, 1)).await?;
+    let first = entries_of(state, &key, 0, 1).await?;
     let files = match first.first().map(|entry| &entry.record) {
         Some(Record::RunStarted { input, .. }) => input.files.as_slice(),
         _ => &[],
     };
-    Ok(respond(StatusCode::OK, &item_page(&key.id, (run.note(), files), params)?))
+    Ok(respond(StatusCode::OK, &item_page(&key.id, run.note(), files, params)?))
 }
 
 /// `POST /v1/responses/{id}/cancel`: the response, stopped. One that is over already is none the worse for it.

@@ -56,7 +56,7 @@ pub async fn search_datasets(
     caller: Caller,
     body: Body,
 ) -> Result<Response, ApiError> {
-    in_datasets(&state, &caller, (body, None)).await
+    in_datasets(&state, &caller, body, None).await
 }
 
 /// `POST /api/v1/datasets/{id}/search`.
@@ -69,13 +69,14 @@ pub async fn search_dataset(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    in_datasets(&state, &caller, (body, Some(&id))).await
+    in_datasets(&state, &caller, body, Some(&id)).await
 }
 
 async fn in_datasets(
     state: &ServerState,
     caller: &Caller,
-    (body, dataset): (Body, Option<&str>),
+    body: Body,
+    dataset: Option<&str>,
 ) -> Result<Response, ApiError> {
     let page_max = usize::try_from(state.app.limits.page_size).unwrap_or(usize::MAX);
     let request = RetrievalRequest::of_datasets(body, dataset, page_max)?;

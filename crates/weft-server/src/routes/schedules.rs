@@ -19,7 +19,8 @@ use crate::wire::schedule::{FireItem, ScheduleItem, changed, terms};
 async fn of_agent(
     state: &ServerState,
     caller: &Caller,
-    (agent, id): (String, String),
+    agent: String,
+    id: String,
 ) -> Result<Schedule, ApiError> {
     let missing = || ApiError::data("Schedule not found!");
     match state.app.schedules.get(&ScheduleKey::new(&caller.tenant, id)).await {
@@ -76,9 +77,9 @@ pub async fn list(
 pub async fn get(
     State(state): State<ServerState>,
     caller: Caller,
-    Path(path): Path<(String, String)>,
+    Path((agent, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    Ok(Success(ScheduleItem::from(of_agent(&state, &caller, path).await?)).into_response())
+    Ok(Success(ScheduleItem::from(of_agent(&state, &caller, agent, id).await?)).into_response())
 }
 
 /// `PUT …/schedules/{schedule}`: changes what is given and nothing else.
@@ -89,10 +90,10 @@ pub async fn get(
 pub async fn update(
     State(state): State<ServerState>,
     caller: Caller,
-    Path(path): Path<(String, String)>,
+    Path((agent, id)): Path<(String, String)>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let before = of_agent(&state, &caller, path).await?;
+    let before = of_agent(&state, &caller, agent, id).await?;
     let terms = changed(&body, before.clone().into(), state.app.clock.now_ms())?;
     let schedule = state.app.change_schedule(&before, terms).await?;
     Ok(Success(ScheduleItem::from(schedule)).into_response())
@@ -105,9 +106,9 @@ pub async fn update(
 pub async fn delete(
     State(state): State<ServerState>,
     caller: Caller,
-    Path(path): Path<(String, String)>,
+    Path((agent, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let schedule = of_agent(&state, &caller, path).await?;
+    let schedule = of_agent(&state, &caller, agent, id).await?;
     state.app.remove_schedule(&schedule.key).await?;
     Ok(Success(true).into_response())
 }
@@ -119,9 +120,9 @@ pub async fn delete(
 pub async fn run(
     State(state): State<ServerState>,
     caller: Caller,
-    Path(path): Path<(String, String)>,
+    Path((agent, id)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let schedule = of_agent(&state, &caller, path).await?;
+    let schedule = of_agent(&state, &caller, agent, id).await?;
     let run = state.app.fire_schedule(&schedule).await?;
     Ok(Success(json!({"run_id": run.id})).into_response())
 }
@@ -133,10 +134,10 @@ pub async fn run(
 pub async fn runs(
     State(state): State<ServerState>,
     caller: Caller,
-    Path(path): Path<(String, String)>,
+    Path((agent, id)): Path<(String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let schedule = of_agent(&state, &caller, path).await?;
+    let schedule = of_agent(&state, &caller, agent, id).await?;
     let page = params.page(state.app.limits.page_size);
     let (fires, total) = state.app.fires(&schedule.key, page.offset, page.limit).await?;
     let runs: Vec<_> = fires.into_iter().map(FireItem::from).collect();

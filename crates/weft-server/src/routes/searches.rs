@@ -31,7 +31,7 @@ fn no_authorization() -> ApiError {
 }
 
 async fn owned(state: &ServerState, caller: &Caller, id: &str, missing: ApiError) -> Result<Chat, ApiError> {
-    of_kind(state, caller, (id, ChatKind::Search), missing).await
+    of_kind(state, caller, id, ChatKind::Search, missing).await
 }
 
 /// `POST /api/v1/searches`. A name that is taken gets a number.
@@ -159,7 +159,7 @@ pub async fn of_search(
     body: Body,
 ) -> Result<Response, ApiError> {
     let app = owned(&state, &caller, &id, no_authorization()).await?;
-    ask(&state, &caller, app, (&headers, body)).await
+    ask(&state, &caller, app, &headers, body).await
 }
 
 /// `POST /api/v1/searchbots/ask`: a question to the datasets that the body names, as the search app `search_id` would
@@ -177,7 +177,7 @@ pub async fn of_searchbot(
         Some(id) => owned(&state, &caller, &id, no_authorization()).await?,
         None => chats::unstored(&caller.tenant, SINGLE),
     };
-    ask(&state, &caller, app, (&headers, body)).await
+    ask(&state, &caller, app, &headers, body).await
 }
 
 /// `GET /api/v1/searchbots/detail?search_id=`: what a page shows of a search app.
@@ -198,7 +198,8 @@ async fn ask(
     state: &ServerState,
     caller: &Caller,
     app: Chat,
-    (headers, mut body): (&HeaderMap, Body),
+    headers: &HeaderMap,
+    mut body: Body,
 ) -> Result<Response, ApiError> {
     let asked = body.text("question")?.unwrap_or_default();
     if asked.trim().is_empty() {

@@ -183,14 +183,15 @@ pub async fn delete(
         }
         return Ok(Success(true).into_response());
     }
-    remove_each(&state, &canvas, (ids, "agent")).await
+    remove_each(&state, &canvas, ids, "agent").await
 }
 
 /// Removes these sessions, as far as they are sessions of the agent or chat assistant, and says what became of them.
 pub(crate) async fn remove_each(
     state: &ServerState,
     canvas: &CanvasKey,
-    (ids, owner): (Vec<String>, &str),
+    ids: Vec<String>,
+    owner: &str,
 ) -> Result<Response, ApiError> {
     let (mut removed, mut errors, mut seen) = (0, Vec::new(), HashSet::new());
     for id in ids {

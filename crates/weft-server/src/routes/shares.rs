@@ -92,7 +92,8 @@ async fn listed(state: &ServerState, caller: &Caller, target: &ShareTarget) -> R
 async fn made(
     state: &ServerState,
     caller: &Caller,
-    (target, body): (ShareTarget, &Body),
+    target: ShareTarget,
+    body: &Body,
 ) -> Result<Response, ApiError> {
     let name = body.text("name")?.unwrap_or_else(|| UNNAMED.to_owned());
     let expires = match body.get("expires_time") {
@@ -109,7 +110,8 @@ async fn made(
 async fn removed(
     state: &ServerState,
     caller: &Caller,
-    (target, share): (&ShareTarget, &str),
+    target: &ShareTarget,
+    share: &str,
 ) -> Result<Response, ApiError> {
     let gone = state.app.unshare(&caller.tenant, target, share).await;
     gone.map_err(|error| or(error, ApiError::data("Share token not found!")))?;
@@ -139,7 +141,7 @@ pub async fn make_of_agent(
     body: Body,
 ) -> Result<Response, ApiError> {
     let target = agent(&state, &caller, &id).await?;
-    made(&state, &caller, (target, &body)).await
+    made(&state, &caller, target, &body).await
 }
 
 /// `DELETE /api/v1/agents/{id}/shares/{share}`.
@@ -151,7 +153,7 @@ pub async fn remove_of_agent(
     caller: Caller,
     Path((id, share)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    removed(&state, &caller, (&agent(&state, &caller, &id).await?, &share)).await
+    removed(&state, &caller, &agent(&state, &caller, &id).await?, &share).await
 }
 
 /// `GET /api/v1/chats/{id}/shares`.
@@ -177,7 +179,7 @@ pub async fn make_of_chat(
     body: Body,
 ) -> Result<Response, ApiError> {
     let target = chat(&state, &caller, &id).await?;
-    made(&state, &caller, (target, &body)).await
+    made(&state, &caller, target, &body).await
 }
 
 /// `DELETE /api/v1/chats/{id}/shares/{share}`.
@@ -189,7 +191,7 @@ pub async fn remove_of_chat(
     caller: Caller,
     Path((id, share)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    removed(&state, &caller, (&chat(&state, &caller, &id).await?, &share)).await
+    removed(&state, &caller, &chat(&state, &caller, &id).await?, &share).await
 }
 
 /// The version that a page shows: the published one, or the newest where none is.

@@ -73,7 +73,7 @@ pub async fn debug(
     Path((id, component)): Path<(String, String)>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    run(&state, &caller, (&id, &component), &body).await
+    run(&state, &caller, &id, &component, &body).await
 }
 
 /// `POST /v1/canvas/debug {id, component_id, params}`.
@@ -87,19 +87,20 @@ pub async fn debug_named(
 ) -> Result<Response, ApiError> {
     body.require(&["id", "component_id", "params"])?;
     let (id, component) = (body.id("id")?.unwrap_or_default(), body.id("component_id")?.unwrap_or_default());
-    run(&state, &caller, (&id, &component), &body).await
+    run(&state, &caller, &id, &component, &body).await
 }
 
 async fn run(
     state: &ServerState,
     caller: &Caller,
-    (id, component): (&str, &str),
+    id: &str,
+    component: &str,
     body: &Body,
 ) -> Result<Response, ApiError> {
     let key = canvas_key(caller, id);
     stored(state, &key, ApiError::data("canvas not found.")).await?;
     let values = typed(body.object("params")?.unwrap_or_default());
-    let outputs = state.app.run_alone(&key, &caller.user_id, (component, values)).await;
+    let outputs = state.app.run_alone(&key, &caller.user_id, component, values).await;
     Ok(Success(outputs.map_err(unknown)?).into_response())
 }
 

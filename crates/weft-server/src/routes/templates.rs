@@ -42,6 +42,6 @@ pub async fn begin(
         permission: "me".to_owned(),
         ..CanvasHead::default()
     };
-    let imported = state.app.import_canvas(&caller.tenant, (head, &[]), template.dsl).await?;
+    let imported = state.app.import_canvas(&caller.tenant, head, &[], template.dsl).await?;
     Ok(Success(AgentItem::whole(imported.canvas).with_problems(&imported.problems)).into_response())
 }

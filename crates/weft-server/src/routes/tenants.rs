@@ -85,7 +85,7 @@ pub async fn accept_with_secret(
     let (secret, password) = (password(&body, "invitation")?, password(&body, "password")?);
     let nickname = body.text("nickname")?.unwrap_or_default();
     let address = address(from);
-    let accepted = state.app.accept_with_secret(&secret, (&nickname, &password), &address).await;
+    let accepted = state.app.accept_with_secret(&secret, &nickname, &password, &address).await;
     let signed_in = accepted.map_err(refused)?;
     let noted = Audited {
         tenant: &signed_in.tenant,
@@ -189,7 +189,7 @@ pub async fn invite(
     let email = body.text("email")?.unwrap_or_default();
     let role = role(&body)?.unwrap_or(MemberRole::User);
     let by = caller.actor.to_string();
-    let invited = state.app.invite(&caller.tenant, (&email, role), &by).await?;
+    let invited = state.app.invite(&caller.tenant, &email, role, &by).await?;
     Ok(Success(account::invitation(&invited.invitation, Some(invited.secret.reveal()))).into_response())
 }
 

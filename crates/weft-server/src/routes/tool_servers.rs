@@ -178,7 +178,7 @@ pub async fn update(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    change(&state, &caller, (&id, &body)).await
+    change(&state, &caller, &id, &body).await
 }
 
 /// `POST /v1/mcp_server/update {mcp_id, …}`.
@@ -192,14 +192,10 @@ pub async fn update_named(
 ) -> Result<Response, ApiError> {
     body.require(&["mcp_id"])?;
     let id = body.id("mcp_id")?.unwrap_or_default();
-    change(&state, &caller, (&id, &body)).await
+    change(&state, &caller, &id, &body).await
 }
 
-async fn change(
-    state: &ServerState,
-    caller: &Caller,
-    (id, body): (&str, &Body),
-) -> Result<Response, ApiError> {
+async fn change(state: &ServerState, caller: &Caller, id: &str, body: &Body) -> Result<Response, ApiError> {
     let before = found(state, caller, id).await?;
     let mut server = changed(before.clone(), body)?;
     server.updated_ms = state.app.clock.now_ms().max(before.updated_ms.saturating_add(1));
@@ -265,7 +261,7 @@ pub async fn import(
     let seconds = seconds(&body)?;
     let mut results = Vec::new();
     for (name, said) in servers {
-        results.push(match imported(&state, &caller, (&name, said, seconds)).await {
+        results.push(match imported(&state, &caller, &name, said, seconds).await {
             Ok((id, new_name)) => {
                 let message = if new_name == name { String::new() } else { format!("Renamed from '{name}' to '{new_name}' to avoid duplication") };
                 json!({"server": name, "success": true, "action": "created", "id": id, "new_name": new_name, "message": message})
@@ -280,7 +276,9 @@ pub async fn import(
 async fn imported(
     state: &ServerState,
     caller: &Caller,
-    (name, said, seconds): (&str, Json, u64),
+    name: &str,
+    said: Json,
+    seconds: u64,
 ) -> Result<(String, String), ApiError> {
     let (Some(kind), Some(url)) = (said["type"].as_str(), said["url"].as_str()) else {
         return Err(ApiError::data("Missing required fields (type or url)"));

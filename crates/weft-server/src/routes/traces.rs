@@ -32,7 +32,7 @@ pub async fn of_agent(
     Path((id, message)): Path<(String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    trace(&state, &caller, (&id, message), &params).await
+    trace(&state, &caller, &id, message, &params).await
 }
 
 /// `GET …/trace?canvas_id&message_id`.
@@ -46,7 +46,7 @@ pub async fn of_canvas(
 ) -> Result<Response, ApiError> {
     let id = |key| params.get(key).ok_or_else(|| missing(key));
     let (canvas, message) = (id("canvas_id")?, id("message_id")?);
-    trace(&state, &caller, (canvas, message.to_owned()), &params).await
+    trace(&state, &caller, canvas, message.to_owned(), &params).await
 }
 
 fn missing(key: &str) -> ApiError {
@@ -56,7 +56,8 @@ fn missing(key: &str) -> ApiError {
 async fn trace(
     state: &ServerState,
     caller: &Caller,
-    (id, message): (&str, String),
+    id: &str,
+    message: String,
     params: &Params,
 ) -> Result<Response, ApiError> {
     let key = RunKey::new(&caller.tenant, message);

@@ -45,7 +45,7 @@ pub(crate) async fn session(
     unknown: UnknownSession,
 ) -> Result<Session, ApiError> {
     match &request.session {
-        Some(id) => of_id(state, canvas, request, (id, unknown)).await,
+        Some(id) => of_id(state, canvas, request, id, unknown).await,
         None => begin(state, canvas, request, None).await,
     }
 }
@@ -54,11 +54,12 @@ async fn of_id(
     state: &ServerState,
     canvas: &CanvasKey,
     request: &CompletionRequest,
-    (id, unknown): (&SessionId, UnknownSession),
+    id: &SessionId,
+    unknown: UnknownSession,
 ) -> Result<Session, ApiError> {
     match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await {
         Ok(session) if session.canvas == canvas.id => {
-            same_version(state, canvas, (&session, request.version.as_deref())).await?;
+            same_version(state, canvas, &session, request.version.as_deref()).await?;
             Ok(session)
         }
         Ok(_) if request.opening.is_some() => Err(ApiError::data("Session does not belong to this chat!")),
@@ -78,7 +79,8 @@ async fn of_id(
 async fn same_version(
     state: &ServerState,
     canvas: &CanvasKey,
-    (session, version): (&Session, Option<&str>),
+    session: &Session,
+    version: Option<&str>,
 ) -> Result<(), ApiError> {
     let Some(name) = version.filter(|_| !session.canvas_version.is_empty()) else { return Ok(()) };
     let asked = state.app.find_version(canvas, name).await?;
@@ -165,9 +167,9 @@ pub(crate) async fn begin_turn(
             return Ok((run.session.clone(), state.app.again(run, &request.input).await?));
         }
         (None, Some(_)) => session(state, canvas, request, unknown).await?,
-        (None, None) => of_id(state, canvas, request, (&keyed.session, UnknownSession::Begin)).await?,
+        (None, None) => of_id(state, canvas, request, &keyed.session, UnknownSession::Begin).await?,
     };
-    let handle = state.app.ask_once(&session, &request.input, (&keyed.run, &waiting)).await?;
+    let handle = state.app.ask_once(&session, &request.input, &keyed.run, &waiting).await?;
     Ok((session.key.id, handle))
 }
 

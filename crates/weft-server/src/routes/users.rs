@@ -115,7 +115,7 @@ pub async fn sign_in(
     let tenant = body.id("tenant_id")?.map(TenantId::from);
     let address = address(from);
     let password = password(&body, "password")?;
-    match state.app.sign_in((&email, &password), tenant.as_ref(), &address).await {
+    match state.app.sign_in(&email, &password, tenant.as_ref(), &address).await {
         Ok(signed_in) => {
             note(
                 &state,
@@ -191,7 +191,7 @@ pub async fn register(
         }
         _ => error.into(),
     };
-    let signed_in = state.app.register((&email, &nickname), &password, &address).await.map_err(told)?;
+    let signed_in = state.app.register(&email, &nickname, &password, &address).await.map_err(told)?;
     let actor = format!("user:{}", signed_in.user.id);
     note(&state, (&signed_in.tenant, &actor), ("register", &email), (0, &address)).await;
     welcome(&signed_in)

@@ -51,7 +51,7 @@ pub async fn list(
     let key = canvas_key(&caller, id);
     let canvas = stored(&state, &key, no_agent()).await?;
     let page = params.page(LISTED);
-    let (versions, _) = state.app.versions.versions(&key, (page.offset, page.limit)).await?;
+    let (versions, _) = state.app.versions.versions(&key, page.offset, page.limit).await?;
     let with_drawing = params.flag("dsl").unwrap_or(true);
     // Each has a drawing of megabytes: an entry is made when the one before is sent.
     let entries = stream::iter(versions).then(move |version| {
@@ -260,7 +260,7 @@ pub async fn import(
     let Some(dsl) = fields.dsl.take() else { return Err(ApiError::argument("No DSL data in request.")) };
     let head = fields.new_head()?;
     let title = head.title.clone();
-    let imported = state.app.import_canvas(&caller.tenant, (head, &tags), &dsl).await;
+    let imported = state.app.import_canvas(&caller.tenant, head, &tags, &dsl).await;
     let imported = imported.map_err(|error| match error.kind {
         ErrorKind::Conflict => taken(error, &title),
         _ => error.into(),

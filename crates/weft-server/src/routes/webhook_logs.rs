@@ -46,14 +46,14 @@ pub async fn logs(
     let since = match params.get("since_ts").map(str::parse::<f64>) {
         None => {
             let now = seconds(state.app.clock.now_ms(), 0);
-            return Ok(page((Json::Null, Vec::new()), now, Finished::No));
+            return Ok(page(&Json::Null, &[], now, Finished::No));
         }
         Some(Ok(since)) if since.is_finite() => since,
         Some(_) => return Err(ApiError::argument("`since_ts` must be a number of seconds since 1970")),
     };
     match params.get("webhook_id") {
         None => next_call(&state, &canvas, since).await,
-        Some(run) => events(&state, &canvas, (run, since)).await,
+        Some(run) => events(&state, &canvas, run, since).await,
     }
 }
 
@@ -64,7 +64,7 @@ enum Finished {
     No,
 }
 
-fn page((id, events): (Json, Vec<Json>), next: f64, finished: Finished) -> Response {
+fn page(id: &Json, events: &[Json], next: f64, finished: Finished) -> Response {
     let finished = finished == Finished::Yes;
     let data = json!({"webhook_id": id, "events": events, "next_since_ts": next, "finished": finished});
     Success(data).into_response()
@@ -92,27 +92,23 @@ async fn next_call(state: &ServerState, canvas: &CanvasKey, since: f64) -> Resul
         .into_iter()
         .filter(|session| session.created_ms >= oldest && seconds(session.created_ms, 0) > since)
         .min_by_key(|session| session.created_ms);
-    let Some(session) = next else { return Ok(page((Json::Null, Vec::new()), since, Finished::No)) };
+    let Some(session) = next else { return Ok(page(&Json::Null, &[], since, Finished::No)) };
     let filter = RunFilter { session: Some(session.key.id), limit: 1, ..RunFilter::default() };
     let runs = state.app.runs.list(&canvas.tenant, &filter).await?;
     Ok(match runs.first() {
-        Some(run) => page((json!(run.key.id), Vec::new()), seconds(session.created_ms, 0), Finished::No),
+        Some(run) => page(&json!(run.key.id), &[], seconds(session.created_ms, 0), Finished::No),
         // It begins in this moment.
-        None => page((Json::Null, Vec::new()), since, Finished::No),
+        None => page(&Json::Null, &[], since, Finished::No),
     })
 }
 
-async fn events(
-    state: &ServerState,
-    canvas: &CanvasKey,
-    (id, since): (&str, f64),
-) -> Result<Response, ApiError> {
+async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -> Result<Response, ApiError> {
     let key = RunKey::new(&canvas.tenant, RunId::from(id));
     let run = match state.app.runs.get(&key).await {
         Ok(run) if run.canvas == canvas.id => run,
         Err(error) if error.kind != weft_core::ErrorKind::NotFound => return Err(error.into()),
         // Nothing will come of it.
-        Ok(_) | Err(_) => return Ok(page((json!(id), Vec::new()), since, Finished::Yes)),
+        Ok(_) | Err(_) => return Ok(page(&json!(id), &[], since, Finished::Yes)),
     };
     let (mut events, mut next, mut finished) = (Vec::new(), since, Finished::No);
     let mut view = RunView::from(&run);
@@ -135,7 +131,7 @@ async fn events(
             }
             events.extend(told(&entry, &view, ts));
             next = ts;
-            if ended(&entry, &run, (ts, &mut events)) {
+            if ended(&entry, &run, ts, &mut events) {
                 finished = Finished::Yes;
             }
         }
@@ -143,7 +139,7 @@ async fn events(
     if events.is_empty() && run.ending.is_some() {
         finished = Finished::Yes;
     }
-    Ok(page((json!(id), events), next, finished))
+    Ok(page(&json!(id), &events, next, finished))
 }
 
 fn told(entry: &Entry, view: &RunView, ts: f64) -> Option<Json> {
@@ -158,7 +154,7 @@ fn told(entry: &Entry, view: &RunView, ts: f64) -> Option<Json> {
 }
 
 /// What follows the last event of a run; whether it is the last.
-fn ended(entry: &Entry, run: &StoredRun, (ts, events): (f64, &mut Vec<Json>)) -> bool {
+fn ended(entry: &Entry, run: &StoredRun, ts: f64, events: &mut Vec<Json>) -> bool {
     let Record::RunFinished { ending, error, elapsed, .. } = &entry.record else { return false };
     if *ending == Ending::Failed {
         let message = error.as_deref().unwrap_or("the run failed");

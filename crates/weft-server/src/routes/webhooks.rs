@@ -81,7 +81,7 @@ pub async fn call(
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
     let tenant = state.app.canvases.tenant_of(&id).await?.ok_or_else(unknown)?;
-    answered(&state, CanvasKey::new(&tenant, id), (By::Program, request)).await
+    answered(&state, CanvasKey::new(&tenant, id), By::Program, request).await
 }
 
 /// `/api/v1/agents/{id}/webhook/test` and its older name: the same for its owner, as the canvas is drawn now.
@@ -94,25 +94,26 @@ pub async fn test(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    answered(&state, canvas_key(&caller, id), (By::Owner, request)).await
+    answered(&state, canvas_key(&caller, id), By::Owner, request).await
 }
 
 async fn answered(
     state: &ServerState,
     canvas: CanvasKey,
-    (by, request): (By, Request),
+    by: By,
+    request: Request,
 ) -> Result<Response, ApiError> {
     let called = called(state, canvas, by).await?;
     let webhook = Arc::clone(&called.webhook);
     let peer = request.extensions().get::<Peer>().copied();
     let (parts, body) = request.into_parts();
-    let secret = admitted(state, &called, (by, &parts, peer)).await?;
+    let secret = admitted(state, &called, by, &parts, peer).await?;
     let bytes = read(&webhook, body).await?;
     let once = match by {
         By::Owner => None,
         By::Program => {
             let now_ms = state.app.clock.now_ms();
-            let signed = webhook::check_signature(&webhook.auth, (&parts.headers, &bytes), (&secret, now_ms));
+            let signed = webhook::check_signature(&webhook.auth, &parts.headers, &bytes, &secret, now_ms);
             signed.map_err(refused)?.once
         }
     };
@@ -123,9 +124,9 @@ async fn answered(
         (once, _) => once,
     };
     let events = wants_events(&parts.headers);
-    let payload = payload_of(state, &called, (parts, media), bytes).await?;
-    let (session, handle) = begun(state, &called, (by, payload, once)).await?;
-    given(state, (&webhook.answer, events), (session, handle)).await
+    let payload = payload_of(state, &called, parts, media, bytes).await?;
+    let (session, handle) = begun(state, &called, by, payload, once).await?;
+    given(state, (&webhook.answer, events), session, handle).await
 }
 
 /// The canvas that is called, if it can be. Other programs call the version that is published, if one is.
@@ -162,19 +163,21 @@ async fn called(state: &ServerState, canvas: CanvasKey, by: By) -> Result<Called
 async fn admitted(
     state: &ServerState,
     Called { canvas, webhook, .. }: &Called,
-    (by, parts, peer): (By, &Parts, Option<Peer>),
+    by: By,
+    parts: &Parts,
+    peer: Option<Peer>,
 ) -> Result<String, ApiError> {
     if by == By::Owner {
         webhook::check_method(webhook, &parts.method).map_err(refused)?;
         return Ok(String::new());
     }
     let now_ms = state.app.clock.now_ms();
-    webhook::check_call(webhook, (&parts.method, &parts.headers), peer).map_err(refused)?;
+    webhook::check_call(webhook, &parts.method, &parts.headers, peer).map_err(refused)?;
     if !state.webhook_rates.take(canvas, webhook.rate, now_ms) {
         return Err(refused("Rate limit error: Too many requests (rate limit exceeded)"));
     }
     let secret = secret(state, canvas, webhook).await?;
-    webhook::check_caller(&webhook.auth, (&parts.headers, &secret), now_ms).map_err(refused)?;
+    webhook::check_caller(&webhook.auth, &parts.headers, &secret, now_ms).map_err(refused)?;
     Ok(secret)
 }
 
@@ -206,14 +209,15 @@ async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
 async fn payload_of(
     state: &ServerState,
     called: &Called,
-    (parts, media): (Parts, Option<String>),
+    parts: Parts,
+    media: Option<String>,
     bytes: Bytes,
 ) -> Result<Json, ApiError> {
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
         .map_err(|_| refused("the query parameters cannot be read"))?;
     let query = pairs.0.into_iter().map(|(name, value)| (name, value.into())).collect();
     let headers = payload::headers(&parts.headers, &called.webhook.auth);
-    let body = body_of(state, called, (parts, media.as_deref()), bytes).await?;
+    let body = body_of(state, called, parts, media.as_deref(), bytes).await?;
     let call = Call { query, headers, body, content_type: media };
     payload::given(&called.webhook, call).map_err(refused)
 }
@@ -222,7 +226,8 @@ async fn payload_of(
 async fn body_of(
     state: &ServerState,
     called: &Called,
-    (parts, media): (Parts, Option<&str>),
+    parts: Parts,
+    media: Option<&str>,
     bytes: Bytes,
 ) -> Result<Json, ApiError> {
     let nothing = || Json::Object(Map::new());
@@ -289,7 +294,9 @@ async fn form_of(state: &ServerState, called: &Called, mut form: Multipart) -> R
 async fn begun(
     state: &ServerState,
     called: &Called,
-    (by, payload, once): (By, Json, Option<String>),
+    by: By,
+    payload: Json,
+    once: Option<String>,
 ) -> Result<(Session, RunHandle), ApiError> {
     let input =
         TurnInput { user_id: USER.to_owned(), webhook: Some(Box::new(payload)), ..TurnInput::default() };
@@ -310,7 +317,7 @@ async fn begun(
         opened => opened?,
     };
     let run = keyed.known.map_or(keyed.run, |run| run.key.id);
-    let handle = state.app.ask_once(&session, &input, (&run, &state.waiting(None))).await?;
+    let handle = state.app.ask_once(&session, &input, &run, &state.waiting(None)).await?;
     Ok((session, handle))
 }
 
@@ -322,7 +329,8 @@ fn wants_events(headers: &HeaderMap) -> bool {
 async fn given(
     state: &ServerState,
     (answer, events): (&WebhookAnswer, bool),
-    (session, handle): (Session, RunHandle),
+    session: Session,
+    handle: RunHandle,
 ) -> Result<Response, ApiError> {
     match answer {
         WebhookAnswer::Immediate { status, body } => {

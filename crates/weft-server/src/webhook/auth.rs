@@ -26,7 +26,8 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// In the words that callers of the compatible API know.
 pub(crate) fn check_caller(
     auth: &WebhookAuth,
-    (headers, secret): (&HeaderMap, &str),
+    headers: &HeaderMap,
+    secret: &str,
     now_ms: i64,
 ) -> Result<(), Refusal> {
     match auth {
@@ -45,7 +46,7 @@ pub(crate) fn check_caller(
             if name & password { Ok(()) } else { Err("Invalid Basic Auth credentials".to_owned()) }
         }
         WebhookAuth::Jwt { algorithm, audience, issuer, required_claims, .. } => {
-            let claims = verified(bearer(headers)?, (*algorithm, secret), now_ms)?;
+            let claims = verified(bearer(headers)?, *algorithm, secret, now_ms)?;
             check_audience(&claims, audience.as_deref())?;
             if let Some(issuer) = issuer
                 && claims.get("iss").and_then(Json::as_str) != Some(issuer)
@@ -80,7 +81,8 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
 /// The claims of a token that was signed as it has to be, and that holds now.
 fn verified(
     token: &str,
-    (algorithm, secret): (HmacAlgorithm, &str),
+    algorithm: HmacAlgorithm,
+    secret: &str,
     now_ms: i64,
 ) -> Result<Map<String, Json>, Refusal> {
     let invalid = |reason: &str| Err(format!("Invalid JWT: {reason}"));
@@ -145,8 +147,10 @@ fn check_audience(claims: &Map<String, Json>, audience: Option<&str>) -> Result<
 /// In words for the caller.
 pub(crate) fn check_signature(
     auth: &WebhookAuth,
-    (headers, body): (&HeaderMap, &[u8]),
-    (secret, now_ms): (&str, i64),
+    headers: &HeaderMap,
+    body: &[u8],
+    secret: &str,
+    now_ms: i64,
 ) -> Result<Claimed, Refusal> {
     let WebhookAuth::Signature { header, timestamp_header, tolerance, .. } = auth else {
         return Ok(Claimed::default());
@@ -155,7 +159,7 @@ pub(crate) fn check_signature(
     let given = given.strip_prefix("sha256=").unwrap_or(given).to_ascii_lowercase();
     let time = match timestamp_header {
         None => None,
-        Some(name) => Some(timely(text(headers, name), (tolerance.as_secs(), now_ms))?),
+        Some(name) => Some(timely(text(headers, name), tolerance.as_secs(), now_ms)?),
     };
     let parts = match time {
         Some(time) => vec![time.as_bytes(), b".", body],
@@ -171,7 +175,7 @@ pub(crate) fn check_signature(
 }
 
 /// A time of signing that is not too far from now.
-fn timely(time: Option<&str>, (tolerance, now_ms): (u64, i64)) -> Result<&str, Refusal> {
+fn timely(time: Option<&str>, tolerance: u64, now_ms: i64) -> Result<&str, Refusal> {
     let Some(time) = time else { return Err("Missing timestamp of the signature".to_owned()) };
     let signed: i64 = time.parse().map_err(|_| "The timestamp of the signature is no number".to_owned())?;
     if now_ms.div_euclid(1000).abs_diff(signed) > tolerance {
@@ -204,7 +208,7 @@ mod tests {
     }
 
     fn check(auth: &WebhookAuth, pairs: &[(&'static str, &str)]) -> Result<(), String> {
-        check_caller(auth, (&headers(pairs), SECRET), NOW)
+        check_caller(auth, &headers(pairs), SECRET, NOW)
     }
 
     #[test]
@@ -229,7 +233,7 @@ mod tests {
         }
     }
 
-    fn jwt(head: &Json, claims: &Json, (algorithm, key): (HmacAlgorithm, &str)) -> String {
+    fn jwt(head: &Json, claims: &Json, algorithm: HmacAlgorithm, key: &str) -> String {
         let part = |json: &Json| URL_SAFE_NO_PAD.encode(json.to_string());
         let signed = format!("{}.{}", part(head), part(claims));
         let signature = URL_SAFE_NO_PAD.encode(sign(algorithm, key.as_bytes(), &[signed.as_bytes()]));
@@ -248,8 +252,7 @@ mod tests {
         let good =
             json!({"aud": ["weft", "x"], "iss": "me", "role": "r", "exp": NOW / 1000 + 1, "nbf": NOW / 1000});
         let ask = |token: &str| check(&auth, &[("authorization", &format!("Bearer {token}"))]);
-        let with =
-            |head: &Json, claims: &Json, key: &str| ask(&jwt(head, claims, (HmacAlgorithm::Hs256, key)));
+        let with = |head: &Json, claims: &Json, key: &str| ask(&jwt(head, claims, HmacAlgorithm::Hs256, key));
         let head = json!({"alg": "HS256", "typ": "JWT"});
         assert_eq!(with(&head, &good, SECRET), Ok(()));
         let changed = |name: &str, value: Json| {
@@ -283,7 +286,7 @@ mod tests {
             issuer: None,
             required_claims: Vec::new(),
         };
-        let token = jwt(&head, &json!({"aud": "other"}), (HmacAlgorithm::Hs256, SECRET));
+        let token = jwt(&head, &json!({"aud": "other"}), HmacAlgorithm::Hs256, SECRET);
         assert!(check(&nobodys, &[("authorization", &format!("Bearer {token}"))]).is_err());
     }
 
@@ -297,7 +300,7 @@ mod tests {
         };
         let signed = |text: &[u8]| weft_core::hex(&sign(HmacAlgorithm::Hs256, SECRET.as_bytes(), &[text]));
         let ask = |auth: &WebhookAuth, pairs: &[(&'static str, &str)]| {
-            check_signature(auth, (&headers(pairs), b"{}"), (SECRET, NOW))
+            check_signature(auth, &headers(pairs), b"{}", SECRET, NOW)
         };
         let plain = format!("sha256={}", signed(b"{}"));
         assert_eq!(ask(&timed(None), &[("x-sig", &plain)]), Ok(Claimed::default()));

@@ -38,7 +38,8 @@ pub(crate) fn check_method(webhook: &Webhook, method: &Method) -> Result<(), Ref
 /// where it comes from.
 pub(crate) fn check_call(
     webhook: &Webhook,
-    (method, headers): (&Method, &HeaderMap),
+    method: &Method,
+    headers: &HeaderMap,
     peer: Option<Peer>,
 ) -> Result<(), Refusal> {
     check_method(webhook, method)?;

@@ -189,7 +189,8 @@ fn metadata(body: &Body) -> Result<Map<String, Json>, ApiError> {
 /// 101 for a page that is none.
 pub fn item_page(
     run: &RunId,
-    (note, files): (&Note, &[Json]),
+    note: &Note,
+    files: &[Json],
     params: &crate::body::Params,
 ) -> Result<Json, ApiError> {
     let limit = match params.get("limit").map(str::parse::<usize>) {
@@ -198,7 +199,7 @@ pub fn item_page(
         Some(_) => return Err(ApiError::argument("`limit` must be a number from 1 to 100")),
     };
     let mut items: Vec<Json> =
-        note.input.iter().enumerate().map(|(n, item)| shown(run, (n, item), files)).collect();
+        note.input.iter().enumerate().map(|(n, item)| shown(run, n, item, files)).collect();
     match params.get("order") {
         None | Some("desc") => items.reverse(),
         Some("asc") => {}
@@ -220,7 +221,7 @@ pub fn item_page(
 }
 
 /// An item as it is shown, with what the turn has of its pictures.
-fn shown(run: &RunId, (number, item): (usize, &Json), files: &[Json]) -> Json {
+fn shown(run: &RunId, number: usize, item: &Json, files: &[Json]) -> Json {
     let mut item = item.clone();
     item["id"] = json!(format!("in_{run}_{number}"));
     let parts = item.get_mut("content").and_then(Json::as_array_mut).into_iter().flatten();

@@ -118,7 +118,7 @@ pub fn view(app: &Chat) -> Json {
 mod tests {
     use super::*;
 
-    fn body(json: Json) -> Body {
+    fn body(json: &Json) -> Body {
         Body(json.as_object().cloned().unwrap_or_default())
     }
 
@@ -127,7 +127,7 @@ mod tests {
         let config = json!({"kb_ids": ["d"], "chat_id": "m", "similarity_threshold": 0.25, "vector_similarity_weight": 0.75,
             "top_k": 9, "rerank_id": "r", "use_kg": true, "keyword": true, "summary": true,
             "llm_setting": {"temperature": 0.5}, "meta_data_filter": {"method": "auto"}});
-        let asked = body(json!({"description": "D", "avatar": "i", "search_config": config}));
+        let asked = body(&json!({"description": "D", "avatar": "i", "search_config": config}));
         let made = search_settings(&asked, &ChatSettings::default()).unwrap();
         assert_eq!((&made.datasets[..], made.llm_id.as_str(), made.top_k), (&["d".to_owned()][..], "m", 9));
         assert_eq!((made.similarity_threshold, made.vector_similarity_weight), (0.25, 0.75));
@@ -139,17 +139,17 @@ mod tests {
         );
         assert_eq!(made.prompt_config["parameters"], json!([{"key": "knowledge", "optional": false}]));
         // A change keeps what it does not name, and what nobody here knows.
-        let changed = search_settings(&body(json!({"search_config": {"top_k": 3}})), &made).unwrap();
+        let changed = search_settings(&body(&json!({"search_config": {"top_k": 3}})), &made).unwrap();
         assert_eq!((changed.top_k, changed.llm_id.as_str(), changed.description.as_str()), (3, "m", "D"));
         assert_eq!(changed.search_config["summary"], json!(true));
-        let cleared = search_settings(&body(json!({"description": null})), &made).unwrap();
+        let cleared = search_settings(&body(&json!({"description": null})), &made).unwrap();
         assert_eq!((cleared.description.as_str(), cleared.top_k), ("", 9));
     }
 
     #[test]
     fn what_is_wrong_is_told_at_its_name() {
         let check = |asked: Json, words: &str| {
-            let error = search_settings(&body(asked), &ChatSettings::default()).unwrap_err();
+            let error = search_settings(&body(&asked), &ChatSettings::default()).unwrap_err();
             assert!(error.message().contains(words), "{}", error.message());
         };
         check(json!({"search_config": []}), "search_config must be a JSON object");
@@ -157,7 +157,7 @@ mod tests {
         check(json!({"search_config": {"top_k": 0}}), "`top_k` should be a number from 1 to 1024.");
         check(json!({"search_config": {"similarity_threshold": 2}}), "`similarity_threshold`");
         check(json!({"description": 1}), "`description` should be a string.");
-        let told = |asked: Json| name(&body(asked)).unwrap_err().message().to_owned();
+        let told = |asked: Json| name(&body(&asked)).unwrap_err().message().to_owned();
         assert_eq!(told(json!({"name": 1})), "Search name must be string.");
         assert_eq!(told(json!({"name": " "})), "Search name can't be empty.");
         assert_eq!(

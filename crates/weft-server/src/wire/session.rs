@@ -46,7 +46,8 @@ impl SessionView {
             dsl["retrieval"] = retrieval(messages);
             dsl
         });
-        let messages = Json::Array(messages.iter().enumerate().map(message).collect());
+        let messages =
+            Json::Array(messages.iter().enumerate().map(|(place, one)| message(place, one)).collect());
         Self {
             id: key.id,
             name,
@@ -85,7 +86,7 @@ impl ChatSessionView {
     /// A conversation and its messages.
     pub fn new(session: Session, messages: &[SessionMessage]) -> Self {
         let judged = |(at, one): (usize, &SessionMessage)| {
-            let mut view = message((at, one));
+            let mut view = message(at, one);
             if let Some(feedback) = &one.feedback {
                 view["thumbup"] = feedback.good.into();
                 view["feedback"] = feedback.words.as_str().into();
@@ -116,7 +117,7 @@ fn retrieval(messages: &[SessionMessage]) -> Json {
     answers.map(found).collect()
 }
 
-fn message((at, message): (usize, &SessionMessage)) -> Json {
+fn message(at: usize, message: &SessionMessage) -> Json {
     let SessionMessage { role, content, run, reference, created_ms, feedback: _ } = message;
     let mut view = json!({"role": role, "content": content, "created_at": created_ms / 1000});
     if let Some(run) = run {

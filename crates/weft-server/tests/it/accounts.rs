@@ -260,7 +260,7 @@ async fn an_invitation_that_has_expired_or_was_taken_back_is_worth_nothing() {
     let bench = process_with(store, (Auth::On, LimitsConfig::default()), (clock.clone(), config));
     let mut secrets = Vec::new();
     for email in ["a@example.com", "b@example.com"] {
-        let invited = bench.app.invite(&default_tenant(), (email, MemberRole::User), "cli").await.unwrap();
+        let invited = bench.app.invite(&default_tenant(), email, MemberRole::User, "cli").await.unwrap();
         secrets.push((invited.invitation.id().to_owned(), invited.secret));
     }
     let owner = bench.app.first_token().await.unwrap().unwrap();

@@ -78,7 +78,7 @@ impl Journey {
         Self::of(url, &answer)
     }
 
-    async fn end_with(&self, bench: &Bench, (cookie, query): (&str, &str)) -> Reading {
+    async fn end_with(&self, bench: &Bench, cookie: &str, query: &str) -> Reading {
         let request = Request::builder()
             .uri(format!("{CALLBACK}?state={}&{query}", self.state))
             .header("cookie", format!("other=1; {cookie}; more=2"));
@@ -86,7 +86,7 @@ impl Journey {
     }
 
     async fn end(&self, bench: &Bench, code: &str) -> Reading {
-        self.end_with(bench, (&self.cookie, &format!("code={code}"))).await
+        self.end_with(bench, &self.cookie, &format!("code={code}")).await
     }
 }
 
@@ -234,18 +234,18 @@ async fn a_sign_in_is_one_browsers_and_ends_once() {
     let (first, second) = (Journey::begin(&bench, BEGIN).await, Journey::begin(&bench, BEGIN).await);
     let both = format!("{}; {}", first.cookie, second.cookie);
     let code = provider.grant(&first.url);
-    token(&first.end_with(&bench, (&both, &format!("code={code}"))).await);
+    token(&first.end_with(&bench, &both, &format!("code={code}")).await);
     // A state is worth nothing the second time, also with a code that is.
     let fresh = provider.grant(&first.url);
     assert_refused(&first.end(&bench, &fresh).await, over);
     // What another browser brings back signs nobody in, and is over for both.
     let code = provider.grant(&second.url);
-    assert_refused(&second.end_with(&bench, ("a=b", &format!("code={code}"))).await, over);
+    assert_refused(&second.end_with(&bench, "a=b", &format!("code={code}")).await, over);
     assert_refused(&second.end(&bench, &code).await, over);
     let third = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&third.url);
     let stolen = format!("{}=x{}", third.cookie.split('=').next().unwrap(), &first.cookie[40..]);
-    assert_refused(&third.end_with(&bench, (&stolen, &format!("code={code}"))).await, over);
+    assert_refused(&third.end_with(&bench, &stolen, &format!("code={code}")).await, over);
     // Nor does one that comes back to the address of another provider.
     let other = Journey::begin(&bench, "/api/v1/auth/oidc/other").await;
     let code = provider.grant(&other.url);
@@ -254,7 +254,7 @@ async fn a_sign_in_is_one_browsers_and_ends_once() {
     let fourth = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&fourth.url);
     let mixed = format!("code={code}&iss=https://another.example");
-    assert_refused(&fourth.end_with(&bench, (&fourth.cookie, &mixed)).await, "it is another issuer");
+    assert_refused(&fourth.end_with(&bench, &fourth.cookie, &mixed).await, "it is another issuer");
     // It lasts ten minutes.
     let late = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&late.url);
@@ -322,12 +322,12 @@ async fn a_page_is_gone_to_in_the_end_and_no_other_server() {
     // What the provider says is a text, in place and behind the `#`.
     let said = "error=access_denied&error_description=%3Cscript%3Ealert(1)%3C/script%3E%0d%0aX-Evil:%201";
     let journey = Journey::begin(&bench, &format!("{BEGIN}?next=/chat")).await;
-    let answer = journey.end_with(&bench, (&journey.cookie, said)).await;
+    let answer = journey.end_with(&bench, &journey.cookie, said).await;
     let place = answer.headers["location"].to_str().unwrap();
     assert!(place.starts_with("/chat#error=the%20provider%20%60corp%60"), "{place}");
     assert!(place.contains("%3Cscript%3E") && !place.contains('<'), "{place}");
     let journey = Journey::begin(&bench, BEGIN).await;
-    let answer = journey.end_with(&bench, (&journey.cookie, said)).await;
+    let answer = journey.end_with(&bench, &journey.cookie, said).await;
     assert_eq!(answer.headers["content-type"], "application/json");
     assert!(answer.headers.get("x-evil").is_none());
     assert_refused(&answer, "access_denied: <script>");
@@ -405,7 +405,7 @@ async fn an_account_is_linked_by_a_confirmed_address_and_never_by_less() {
     assert_refused(&sign_in(&never, &provider).await, "there is an account with your e-mail address");
     let config = AccountsConfig { sign_up: true, ..settings(&[("corp", open(&provider))]) };
     let registered = server(config);
-    registered.app.register(("ann@example.com", "Mallory"), &password, "").await.unwrap();
+    registered.app.register("ann@example.com", "Mallory", &password, "").await.unwrap();
     assert_refused(&sign_in(&registered, &provider).await, "there is an account with your e-mail address");
 }
 
@@ -414,7 +414,7 @@ async fn who_is_invited_joins_with_the_role_of_the_invitation() {
     let provider = OpenIdProvider::start().await;
     let bench = server(settings(&[("corp", OidcConfig { sign_up: false, ..open(&provider) })]));
     let shop = TenantId::new("shop");
-    bench.app.invite(&shop, ("Ann@example.com", MemberRole::Editor), "cli").await.unwrap();
+    bench.app.invite(&shop, "Ann@example.com", MemberRole::Editor, "cli").await.unwrap();
     provider.says(json!({"email_verified": false}));
     assert_refused(&sign_in(&bench, &provider).await, "confirms no e-mail address");
     provider.says(json!({}));
@@ -495,7 +495,7 @@ async fn what_a_token_does_not_say_is_asked_for() {
     let journey = Journey::begin(&bench, BEGIN).await;
     let code = provider.grant(&journey.url);
     let named = format!("code={code}&iss={}", provider.issuer());
-    token(&journey.end_with(&bench, (&journey.cookie, &named)).await);
+    token(&journey.end_with(&bench, &journey.cookie, &named).await);
 }
 
 #[tokio::test]

@@ -245,7 +245,7 @@ impl Inner {
         all
     }
 
-    fn exchange(&self, manners: &Manners, (headers, body): (&HeaderMap, &str)) -> (StatusCode, String) {
+    fn exchange(&self, manners: &Manners, headers: &HeaderMap, body: &str) -> (StatusCode, String) {
         let refuse = |error: &str| {
             let description = "<script>alert(1)</script>\r\nfor a reason";
             let told = json!({"error": error, "error_description": description});
@@ -306,7 +306,7 @@ async fn answer(
             let keys: Vec<Json> = manners.shown.iter().map(|name| inner.keys.public(name)).collect();
             (StatusCode::OK, json!({"keys": keys}).to_string())
         }
-        "token" => inner.exchange(&manners, (&headers, std::str::from_utf8(&body).unwrap())),
+        "token" => inner.exchange(&manners, &headers, std::str::from_utf8(&body).unwrap()),
         "userinfo" if headers["authorization"] == "Bearer at-4711" => {
             (StatusCode::OK, manners.userinfo.to_string())
         }

@@ -35,7 +35,7 @@ fn open() -> Json {
 }
 
 /// A call without a token of the server.
-async fn called(bench: &Bench, path: &str, (headers, body): (&[(&str, &str)], &str)) -> Reading {
+async fn called(bench: &Bench, path: &str, headers: &[(&str, &str)], body: &str) -> Reading {
     let mut request = Request::builder().method("POST").uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -61,19 +61,19 @@ async fn a_call_begins_a_run_with_what_the_canvas_declares() {
     let id = bench.store("Hook", canvas(&open())).await;
     let body = r#"{"n": "7", "other": 1, "id": "x", "name": "no file"}"#;
     for path in [format!("/api/v1/agents/{id}/webhook?q=hi&p=2"), format!("/api/v1/webhook/{id}?q=hi")] {
-        let answer = called(&bench, &path, (&[JSON, ("x-trace", "t1")], body)).await;
+        let answer = called(&bench, &path, &[JSON, ("x-trace", "t1")], body).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
         let told = answer.json();
         assert_eq!((&told["success"], &told["code"]), (&json!(true), &json!(200)));
         assert_eq!(told["message"], r#"hi t1 7 {"n":7}"#, "what is not declared is left out");
     }
     let path = format!("/api/v1/agents/{id}/webhook");
-    refused(&called(&bench, &path, (&[JSON], "{}")).await, "body missing required field: n");
-    refused(&called(&bench, &path, (&[JSON], r#"{"n": true}"#)).await, "expected number, got bool");
-    refused(&called(&bench, &path, (&[JSON], r#"{"n": "x"}"#)).await, "body.n auto-cast failed");
-    refused(&called(&bench, &path, (&[JSON], "{")).await, "no JSON");
+    refused(&called(&bench, &path, &[JSON], "{}").await, "body missing required field: n");
+    refused(&called(&bench, &path, &[JSON], r#"{"n": true}"#).await, "expected number, got bool");
+    refused(&called(&bench, &path, &[JSON], r#"{"n": "x"}"#).await, "body.n auto-cast failed");
+    refused(&called(&bench, &path, &[JSON], "{").await, "no JSON");
     let form = [("content-type", "application/x-www-form-urlencoded")];
-    let answer = called(&bench, &path, (&form, "n=8&x=y")).await;
+    let answer = called(&bench, &path, &form, "n=8&x=y").await;
     assert_eq!(answer.json()["message"], "  8 {\"n\":8}");
     // Each call is a conversation of its own.
     let sessions = bench.get(&format!("/api/v1/agents/{id}/sessions")).await.json();
@@ -85,7 +85,7 @@ async fn what_nobody_allows_is_refused() {
     let bench = bench(Script::new()).await;
     let path =
         async |title: &str, dsl: Json| format!("/api/v1/agents/{}/webhook", bench.store(title, dsl).await);
-    let ask = async |path: &str| called(&bench, path, (&[JSON], "{\"n\": 1}")).await;
+    let ask = async |path: &str| called(&bench, path, &[JSON], "{\"n\": 1}").await;
     refused(&ask("/api/v1/agents/gone/webhook").await, "Canvas not found.");
     refused(&ask(&path("Echo", echo_canvas()).await).await, "Webhook not configured for this agent.");
     refused(&ask(&path("Silent", canvas(&json!({}))).await).await, "Webhook security is required.");
@@ -97,11 +97,11 @@ async fn what_nobody_allows_is_refused() {
     refused(&ask(&path("Wrong", canvas(&wrong)).await).await, "Invalid DSL format.");
     let typed = path("Typed", canvas(&with(open(), &json!({"content_types": "application/json"})))).await;
     refused(
-        &called(&bench, &typed, (&[("content-type", "text/xml")], "<n/>")).await,
+        &called(&bench, &typed, &[("content-type", "text/xml")], "<n/>").await,
         "expect 'application/json', got 'text/xml'",
     );
     assert_eq!(ask(&typed).await.status, 200);
-    assert_eq!(called(&bench, &typed, (&[], "{\"n\": 1}")).await.status, 200);
+    assert_eq!(called(&bench, &typed, &[], "{\"n\": 1}").await.status, 200);
     let security = |more: Json| {
         let open = open();
         let security = with(open["security"].clone(), &more);
@@ -116,11 +116,11 @@ async fn what_nobody_allows_is_refused() {
     let small = path("Small", security(json!({"max_body_size": "1kb"}))).await;
     let large = format!("{{\"n\": 1, \"x\": \"{}\"}}", "y".repeat(2_000));
     let length = large.len().to_string();
-    let told = called(&bench, &small, (&[JSON, ("content-length", &length)], &large)).await;
+    let told = called(&bench, &small, &[JSON, ("content-length", &length)], &large).await;
     refused(&told, &format!("Request body too large: {length} > 1024"));
     // What it says of its length is not believed.
     refused(
-        &called(&bench, &small, (&[JSON, ("content-length", "10")], &large)).await,
+        &called(&bench, &small, &[JSON, ("content-length", "10")], &large).await,
         "Request body too large",
     );
     let by_text = bench.get("/api/v1/runs").await.data();
@@ -136,7 +136,7 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
         json!({"auth_type": "token", "token": {"token_header": "X-Key", "token_value": "{secret.HOOK}"}});
     let token = bench.store("Token", guarded(token)).await;
     let path = format!("/api/v1/agents/{token}/webhook");
-    let ask = async |headers: &[(&str, &str)]| called(&bench, &path, (headers, "{\"n\": 1}")).await;
+    let ask = async |headers: &[(&str, &str)]| called(&bench, &path, headers, "{\"n\": 1}").await;
     refused(&ask(&[JSON]).await, "Invalid token authentication");
     refused(&ask(&[JSON, ("x-key", "rosebud-0814")]).await, "Invalid token authentication");
     // The name of the secret is no secret.
@@ -154,14 +154,14 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
     let basic = bench.store("Basic", guarded(basic)).await;
     let path = format!("/api/v1/agents/{basic}/webhook");
     let ask =
-        async |value: &str| called(&bench, &path, (&[JSON, ("authorization", value)], "{\"n\": 1}")).await;
+        async |value: &str| called(&bench, &path, &[JSON, ("authorization", value)], "{\"n\": 1}").await;
     assert_eq!(ask("Basic YWRhOnJvc2VidWQtMDgxNQ==").await.status, 200);
     refused(&ask("Basic YWRhOg==").await, "Invalid Basic Auth credentials");
     let jwt = json!({"auth_type": "jwt", "jwt": {"secret": "your-256-bit-secret"}});
     let jwt = bench.store("Jwt", guarded(jwt)).await;
     let path = format!("/api/v1/agents/{jwt}/webhook");
     let ask =
-        async |value: &str| called(&bench, &path, (&[JSON, ("authorization", value)], "{\"n\": 1}")).await;
+        async |value: &str| called(&bench, &path, &[JSON, ("authorization", value)], "{\"n\": 1}").await;
     // The token that everybody knows from the page about them.
     let known = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c";
     assert_eq!(ask(&format!("Bearer {known}")).await.status, 200);
@@ -171,7 +171,7 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
     bench.ask("DELETE", "/api/v1/secrets/HOOK", Json::Null).await;
     let path = format!("/api/v1/agents/{token}/webhook");
     for given in ["", "rosebud-0815"] {
-        refused(&called(&bench, &path, (&[JSON, ("x-key", given)], "{\"n\": 1}")).await, "is not there");
+        refused(&called(&bench, &path, &[JSON, ("x-key", given)], "{\"n\": 1}").await, "is not there");
     }
 }
 
@@ -194,16 +194,16 @@ async fn a_signed_call_that_is_heard_and_sent_again_is_the_same_run() {
     let signature = "sha256=60d2b9c5b9480c84712929f4df59af2305271606ab98cd51ea14bb9f91f13953";
     let headers = [JSON, ("x-sig", signature), ("x-time", "1767225600")];
     let count = async || bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len();
-    let first = called(&bench, &path, (&headers, "{\"n\": 1}")).await;
+    let first = called(&bench, &path, &headers, "{\"n\": 1}").await;
     assert_eq!(first.status, 200, "{}", first.text);
-    let again = called(&bench, &path, (&headers, "{\"n\": 1}")).await;
+    let again = called(&bench, &path, &headers, "{\"n\": 1}").await;
     assert_eq!((again.status, again.text, count().await), (first.status, first.text, 1));
-    refused(&called(&bench, &path, (&headers, "{\"n\": 2}")).await, "Invalid signature");
+    refused(&called(&bench, &path, &headers, "{\"n\": 2}").await, "Invalid signature");
     let later = [JSON, ("x-sig", signature), ("x-time", "1767225601")];
-    refused(&called(&bench, &path, (&later, "{\"n\": 1}")).await, "Invalid signature");
-    refused(&called(&bench, &path, (&[JSON], "{\"n\": 1}")).await, "Missing signature");
+    refused(&called(&bench, &path, &later, "{\"n\": 1}").await, "Invalid signature");
+    refused(&called(&bench, &path, &[JSON], "{\"n\": 1}").await, "Missing signature");
     clock.go_on(301_000);
-    refused(&called(&bench, &path, (&headers, "{\"n\": 1}")).await, "too old");
+    refused(&called(&bench, &path, &headers, "{\"n\": 1}").await, "too old");
     assert_eq!(count().await, 1);
 }
 
@@ -213,7 +213,7 @@ async fn a_call_with_a_key_is_one_run() {
     let id = bench.store("Hook", canvas(&open())).await;
     let path = format!("/api/v1/agents/{id}/webhook");
     for _ in 0..2 {
-        let answer = called(&bench, &path, (&[JSON, ("idempotency-key", "k1")], "{\"n\": 1}")).await;
+        let answer = called(&bench, &path, &[JSON, ("idempotency-key", "k1")], "{\"n\": 1}").await;
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
     assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 1);
@@ -224,7 +224,7 @@ async fn a_caller_is_answered_as_the_canvas_says() {
     let bench = bench(Script::new()).await;
     let of = async |title: &str, more: Json| {
         let id = bench.store(title, canvas(&with(open(), &more))).await;
-        called(&bench, &format!("/api/v1/agents/{id}/webhook"), (&[JSON], "{\"n\": 1}")).await
+        called(&bench, &format!("/api/v1/agents/{id}/webhook"), &[JSON], "{\"n\": 1}").await
     };
     let said = of(
         "Said",
@@ -247,7 +247,7 @@ async fn a_caller_is_answered_as_the_canvas_says() {
     // Bit by bit for those who ask for it, and nothing of how the canvas works.
     let id = bench.store("Streamed", canvas(&open())).await;
     let headers = [JSON, ("accept", "text/event-stream")];
-    let stream = called(&bench, &format!("/api/v1/agents/{id}/webhook"), (&headers, "{\"n\": 1}")).await;
+    let stream = called(&bench, &format!("/api/v1/agents/{id}/webhook"), &headers, "{\"n\": 1}").await;
     let frames = stream.frames();
     let kinds = crate::support::events(&frames);
     assert_eq!(kinds.last().unwrap(), "[DONE]");
@@ -259,14 +259,14 @@ async fn a_caller_is_answered_as_the_canvas_says() {
         "Message:M": component("Message", &json!({"content": ["short and stout"], "status": 418}), &[]),
     }});
     let id = bench.store("Teapot", teapot).await;
-    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), (&[JSON], "{\"n\": 1}")).await;
+    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), &[JSON], "{\"n\": 1}").await;
     assert_eq!((answer.status.as_u16(), answer.json()["code"].clone()), (418, json!(418)));
     // A run that fails is refused in the same words as everything else.
     let mut failing = chat_canvas();
     failing["components"]["begin"] =
         component("Begin", &with(open(), &json!({"mode": "Webhook"})), &["Agent:A"]);
     let id = bench.store("Failing", failing).await;
-    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), (&[JSON], "{\"n\": 1}")).await;
+    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), &[JSON], "{\"n\": 1}").await;
     assert_eq!((answer.status.as_u16(), answer.json()["success"].clone()), (400, json!(false)));
 }
 
@@ -285,14 +285,14 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
         + &part("other", "b.txt", "x")
         + "--B--\r\n";
     let path = format!("/api/v1/agents/{id}/webhook");
-    let answer = called(&bench, &path, (&[kind], &body)).await;
+    let answer = called(&bench, &path, &[kind], &body).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     let message = answer.json()["message"].as_str().unwrap().to_owned();
     assert!(message.contains("a.txt") && message.contains("hi") && !message.contains("b.txt"), "{message}");
     let many: String =
         (0..11).map(|n| part("doc", &format!("{n}.txt"), "x")).collect::<String>() + "--B--\r\n";
-    refused(&called(&bench, &path, (&[kind], &many)).await, "more than 10 files");
-    refused(&called(&bench, &path, (&[kind], "--B")).await, "the form cannot be read");
+    refused(&called(&bench, &path, &[kind], &many).await, "more than 10 files");
+    refused(&called(&bench, &path, &[kind], "--B").await, "the form cannot be read");
 }
 
 #[tokio::test]
@@ -309,7 +309,7 @@ async fn an_owner_tries_a_webhook_out_and_sees_what_became_of_it() {
     let answer = bench.post(&test, json!({"n": 3})).await;
     assert_eq!(answer.json()["message"], "hi  3 {\"n\":3}", "{}", answer.text);
     // Nobody else tries it out, and nobody else sees it.
-    assert_eq!(called(&bench, &test, (&[JSON], "{\"n\": 1}")).await.status, 401);
+    assert_eq!(called(&bench, &test, &[JSON], "{\"n\": 1}").await.status, 401);
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     refused(&stranger.post(&test, json!({"n": 3})).await, "Canvas not found.");
     assert_ne!(stranger.get(&logs).await.json()["code"], 0);
@@ -338,7 +338,7 @@ async fn other_programs_call_the_version_that_is_published() {
     let mut draft = canvas(&open());
     draft["components"]["Message:M"]["obj"]["params"]["content"] = json!(["draft"]);
     bench.ask("PUT", &format!("/api/v1/agents/{id}"), json!({"dsl": draft})).await.data();
-    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), (&[JSON], "{\"n\": 1}")).await;
+    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), &[JSON], "{\"n\": 1}").await;
     assert_eq!(answer.json()["message"], "  1 {\"n\":1}");
     let tried = bench.post(&format!("/api/v1/agents/{id}/webhook/test"), json!({"n": 1})).await;
     assert_eq!(tried.json()["message"], "draft");
@@ -351,6 +351,6 @@ async fn an_id_that_another_tenant_takes_later_changes_nothing() {
     let stranger = weft_core::CanvasKey::new(&weft_core::TenantId::from("another"), id.as_str());
     let head = weft_core::seam::canvas_store::CanvasHead { title: "T".to_owned(), ..Default::default() };
     bench.app.canvases.put(&stranger, &head, &echo_canvas().to_string()).await.unwrap();
-    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), (&[JSON], "{\"n\": 1}")).await;
+    let answer = called(&bench, &format!("/api/v1/agents/{id}/webhook"), &[JSON], "{\"n\": 1}").await;
     assert_eq!(answer.status, 200, "{}", answer.text);
 }

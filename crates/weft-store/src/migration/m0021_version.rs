@@ -19,7 +19,8 @@ impl MigrationName for Migration {
 /// Adds a column, unless a step that was cut off has done so: MariaDB commits each change at once.
 async fn add(
     manager: &SchemaManager<'_>,
-    (table, name): (&'static str, &'static str),
+    table: &'static str,
+    name: &'static str,
     column: ColumnDef,
 ) -> Result<(), DbErr> {
     if manager.has_column(table, name).await? {
@@ -34,13 +35,13 @@ impl MigrationTrait for Migration {
         let c = Columns::of(manager).await?;
         let text = |name: &'static str| c.long_text(name).null().take();
         let number = |name: &'static str| c.number(name).null().take();
-        add(manager, ("canvas", "tags"), text("tags")).await?;
-        add(manager, ("canvas", "tags_folded"), text("tags_folded")).await?;
-        add(manager, ("canvas", "published"), text("published")).await?;
-        add(manager, ("canvas", "published_ms"), number("published_ms")).await?;
-        add(manager, ("canvas_version", "title"), text("title")).await?;
-        add(manager, ("canvas_version", "note"), text("note")).await?;
-        add(manager, ("canvas_version", "updated_ms"), number("updated_ms")).await?;
+        add(manager, "canvas", "tags", text("tags")).await?;
+        add(manager, "canvas", "tags_folded", text("tags_folded")).await?;
+        add(manager, "canvas", "published", text("published")).await?;
+        add(manager, "canvas", "published_ms", number("published_ms")).await?;
+        add(manager, "canvas_version", "title", text("title")).await?;
+        add(manager, "canvas_version", "note", text("note")).await?;
+        add(manager, "canvas_version", "updated_ms", number("updated_ms")).await?;
         let known = "UPDATE canvas_version SET updated_ms = created_ms WHERE updated_ms IS NULL";
         manager.get_connection().execute_unprepared(known).await?;
         let label = c

@@ -83,7 +83,7 @@ impl Store {
         found.map(User::from).ok_or_else(no_user)
     }
 
-    async fn change_login(&self, hash: &str, (column, value): (login::Column, Expr)) -> Result<()> {
+    async fn change_login(&self, hash: &str, column: login::Column, value: Expr) -> Result<()> {
         let _permit = self.inner.gate.permit().await;
         let change =
             login::Entity::update_many().col_expr(column, value).filter(login::Column::Hash.eq(text(hash)));
@@ -239,11 +239,11 @@ impl UserStore for Store {
     }
 
     async fn login_used(&self, hash: &str, at_ms: i64) -> Result<()> {
-        self.change_login(hash, (login::Column::LastUsedMs, Expr::value(at_ms))).await
+        self.change_login(hash, login::Column::LastUsedMs, Expr::value(at_ms)).await
     }
 
     async fn move_login(&self, hash: &str, tenant: &TenantId) -> Result<()> {
-        self.change_login(hash, (login::Column::TenantId, Expr::value(text(tenant.as_str())))).await
+        self.change_login(hash, login::Column::TenantId, Expr::value(text(tenant.as_str()))).await
     }
 
     async fn remove_logins(&self, user: &UserId, which: Logins<'_>) -> Result<u64> {

@@ -144,11 +144,7 @@ fn no_label(canvas: &CanvasKey, label: &str) -> Error {
 
 #[async_trait]
 impl VersionStore for Store {
-    async fn versions(
-        &self,
-        key: &CanvasKey,
-        (offset, limit): (u64, u64),
-    ) -> Result<(Vec<CanvasVersion>, u64)> {
+    async fn versions(&self, key: &CanvasKey, offset: u64, limit: u64) -> Result<(Vec<CanvasVersion>, u64)> {
         let fail = |error| self.fail("list the versions", error);
         let total = canvas_version::Entity::find()
             .filter(of_version(key))

@@ -44,7 +44,7 @@ pub async fn begin(store: &Store, state: Json) {
 
 /// The records of a turn, in the batches in which they are written: begin, a model that streams fifty
 /// words, a message.
-pub fn records(turn: i64, query: &str, (answer, state): (&[String], &Json)) -> Vec<Vec<Json>> {
+pub fn records(turn: i64, query: &str, answer: &[String], state: &Json) -> Vec<Vec<Json>> {
     let whole = answer.concat();
     let who = |activation: u64, node: &str, kind: &str| json!({"activation": activation, "node": node, "name": node.replace(':', "_"), "kind": kind});
     let (begin, agent, message) =
@@ -108,7 +108,7 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
     let run = StoredRun { query: query.clone(), started_ms, ..begun() };
     RunStore::create(store, &run).await.unwrap();
     let (mut seq, mut event) = (0, 0);
-    let batches = records(turn, &query, (&answer, &state.0));
+    let batches = records(turn, &query, &answer, &state.0);
     let last = batches.len() - 1;
     for (nth, batch) in batches.into_iter().enumerate() {
         if nth == last {

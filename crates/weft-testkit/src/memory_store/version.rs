@@ -39,7 +39,8 @@ impl VersionStore for MemoryStore {
     async fn versions(
         &self,
         canvas: &CanvasKey,
-        (offset, limit): (u64, u64),
+        offset: u64,
+        limit: u64,
     ) -> Result<(Vec<CanvasVersion>, u64)> {
         let mut found = self.tables().versions_of(canvas);
         found.sort_by(|a, b| (b.updated_ms, &a.version).cmp(&(a.updated_ms, &b.version)));

@@ -172,7 +172,8 @@ impl App {
     pub async fn begin_oidc(
         &self,
         name: &str,
-        (next, user): (&str, Option<&UserId>),
+        next: &str,
+        user: Option<&UserId>,
         address: &str,
     ) -> Result<Begun> {
         let provider = self.accounts.providers.named(name)?;
@@ -212,7 +213,8 @@ impl App {
     pub async fn finish_oidc(
         &self,
         name: &str,
-        (returned, browser): (&Returned, Option<&str>),
+        returned: &Returned,
+        browser: Option<&str>,
         address: &str,
     ) -> Result<Finished> {
         let provider = self.accounts.providers.named(name)?;
@@ -222,7 +224,7 @@ impl App {
             Some(user) => self.first_tenant(user).await?,
             None => TenantId::from(provider.config.tenant.as_str()),
         };
-        let outcome = self.end_of(provider, (&request, returned), now_ms).await;
+        let outcome = self.end_of(provider, &request, returned, now_ms).await;
         if outcome.is_ok() {
             self.accounts.limits.attempts.give_back(&Attempts::Begun(address.to_owned()));
         }
@@ -261,14 +263,15 @@ impl App {
     async fn end_of(
         &self,
         provider: &Provider,
-        (request, returned): (&AuthorizationRequest, &Returned),
+        request: &AuthorizationRequest,
+        returned: &Returned,
         now_ms: i64,
     ) -> Result<Outcome, SignInRefusal> {
-        let (person, claims) = self.person(provider, (request, returned), now_ms).await?;
+        let (person, claims) = self.person(provider, request, returned, now_ms).await?;
         match &request.user {
             Some(user) => Ok(Outcome::Linked(Box::new(self.link(provider, &person, user).await?))),
             None => {
-                let signed_in = self.sign_in_person(provider, (&person, &claims)).await?;
+                let signed_in = self.sign_in_person(provider, &person, &claims).await?;
                 Ok(Outcome::SignedIn(Box::new(signed_in)))
             }
         }
@@ -278,7 +281,8 @@ impl App {
     async fn person(
         &self,
         provider: &Provider,
-        (request, returned): (&AuthorizationRequest, &Returned),
+        request: &AuthorizationRequest,
+        returned: &Returned,
         now_ms: i64,
     ) -> Result<(Person, Claims)> {
         let description = provider.description(now_ms).await?;

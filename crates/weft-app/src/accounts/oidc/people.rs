@@ -40,12 +40,13 @@ impl App {
     pub(super) async fn sign_in_person(
         &self,
         provider: &Provider,
-        (person, claims): (&Person, &Claims),
+        person: &Person,
+        claims: &Claims,
     ) -> Result<SignedIn, SignInRefusal> {
-        let mut found = self.user_of(provider, (person, claims)).await;
+        let mut found = self.user_of(provider, person, claims).await;
         // Somebody who signs in twice at the same time for the first time is there the second time one looks.
         if matches!(&found, Err(SignInRefusal::Failed(error)) if error.kind == ErrorKind::Conflict) {
-            found = self.user_of(provider, (person, claims)).await;
+            found = self.user_of(provider, person, claims).await;
         }
         let user = found?;
         if !user.enabled {
@@ -61,7 +62,8 @@ impl App {
     async fn user_of(
         &self,
         provider: &Provider,
-        (person, claims): (&Person, &Claims),
+        person: &Person,
+        claims: &Claims,
     ) -> Result<User, SignInRefusal> {
         let stores = &self.accounts.stores;
         match stores.identities.identity(&hash(&provider.config.issuer, &person.subject)).await {
@@ -127,10 +129,10 @@ impl App {
             )
             .into());
         }
-        let user = match self.new_user((email, &person.name), None).await {
+        let user = match self.new_user(email, &person.name, None).await {
             Ok(user) => user,
             // A name that is no line is not worth failing for.
-            Err(_) => self.new_user((email, ""), None).await?,
+            Err(_) => self.new_user(email, "", None).await?,
         };
         if let Some(first) = &first {
             stores.tenants.accept_invitation(first, Joining::New(&user), now_ms).await?;

@@ -184,7 +184,7 @@ impl Provider {
 
     /// The request that exchanges a code. The client shows who it is in the header unless the provider takes it in the
     /// body only.
-    fn token_request(&self, description: &Description, (code, verifier): (&str, &str)) -> StreamRequest {
+    fn token_request(&self, description: &Description, code: &str, verifier: &str) -> StreamRequest {
         let (id, secret) = (&self.config.client_id, self.config.client_secret.reveal());
         let mut headers = vec![
             ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()),
@@ -222,7 +222,7 @@ impl Provider {
         description: &Description,
         (code, verifier): (&str, &str),
     ) -> Result<Tokens> {
-        let request = self.token_request(description, (code, verifier));
+        let request = self.token_request(description, code, verifier);
         match self.ask(request).await? {
             (200, body) => self.read(&body),
             (400..=403, body) => {

@@ -29,21 +29,21 @@ pub async fn version_store_keeps_its_contract(canvases: &dyn CanvasStore, store:
 
 async fn versions_are_listed_and_described(canvases: &dyn CanvasStore, store: &dyn VersionStore) {
     let key = CanvasKey::new(&tenant(), "one");
-    assert_eq!(store.versions(&key, (0, 10)).await.unwrap(), (vec![], 0));
+    assert_eq!(store.versions(&key, 0, 10).await.unwrap(), (vec![], 0));
     let first = canvases.put(&key, &titled("One"), r#"{"n":1}"#).await.unwrap().version;
     later().await;
     let second = canvases.put(&key, &titled("One"), r#"{"n":2}"#).await.unwrap().version;
-    let (found, total) = store.versions(&key, (0, 10)).await.unwrap();
+    let (found, total) = store.versions(&key, 0, 10).await.unwrap();
     assert_eq!((hashes(&found), total), (vec![second.clone(), first.clone()], 2));
     let fresh = &found[1];
     assert_eq!((fresh.title.as_str(), fresh.note.as_str(), fresh.published_ms), ("", "", None));
     assert_eq!((fresh.created_ms, fresh.labels.len()), (fresh.updated_ms, 0));
     later().await;
     canvases.put(&key, &titled("One"), r#"{"n":1}"#).await.unwrap();
-    let (found, _) = store.versions(&key, (0, 10)).await.unwrap();
+    let (found, _) = store.versions(&key, 0, 10).await.unwrap();
     assert_eq!(hashes(&found), [first.clone(), second.clone()], "what is saved again comes first");
     assert!(found[0].updated_ms > found[0].created_ms);
-    let (some, total) = store.versions(&key, (1, 1)).await.unwrap();
+    let (some, total) = store.versions(&key, 1, 1).await.unwrap();
     assert_eq!((hashes(&some), total), (vec![second.clone()], 2));
 
     let change = VersionChange { title: Some("Spring 🌱".into()), note: None };
