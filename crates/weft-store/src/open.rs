@@ -1,6 +1,7 @@
 //! The one door to the store.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -36,7 +37,9 @@ const SERVER_CONNECTIONS_MAX: u32 = 16;
 const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(5);
 
 /// Attempts of a write that gives way to other writers. Of those that collide one always succeeds.
-const ATTEMPTS_MAX: usize = 10;
+const ATTEMPTS_MAX: u32 = 10;
+/// How often the pause between two of them is doubled, from half a millisecond on.
+const PAUSE_DOUBLED_MAX: u32 = 7;
 
 /// Canvases, sessions, runs, tasks, tokens and accepted tools in one database. A clone is another handle
 /// to it.
@@ -305,14 +308,21 @@ impl Store {
     }
 }
 
+/// How long a writer stands back before its next attempt: longer each time, and for each writer another time, so that two
+/// that met do not meet again.
+fn pause_before(attempt: u32) -> Duration {
+    let chance = RandomState::new().build_hasher().finish() % 1_000;
+    Duration::from_micros((500_u64 << attempt.min(PAUSE_DOUBLED_MAX)) * (500 + chance) / 1_000)
+}
+
 /// Repeats an attempt that gave way to another writer. Nothing of it was written, so it is the same
 /// as if it had come later. SQLite has no such case.
 pub(crate) async fn repeated<T, F: Future<Output = Result<T, DbErr>>>(
     attempt: impl Fn() -> F,
 ) -> Result<T, DbErr> {
-    for _ in 1..ATTEMPTS_MAX {
+    for nth in 1..ATTEMPTS_MAX {
         match attempt().await {
-            Err(error) if gave_way(&error) => {}
+            Err(error) if gave_way(&error) => tokio::time::sleep(pause_before(nth)).await,
             outcome => return outcome,
         }
     }
