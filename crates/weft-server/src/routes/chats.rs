@@ -153,6 +153,19 @@ async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<V
     Ok(chats.iter().map(one).collect())
 }
 
+/// What a list of assistants is ordered by.
+///
+/// # Errors
+/// 101 for an order that there is none.
+pub(crate) fn order(params: &Params) -> Result<ChatOrder, ApiError> {
+    match params.get("orderby") {
+        None | Some("create_time") => Ok(ChatOrder::Created),
+        Some("update_time") => Ok(ChatOrder::Updated),
+        Some("name") => Ok(ChatOrder::Name),
+        Some(other) => Err(ApiError::argument(format!("invalid orderby field: {other}"))),
+    }
+}
+
 /// `GET /api/v1/chats`.
 ///
 /// # Errors
@@ -163,12 +176,7 @@ pub async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     owners(&caller, &params)?;
-    let order = match params.get("orderby") {
-        None | Some("create_time") => ChatOrder::Created,
-        Some("update_time") => ChatOrder::Updated,
-        Some("name") => ChatOrder::Name,
-        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
-    };
+    let order = order(&params)?;
     let page = params.page_if_asked(state.app.limits.page_size);
     let (id, name) = (params.get("id"), params.get("name"));
     // Who names one wants that one, whatever else is asked for.

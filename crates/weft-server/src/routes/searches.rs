@@ -5,11 +5,11 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
-use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
+use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatSettings};
 
 use super::agents::owners;
 use super::chat_completions::complete;
-use super::chats::{CHANGES_TRIED_MAX, Removal, of_kind, removed};
+use super::chats::{CHANGES_TRIED_MAX, Removal, of_kind, order, removed};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
@@ -70,17 +70,11 @@ pub async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     owners(&caller, &params)?;
-    let order = match params.get("orderby") {
-        None | Some("create_time") => ChatOrder::Created,
-        Some("update_time") => ChatOrder::Updated,
-        Some("name") => ChatOrder::Name,
-        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
-    };
     let page = params.page_if_asked(state.app.limits.page_size);
     let filter = ChatFilter {
         kind: Some(ChatKind::Search),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
-        order,
+        order: order(&params)?,
         ascending: params.ascending(),
         offset: page.offset,
         limit: page.limit,
