@@ -415,8 +415,9 @@ fn engine(config: &Config, seams: Arc<Seams>, store: &Store) -> Engine {
     let runs = store.runs();
     #[cfg(feature = "fault-points")]
     let runs = crate::fault_points::on_the_way_to(runs);
-    let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
-    let stores = Stores { runs, sessions, spending, processes };
+    let (sessions, spending) = (store.sessions(), store.spending());
+    let (processes, messages) = (store.processes(), store.messages());
+    let stores = Stores { runs, sessions, spending, processes, messages };
     let limits = (config.limits.engine(), config.limits.allowances());
     Engine::as_process(seams, Some(stores), limits, this_process())
 }

@@ -7,14 +7,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::{Result, SessionKey, TurnInput};
 use weft_engine::RunHandle;
+use weft_engine::engine::LeftMessage;
 
 use crate::app::App;
 use crate::turns::{MultitaskStrategy, Waiting, too_long, wait_for};
 
 impl App {
     /// Hands a question to the agent that is at work in its session, if the question is to be handed over, and waits
-    /// until it has been taken up. Nothing when no agent takes it, because the session is free, its run is over before
-    /// that, or another process has the run; and for a question that is more than words. It is a turn of its own then.
+    /// until it has been taken up, in whichever process that is. Nothing when no agent takes it, because the session is
+    /// free or its run is over before that; and for a question that is more than words. It is a turn of its own then.
     ///
     /// # Errors
     /// `Conflict` when too many wait for the run, or it has waited too long; `Unavailable` when the server stops
@@ -28,10 +29,19 @@ impl App {
         if waiting.strategy != MultitaskStrategy::Steer || !is_words_alone(input) {
             return Ok(None);
         }
-        let Some((run, mut sent)) = self.engine.send(session, &input.query)? else { return Ok(None) };
         let seconds = self.limits.sessions.wait_seconds;
         let until = Instant::now() + Duration::from_secs(seconds);
-        match wait_for(sent.taken(), until, &waiting.stopping).await? {
+        let (run, taken) = match self.engine.send(session, &input.query)? {
+            Some((run, mut sent)) => (run, wait_for(sent.taken(), until, &waiting.stopping).await?),
+            None => match self.engine.leave_message(session, &input.query).await? {
+                Some(left) => {
+                    let taken = heard_of(&left, until, waiting).await?;
+                    (left.run.clone(), taken)
+                }
+                None => return Ok(None),
+            },
+        };
+        match taken {
             Some(true) => {
                 let entries = self.engine.events(&run, 0).await?;
                 Ok(Some(RunHandle { key: run, entries, cancel: CancellationToken::new() }))
@@ -39,6 +49,18 @@ impl App {
             Some(false) => Ok(None),
             None => Err(too_long(session, seconds)),
         }
+    }
+}
+
+/// Whether an agent of another process has read a message; nothing when the time is up. A message that nobody waits for
+/// is taken back.
+async fn heard_of(left: &LeftMessage, until: Instant, waiting: &Waiting) -> Result<Option<bool>> {
+    match wait_for(left.taken(), until, &waiting.stopping).await {
+        Ok(Some(taken)) => Ok(Some(taken?)),
+        // What is not there any more was read at the last moment.
+        Ok(None) => Ok((!left.take_back().await?).then_some(true)),
+        Err(stopping) if left.take_back().await? => Err(stopping),
+        Err(_) => Ok(Some(true)),
     }
 }
 

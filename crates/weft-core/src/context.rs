@@ -196,6 +196,8 @@ pub enum Signal {
     EffectStarted(EffectStarted),
     /// A call to the outside came back.
     EffectFinished(EffectFinished),
+    /// It wants to know when all that it has told so far is stored, and since when, as in [`EffectStarted::safe`].
+    Stored(oneshot::Sender<std::time::Duration>),
 }
 
 /// A call of a tool that begins.

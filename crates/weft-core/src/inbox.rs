@@ -1,18 +1,18 @@
 //! Messages to a run that is under way, for the agent at work in it.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::context::NodeContext;
+use crate::context::{NodeContext, Signal};
 use crate::effect::{Delivery, EffectResult, Known};
-use crate::error::{Error, ErrorKind, Result};
-
-/// Messages that wait for one run, at most.
-pub const INBOX_MAX: usize = 16;
+use crate::error::{Error, Result};
+use crate::id::RunKey;
+use crate::seam::RunMessages;
+use crate::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};
 
 /// The kind of effect by which a message comes into an agent's work. It is written down like every other thing that
 /// comes from outside, so work that is done again gets the same messages at the same place.
@@ -21,39 +21,98 @@ const KIND: &str = "message";
 const PLACE: &str = "message#";
 
 /// The messages to one run that nobody has taken yet. Clones are the same inbox.
-#[derive(Clone, Debug, Default)]
-pub struct Inbox(Arc<Mutex<Waiting>>);
+#[derive(Clone, Default)]
+pub struct Inbox {
+    waiting: Arc<Mutex<Waiting>>,
+    /// Where other processes leave messages.
+    left: Option<Left>,
+}
+
+#[derive(Clone)]
+struct Left {
+    run: RunKey,
+    messages: Arc<dyn RunMessages>,
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
     messages: VecDeque<Message>,
     /// How many have been sent.
     sent: u64,
+    /// Those that other processes left and that came in here already; some may still be where they were left.
+    known: HashSet<String>,
 }
 
 #[derive(Debug)]
 struct Message {
-    number: u64,
     text: String,
-    taken: oneshot::Sender<()>,
+    origin: Origin,
+}
+
+/// Where a message came from, so that its sender hears that it was taken.
+#[derive(Debug)]
+enum Origin {
+    /// This process.
+    Sent { number: u64, taken: oneshot::Sender<()> },
+    /// Another process, under this id.
+    Left { id: String },
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbox").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
 }
 
 impl Inbox {
+    /// The inbox of a run to which other processes may leave messages.
+    pub fn of(run: RunKey, messages: Arc<dyn RunMessages>) -> Self {
+        Self { waiting: Arc::default(), left: Some(Left { run, messages }) }
+    }
+
     /// Puts a message in. It is taken back when what comes back is dropped before an agent has taken it.
     ///
     /// # Errors
-    /// `Conflict` when [`INBOX_MAX`] messages wait already.
+    /// `Conflict` when [`MESSAGES_MAX`] messages wait already.
     pub fn send(&self, text: impl Into<String>) -> Result<SentMessage> {
         let mut waiting = self.waiting();
-        if waiting.messages.len() >= INBOX_MAX {
-            let message = format!("{INBOX_MAX} messages wait for the agent already, as many as may");
-            return Err(Error::new(ErrorKind::Conflict, message).help("wait until it has read some of them"));
+        if waiting.messages.len() >= MESSAGES_MAX {
+            return Err(too_many());
         }
         let (taken, gone) = oneshot::channel();
         waiting.sent += 1;
         let number = waiting.sent;
-        waiting.messages.push_back(Message { number, text: text.into(), taken });
-        Ok(SentMessage { inbox: Arc::downgrade(&self.0), number, gone })
+        let origin = Origin::Sent { number, taken };
+        waiting.messages.push_back(Message { text: text.into(), origin });
+        Ok(SentMessage { inbox: Arc::downgrade(&self.waiting), number, gone })
+    }
+
+    /// Puts in what other processes have left for the run: all that waits there now. What came in before does not
+    /// come in again.
+    pub fn deliver(&self, left: impl IntoIterator<Item = RunMessage>) {
+        let mut waiting = self.waiting();
+        let before = std::mem::take(&mut waiting.known);
+        for RunMessage { id, text, .. } in left {
+            if !before.contains(&id) {
+                waiting.messages.push_back(Message { text, origin: Origin::Left { id: id.clone() } });
+            }
+            waiting.known.insert(id);
+        }
+    }
+
+    /// An agent has read these: they are not read again, here or in a process that goes on with the run.
+    async fn settle(&self, ids: &[String]) -> Result<()> {
+        let Some(Left { run, messages }) = self.left.as_ref().filter(|_| !ids.is_empty()) else {
+            return Ok(());
+        };
+        {
+            let mut waiting = self.waiting();
+            waiting.known.extend(ids.iter().cloned());
+            waiting
+                .messages
+                .retain(|message| !matches!(&message.origin, Origin::Left { id } if ids.contains(id)));
+        }
+        messages.remove_messages(run, ids).await.map(drop)
     }
 
     fn take(&self) -> Vec<Message> {
@@ -61,7 +120,7 @@ impl Inbox {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,7 +144,8 @@ impl Drop for SentMessage {
     fn drop(&mut self) {
         let Some(inbox) = self.inbox.upgrade() else { return };
         let mut waiting = inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.messages.retain(|message| message.number != self.number);
+        let is_it = |message: &Message| matches!(message.origin, Origin::Sent { number, .. } if number == self.number);
+        waiting.messages.retain(|message| !is_it(message));
     }
 }
 
@@ -101,6 +161,9 @@ struct Arrival<T> {
 #[derive(Serialize, Deserialize)]
 struct Arrived {
     messages: Vec<String>,
+    /// The ids of those among them that other processes have left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left: Vec<String>,
 }
 
 impl NodeContext {
@@ -151,21 +214,46 @@ impl NodeContext {
         if !self.part.is_empty() {
             return Ok(Vec::new());
         }
-        let mut told = Vec::new();
+        let (mut told, mut new) = (Vec::new(), false);
         let take = || {
-            let mut messages = Vec::new();
-            for Message { text, taken, .. } in self.run.inbox.take() {
-                messages.push(text);
-                told.push(taken);
+            let mut arrived = Arrived { messages: Vec::new(), left: Vec::new() };
+            for Message { text, origin } in self.run.inbox.take() {
+                arrived.messages.push(text);
+                match origin {
+                    Origin::Sent { taken, .. } => told.push(taken),
+                    Origin::Left { id } => arrived.left.push(id),
+                }
             }
-            (!messages.is_empty()).then_some(Arrived { messages })
+            new = !arrived.messages.is_empty();
+            new.then_some(arrived)
         };
-        let arrived = self.news_before(KIND, request, take).await?;
+        let Some(Arrived { messages, left }) = self.news_before(KIND, request, take).await? else {
+            return Ok(Vec::new());
+        };
+        if new {
+            // What is taken away before it is known that it was read would be lost with this process.
+            self.stored().await?;
+        }
+        // A process that ended before it has come here does this when it does the work again.
+        self.run.inbox.settle(&left).await?;
         // Whoever has gone away meanwhile need not know.
         for taken in told {
             let _ = taken.send(());
         }
-        Ok(arrived.map(|arrived| arrived.messages).unwrap_or_default())
+        Ok(messages)
+    }
+
+    /// Waits until all that this work has told so far is stored, so that it is known after a crash.
+    ///
+    /// # Errors
+    /// `Cancelled` when it will not be: the run no longer listens, or another process has it.
+    async fn stored(&self) -> Result<()> {
+        if !self.effects.are_kept() || self.effects.are_recorded() {
+            return Ok(());
+        }
+        let (safe, stored) = oneshot::channel();
+        self.signal(Signal::Stored(safe)).await?;
+        stored.await.map(drop).map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))
     }
 }
 
@@ -182,6 +270,7 @@ pub fn taken(key: &str, gave: &EffectResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[tokio::test]
     async fn a_message_is_taken_once_or_taken_back() {
@@ -191,7 +280,10 @@ mod tests {
         let texts = |messages: &[Message]| messages.iter().map(|m| m.text.clone()).collect::<Vec<_>>();
         let taken = inbox.take();
         assert_eq!(texts(&taken), ["first"]);
-        taken.into_iter().for_each(|message| message.taken.send(()).unwrap());
+        for message in taken {
+            let Origin::Sent { taken, .. } = message.origin else { panic!("it was sent here") };
+            taken.send(()).unwrap();
+        }
         assert!(first.taken().await);
         assert!(inbox.waiting().messages.is_empty());
     }
@@ -199,10 +291,28 @@ mod tests {
     #[tokio::test]
     async fn an_inbox_has_an_end_and_so_has_its_run() {
         let inbox = Inbox::default();
-        let mut sent: Vec<_> = (0..INBOX_MAX).map(|_| inbox.send("m").unwrap()).collect();
+        let mut sent: Vec<_> = (0..MESSAGES_MAX).map(|_| inbox.send("m").unwrap()).collect();
         assert_eq!(inbox.send("m").unwrap_err().kind, ErrorKind::Conflict);
         drop(inbox);
         assert!(!sent[0].taken().await, "the run is over, and nobody has read it");
         drop(sent);
+    }
+    #[test]
+    fn what_other_processes_leave_comes_in_once() {
+        let left = |id: &str| RunMessage {
+            run: RunKey::new(&"t".into(), "r"),
+            id: id.into(),
+            text: format!("message {id}"),
+            sent_ms: 0,
+        };
+        let inbox = Inbox::default();
+        inbox.deliver([left("a"), left("b")]);
+        inbox.deliver([left("a"), left("b"), left("c")]);
+        let texts: Vec<_> = inbox.take().into_iter().map(|message| message.text).collect();
+        assert_eq!(texts, ["message a", "message b", "message c"]);
+        // They are still there until it is known that they were read.
+        inbox.deliver([left("b"), left("c")]);
+        assert!(inbox.take().is_empty());
+        assert_eq!(inbox.waiting().known.len(), 2, "what is gone is forgotten");
     }
 }

@@ -7,6 +7,7 @@ mod give_way;
 mod held;
 mod launch;
 mod limits;
+mod messages;
 mod owner;
 mod pick_up;
 mod rebuild;
@@ -29,7 +30,7 @@ use weft_core::inbox::Inbox;
 use weft_core::past_calls::PastCalls;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
-use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore};
+use weft_core::seam::{ProcessStore, RunMessages, RunStore, Seams, SessionStore, SpendingStore};
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TenantId, TurnInput};
 use weft_dsl::Plan;
 
@@ -40,6 +41,7 @@ pub use self::held::BusySession;
 use self::held::{SessionLock, went_on_elsewhere};
 use self::launch::HeldRun;
 pub use self::limits::EngineLimits;
+pub use self::messages::LeftMessage;
 pub use self::owner::ProcessIdentity;
 use self::owner::{Ownership, TakenRun};
 pub use self::pick_up::PickedUp;
@@ -76,6 +78,8 @@ pub struct Stores {
     pub spending: Arc<dyn SpendingStore>,
     /// Who is at work.
     pub processes: Arc<dyn ProcessStore>,
+    /// What waits for agents at work in other processes.
+    pub messages: Arc<dyn RunMessages>,
 }
 
 /// A turn to run.
@@ -473,7 +477,7 @@ impl Engine {
             input: request.input.clone(),
             history,
             past_calls,
-            inbox: Inbox::default(),
+            inbox: self.inbox_of(&key),
             citations: Citations::restore(cited),
             seams: Arc::clone(&self.0.seams),
             components: Arc::clone(&request.plan.components),

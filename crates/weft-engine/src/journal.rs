@@ -117,6 +117,16 @@ impl RunJournal {
         self.awaited.push_back((self.seq, safe));
     }
 
+    /// Tells `safe` when everything so far is stored, as [`RunJournal::note_awaited`].
+    pub fn await_stored(&mut self, safe: oneshot::Sender<Duration>) {
+        if self.seq > self.shown.0 {
+            self.awaited.push_back((self.seq, safe));
+        } else {
+            // Whoever waited may be gone.
+            let _ = safe.send(self.asked);
+        }
+    }
+
     /// An empty journal. Without a store entries are shown at once.
     pub fn new(
         lease: RunLease,

@@ -397,7 +397,8 @@ impl Replay {
             | Signal::ToolStarted(_)
             | Signal::Limited(_)
             | Signal::EffectStarted(_)
-            | Signal::EffectFinished(_) => {}
+            | Signal::EffectFinished(_)
+            | Signal::Stored(_) => {}
         }
     }
 }

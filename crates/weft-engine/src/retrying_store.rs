@@ -11,12 +11,13 @@ use async_trait::async_trait;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
+use weft_core::seam::run_messages::RunMessage;
 use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
 use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
-use weft_core::seam::{ProcessStore, RunStore, SessionStore};
+use weft_core::seam::{ProcessStore, RunMessages, RunStore, SessionStore};
 use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, SessionKey};
 
 use crate::engine::Stores;
@@ -52,6 +53,7 @@ pub(crate) fn retrying(stores: Stores) -> Stores {
         sessions: Arc::new(RetryingStore(stores.sessions)),
         spending: Arc::new(RetryingStore(stores.spending)),
         processes: Arc::new(RetryingStore(stores.processes)),
+        messages: Arc::new(RetryingStore(stores.messages)),
     }
 }
 
@@ -391,6 +393,27 @@ impl RetryingStore<dyn ProcessStore> {
     async fn beats_of(&self, id: &ProcessId) -> Option<i64> {
         let processes = in_time_of(BEAT_TIME_MAX, self.0.list()).await.ok()?;
         Some(processes.iter().find(|process| process.id == *id).map_or(0, |process| process.beat))
+    }
+}
+
+#[async_trait]
+impl RunMessages for RetryingStore<dyn RunMessages> {
+    /// Tried once: whoever leaves it is told when that failed, and may ask again.
+    async fn leave_message(&self, message: &RunMessage) -> Result<bool> {
+        in_time(self.0.leave_message(message)).await
+    }
+
+    async fn messages_for(&self, owner: &ProcessId, count_max: u64) -> Result<Vec<RunMessage>> {
+        read(|| self.0.messages_for(owner, count_max)).await
+    }
+
+    async fn message_waits(&self, run: &RunKey, id: &str) -> Result<bool> {
+        read(|| self.0.message_waits(run, id)).await
+    }
+
+    /// What an earlier call of which nobody has heard the end took away counts as taken away by another.
+    async fn remove_messages(&self, run: &RunKey, ids: &[String]) -> Result<u64> {
+        read(|| self.0.remove_messages(run, ids)).await
     }
 }
 

@@ -14,8 +14,8 @@ use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
     AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IdentityStore, IngestQueue, MemoryStore,
-    NoticeStore, ProcessStore, ReadingLog, RunStore, ScheduleStore, SessionStore, ShareStore, SpendingStore,
-    TaskStore, TenantStore, TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
+    NoticeStore, ProcessStore, ReadingLog, RunMessages, RunStore, ScheduleStore, SessionStore, ShareStore,
+    SpendingStore, TaskStore, TenantStore, TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -185,6 +185,11 @@ impl Store {
 
     /// This store as the place where processes say that they are at work.
     pub fn processes(&self) -> Arc<dyn ProcessStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as the place where messages wait for runs.
+    pub fn messages(&self) -> Arc<dyn RunMessages> {
         Arc::new(self.clone())
     }
 

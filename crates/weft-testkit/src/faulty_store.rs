@@ -1,6 +1,8 @@
 //! A store that fails at seeded rates: before it has done anything, after it has, never with an answer,
 //! or so late that whoever asked has given up; or whose process is stopped for a while.
 
+mod run_message;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -431,6 +433,7 @@ mod tests {
         store::session_store_keeps_its_contract(&faulty).await;
         store::run_store_keeps_its_contract(&faulty).await;
         store::process_store_keeps_its_contract(&faulty, &faulty).await;
+        store::run_messages_keep_their_contract(&faulty, &faulty).await;
     }
 
     /// What of 4,000 changes was done, and what was said of them: every way to fail is taken.

@@ -6,6 +6,7 @@ mod identity;
 mod memory;
 mod notice;
 mod run;
+mod run_message;
 mod schedule;
 mod share;
 mod spending;
@@ -30,6 +31,7 @@ use weft_core::seam::canvas_store::{
 };
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::process_store::StoredProcess;
+use weft_core::seam::run_messages::RunMessage;
 use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::{
     Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder, SessionStore,
@@ -78,6 +80,7 @@ struct StoreTables {
     audit: share::Audit,
     notices: notice::Notices,
     uses: usage::Uses,
+    run_messages: Vec<RunMessage>,
 }
 
 impl StoreTables {
@@ -103,6 +106,7 @@ impl StoreTables {
         self.notices.retain(|key, _| key.tenant != *id);
         self.memories.retain(|(tenant, _), _| tenant != id);
         self.uses.retain(|one| one.tenant != *id);
+        self.run_messages.retain(|message| message.run.tenant != *id);
         self.chats.retain(|(tenant, _), _| tenant != id);
         Ok(())
     }
@@ -495,6 +499,7 @@ mod tests {
         let (runs, sessions, tasks, spending) = (&memory, &memory, &memory, &memory);
         store::stores_are_fenced(store::FencedStores { runs, sessions, tasks, spending }).await;
         store::process_store_keeps_its_contract(&memory, &memory).await;
+        store::run_messages_keep_their_contract(&memory, &memory).await;
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
         store::usage_store_keeps_its_contract(&memory, &memory, &memory).await;

@@ -206,6 +206,8 @@ impl Turn<'_> {
             Signal::Used(used) => notices.usage += used.usage,
             Signal::Warn(warning) => notices.warn(warning),
             Signal::Limited(why) => notices.warn(format!("the work was cut short: {}", why.as_str())),
+            // What was told before is noted by now.
+            Signal::Stored(safe) => drop(safe.send(self.agent.seams.clock.running())),
             Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => {}
         }
         Ok(())

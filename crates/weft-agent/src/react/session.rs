@@ -378,6 +378,7 @@ impl Notices {
                     let _ = safe.send(std::time::Duration::MAX);
                 }
             }
+            Signal::Stored(safe) => drop(safe.send(std::time::Duration::MAX)),
             // Messages and hooks tell of calls; nobody reads words of components here.
             Signal::Warn(_)
             | Signal::Limited(_)

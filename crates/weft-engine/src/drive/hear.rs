@@ -64,6 +64,7 @@ impl RunDriver<'_> {
                 self.heard.extend(taken(&key, &gave));
                 self.journal.note(Record::EffectFinished { activation, key, gave });
             }
+            Signal::Stored(safe) => self.journal.await_stored(safe),
             // Whoever begins again comes by calls that were told the first time.
             Signal::ToolStarted(call) if active.told_before(&call) => {}
             Signal::ToolFinished(call) if active.told_before(&call.started) => {}

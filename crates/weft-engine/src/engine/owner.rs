@@ -170,6 +170,7 @@ impl Engine {
                 Ok(requests) => self.hear(&requests, &mut waiters),
                 Err(error) => tracing::warn!(error = error.detail(), "cannot look which runs are to stop"),
             }
+            self.collect_messages(stores).await;
         }
     }
 

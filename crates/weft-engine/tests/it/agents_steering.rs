@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::chat_model::Author;
-use weft_core::seam::{RunStore, SessionStore};
+use weft_core::seam::run_messages::RunMessage;
+use weft_core::seam::{RunMessages, RunStore, SessionStore};
 use weft_core::{Entry, SessionKey};
 use weft_engine::engine::PickedUp;
 use weft_models::script::{Reply, Script};
@@ -19,9 +20,18 @@ use crate::survival::{World, outcome, runtime};
 
 /// The model takes its time over a call, then answers.
 async fn world() -> World {
-    let script = Script::new()
-        .reply(Reply::call("calculator_0", json!({"expression": "6 * 7"})).delay_ms(100))
-        .reply(Reply::text("It is 42.").delay_ms(100).always());
+    slow_world(100).await
+}
+
+async fn slow_world(delay_ms: u64) -> World {
+    calling_world(1, delay_ms).await
+}
+
+async fn calling_world(calls: usize, delay_ms: u64) -> World {
+    let call = || Reply::call("calculator_0", json!({"expression": "6 * 7"})).delay_ms(delay_ms);
+    let script = (0..calls)
+        .fold(Script::new(), |script, _| script.reply(call()))
+        .reply(Reply::text("It is 42.").delay_ms(delay_ms).always());
     World::of(&samples().join("agent_tools"), &canvas(&json!({})), script).await
 }
 
@@ -145,4 +155,73 @@ fn what_has_been_read_survives_a_crash() {
         });
     }
     assert!(read > 3 && lost > 3, "{read} {lost}");
+}
+
+/// As long as it takes a process to notice what another one has left.
+const NOTICED_MS: u64 = 2_500;
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_another_process_is_read_before_the_next_request() {
+    let world = slow_world(NOTICED_MS).await;
+    let (here, there) = (world.engine(), world.engine());
+    assert!(there.leave_message(&world.key, "Nobody is there.").await.unwrap().is_none());
+    let mut handle = here.start(turn(&world.plan, asking("What is 6 * 7?"))).await.unwrap();
+    until_asked(&world, 1).await;
+    assert!(there.send(&world.key, "It is not here.").unwrap().is_none());
+    let withdrawn = there.leave_message(&world.key, "Never mind.").await.unwrap().unwrap();
+    let left = there.leave_message(&world.key, "In French, please.").await.unwrap().unwrap();
+    assert!(withdrawn.take_back().await.unwrap());
+    // As when its client goes away.
+    drop(there.leave_message(&world.key, "Nor this.").await.unwrap());
+    assert_eq!(left.run, handle.key);
+    assert!(left.taken().await.unwrap());
+    until_asked(&world, 2).await;
+    let late = there.leave_message(&world.key, "Too late.").await.unwrap().unwrap();
+    while handle.entries.next().await.unwrap().is_some() {}
+    assert!(!late.taken().await.unwrap(), "it is the next question");
+    assert_eq!(users_words(&world, 1), ["What is 6 * 7?", "In French, please."]);
+    let expected = ["user: What is 6 * 7?", "user: In French, please.", "assistant: It is 42."];
+    assert_eq!(conversation(&world).await, expected);
+    assert_eq!(replayed(&world, &handle.key).await.differences, []);
+}
+
+/// Cut off after any entry: the process that goes on reads what was left, unless it was read before: once in all.
+#[test]
+fn what_another_process_left_is_read_once_after_a_crash() {
+    let (mut before, mut after) = (0, 0);
+    for cut in 1..100 {
+        let (world, key) = runtime().block_on(async {
+            let world = calling_world(2, NOTICED_MS).await;
+            world.cut_at(Some(cut));
+            let engine = world.engine();
+            let mut handle = engine.start(turn(&world.plan, asking("What is 6 * 7?"))).await.unwrap();
+            let (run, text) = (handle.key.clone(), "In French, please.".to_owned());
+            let message = RunMessage { run, id: "m".to_owned(), text, sent_ms: 0 };
+            assert!(world.store.store.leave_message(&message).await.unwrap());
+            let listening = async { while handle.entries.next().await.unwrap().is_some() {} };
+            let stalled = tokio::select! {
+                () = listening => false,
+                () = world.store.stalled.notified() => true,
+            };
+            (world, stalled.then_some(handle.key))
+        });
+        let Some(key) = key else { break };
+        runtime().block_on(async {
+            world.cut_at(None);
+            let known = has_taken(&world.journal(&key).await);
+            let run = world.store.get(&key).await.unwrap();
+            if let PickedUp::Running(mut handle) =
+                world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap()
+            {
+                while handle.entries.next().await.unwrap().is_some() {}
+            }
+            assert_eq!(outcome(&world.journal(&key).await).0, Ending::Succeeded, "cut after {cut}");
+            let waits = world.store.store.message_waits(&key, "m").await.unwrap();
+            let said = conversation(&world).await.iter().filter(|m| m.contains("In French")).count();
+            assert_eq!((said, waits), (1, false), "cut after {cut}: it is read once and taken away");
+            assert_eq!(replayed(&world, &key).await.differences, [], "cut after {cut}");
+            *if known { &mut before } else { &mut after } += 1;
+        });
+    }
+    assert!(before > 3 && after > 3, "{before} {after}");
 }

@@ -1271,6 +1271,7 @@ pub async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::
         sessions: store.clone(),
         spending: store.clone(),
         processes: store.clone(),
+        messages: store.clone(),
     }
 }
 

@@ -53,6 +53,7 @@ impl Bench {
             sessions: self.store.clone(),
             spending: self.store.clone(),
             processes: self.store.clone(),
+            messages: self.store.clone(),
         };
         let seams = Seams { clock: self.clock.clone(), ..Arc::into_inner(seams()).unwrap() };
         let limits = EngineLimits { nodes_at_once: 50, ..EngineLimits::default() };

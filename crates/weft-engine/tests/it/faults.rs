@@ -68,6 +68,7 @@ pub fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
         sessions: memory.clone(),
         spending: memory.clone(),
         processes: memory.clone(),
+        messages: memory.clone(),
     };
     Engine::new(seams(), Some(stores), EngineLimits::default())
 }
@@ -78,6 +79,7 @@ fn engine(store: &Arc<FaultyStore>) -> Engine {
         sessions: store.clone(),
         spending: store.clone(),
         processes: store.clone(),
+        messages: store.clone(),
     };
     Engine::new(seams(), Some(stores), EngineLimits::default())
 }
@@ -191,6 +193,7 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
             sessions: memory.clone(),
             spending: memory.clone(),
             processes: memory.clone(),
+            messages: memory.clone(),
         };
         let second = Engine::new(seams(), Some(stores), EngineLimits::default());
         if run.ending.is_none()
@@ -351,6 +354,7 @@ async fn a_run_whose_end_is_stored_and_not_answered_is_over() {
         sessions: memory.clone(),
         spending: memory.clone(),
         processes: memory.clone(),
+        messages: memory.clone(),
     };
     let engine = Engine::new(seams(), Some(stores), EngineLimits::default());
     let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
@@ -400,6 +404,7 @@ async fn of_two_owners_that_live_at_the_same_time_the_old_one_stops() {
             sessions: memory.clone(),
             spending: memory.clone(),
             processes: memory.clone(),
+            messages: memory.clone(),
         };
         let clock = Arc::new(Virtual(tokio::time::Instant::now()));
         let sleepy = weft_core::seam::Seams { clock, ..Arc::into_inner(seams()).unwrap() };
@@ -533,6 +538,7 @@ async fn a_run_is_taken_from_a_process_that_is_silent_and_from_no_other() {
         sessions: memory.clone(),
         spending: memory.clone(),
         processes: memory.clone(),
+        messages: memory.clone(),
     };
     let watching = Engine::new(Arc::new(ahead), Some(stores), EngineLimits::default());
     let handle = first.start(turn(&plan, asking("q"))).await.unwrap();
@@ -562,6 +568,7 @@ async fn a_run_is_taken_from_a_process_that_is_silent_and_from_no_other() {
             sessions: memory.clone(),
             spending: memory.clone(),
             processes: memory.clone(),
+            messages: memory.clone(),
         };
         let process =
             ProcessIdentity { place, is_gone: |place| place.pid == 7, ..ProcessIdentity::nameless() };

@@ -56,6 +56,7 @@ pub async fn bench_with(
         sessions: store.clone(),
         spending: store.clone(),
         processes: store.clone(),
+        messages: store.clone(),
     };
     Bench { engine: Engine::new(seams(), Some(stores), limits), store, key }
 }

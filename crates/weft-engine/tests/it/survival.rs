@@ -199,6 +199,7 @@ impl World {
             sessions: self.store.store.clone(),
             spending: self.store.store.clone(),
             processes: self.store.store.clone(),
+            messages: self.store.store.clone(),
         };
         Engine::new(seams, Some(stores), EngineLimits::default())
     }

@@ -146,7 +146,8 @@ async fn a_session_that_another_process_is_at_is_told_in_our_words() {
         give_way: GiveWay::default(),
     };
     here.runs.create(&run).await.unwrap();
-    let refused = here.runs.create(&StoredRun { key: RunKey::new(&default_tenant(), "q"), ..run.clone() }).await;
+    let refused =
+        here.runs.create(&StoredRun { key: RunKey::new(&default_tenant(), "q"), ..run.clone() }).await;
     assert!(refused.unwrap_err().message.contains("in the middle of a turn"));
     for app in [&here, &there] {
         let answer = ask(app, "POST", path, &turn).await;

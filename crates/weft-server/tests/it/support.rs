@@ -220,6 +220,7 @@ fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
         sessions: store.clone(),
         spending: store.clone(),
         processes: store.clone(),
+        messages: store.clone(),
     };
     let accounts = AccountStores {
         users: store.clone(),

@@ -228,6 +228,28 @@ async fn the_run_of_another_process_is_interrupted() {
     assert_eq!(ended[ended.len() - 2].json()["data"]["status"], "cancelled");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_of_another_process_takes_up_a_question() {
+    let call = Reply::call("Calculator", json!({"expression": "6 * 7"}));
+    let script = Script::new().reply(call.delay_ms(2_500)).reply(Reply::text("both").always());
+    let here = bench(script).await;
+    let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
+    let there = Bench { token: here.token.clone(), ..there };
+    let id = here.store("Agent", agent_canvas()).await;
+    let session = here.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data();
+    let on = (id, session["id"].as_str().unwrap().to_owned());
+    let first = here.open(ASK, turn(&on, "first")).await;
+    while here.model.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (second, first) = tokio::join!(there.post(ASK, with(turn(&on, "faster"), "steer")), first.whole());
+    assert_eq!((said(&first), said(&second.frames())), ("both".into(), "both".into()));
+    assert_eq!(asked(&there, &on).await, ["first", "faster"]);
+    // Nobody is at work any more: it is a turn of its own.
+    let alone = there.post(ASK, with(turn(&on, "alone"), "steer")).await.frames();
+    assert_eq!(said(&alone), "both");
+}
+
 #[tokio::test]
 async fn the_run_of_another_process_gives_way_when_its_client_has_left() {
     let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").always());

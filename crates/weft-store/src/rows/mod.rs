@@ -32,6 +32,7 @@ pub(crate) mod removed;
 pub(crate) mod retention;
 pub(crate) mod run;
 pub(crate) mod run_end;
+mod run_message;
 pub(crate) mod schedule;
 pub(crate) mod secret;
 pub(crate) mod session;

@@ -74,6 +74,7 @@ impl Store {
                 ended.filter(run::Column::Ending.is_not_null()).exec(&self.inner.write).await
             };
             removed += repeated(remove).await.map_err(fail)?.rows_affected;
+            self.remove_messages_of_gone(some).await.map_err(fail)?;
             for session in sessions {
                 repeated(|| self.sweep(&session)).await.map_err(fail)?;
             }

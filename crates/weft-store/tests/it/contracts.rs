@@ -14,6 +14,7 @@ async fn keeps_all_contracts(opened: &Store) {
     let (runs, sessions, tasks, spending) = (opened, opened, opened, opened);
     store::stores_are_fenced(store::FencedStores { runs, sessions, tasks, spending }).await;
     store::process_store_keeps_its_contract(opened, opened).await;
+    store::run_messages_keep_their_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
     store::usage_store_keeps_its_contract(opened, opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;

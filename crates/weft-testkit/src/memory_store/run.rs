@@ -213,6 +213,7 @@ impl RunStore for MemoryStore {
             let at = (key.tenant.clone(), key.id.clone());
             if tables.runs.get(&at).is_some_and(|journal| journal.run.ending.is_some()) {
                 tables.runs.remove(&at);
+                tables.run_messages.retain(|message| message.run != *key);
             }
         }
         Ok((before - tables.runs.len()) as u64)

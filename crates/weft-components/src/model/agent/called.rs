@@ -108,7 +108,8 @@ fn reaches_the_run(signal: &Signal) -> bool {
         | Signal::ToolFinished(_)
         | Signal::Limited(_)
         | Signal::EffectStarted(_)
-        | Signal::EffectFinished(_) => true,
+        | Signal::EffectFinished(_)
+        | Signal::Stored(_) => true,
     }
 }
 

@@ -286,6 +286,7 @@ impl Town<'_> {
             sessions: store.clone(),
             spending: store.clone(),
             processes: store.clone(),
+            messages: store.clone(),
         };
         let limits = EngineLimits { nodes_at_once: 1 + self.dice.below(5) as usize, ..Default::default() };
         // By its number, not by chance: a seed tells one history only.

@@ -1,0 +1,131 @@
+//! Messages to runs that other processes have: left in the store by one process, handed to the agent by the one that
+//! works on the run, which looks once a second.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use weft_core::id::generate;
+use weft_core::inbox::Inbox;
+use weft_core::seam::run_messages::RunMessage;
+use weft_core::{Result, RunKey, SessionKey};
+
+use super::{Engine, Stores};
+
+/// So many are taken in at a look.
+const MESSAGES_AT_ONCE_MAX: u64 = 256;
+
+/// How long a sender waits between two looks at what has become of its message.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// A message that waits for a run of another process. It is taken back when this is dropped before an agent has read it.
+pub struct LeftMessage {
+    /// The run.
+    pub run: RunKey,
+    id: String,
+    stores: Stores,
+    engine: Engine,
+    /// It is known what has become of it.
+    settled: AtomicBool,
+}
+
+impl LeftMessage {
+    /// Waits until an agent has read it, or until the run is over without that. Whether one has.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn taken(&self) -> Result<bool> {
+        loop {
+            if !self.stores.messages.message_waits(&self.run, &self.id).await? {
+                self.settled.store(true, Ordering::Relaxed);
+                return Ok(true);
+            }
+            if self.stores.runs.get(&self.run).await?.ending.is_some() {
+                return Ok(!self.take_back().await?);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Takes it back. Whether it still waited.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn take_back(&self) -> Result<bool> {
+        let removed = self.stores.messages.remove_messages(&self.run, std::slice::from_ref(&self.id)).await?;
+        self.settled.store(true, Ordering::Relaxed);
+        Ok(removed > 0)
+    }
+}
+
+impl Drop for LeftMessage {
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.settled.load(Ordering::Relaxed) {
+            return;
+        }
+        let (messages, run, id) = (Arc::clone(&self.stores.messages), self.run.clone(), self.id.clone());
+        let take_back = async move {
+            if let Err(error) = messages.remove_messages(&run, &[id]).await {
+                tracing::warn!(run.id = %run.id, error = error.detail(), "cannot take back a message that nobody waits for");
+            }
+        };
+        self.engine.0.tasks.spawn_on(take_back, &runtime);
+    }
+}
+
+impl Engine {
+    /// Leaves a message for the agent at work in a session whose run another process has. Nothing when no run of the
+    /// session is under way anywhere.
+    ///
+    /// # Errors
+    /// `Conflict` when too many wait already; when the store cannot be used.
+    pub async fn leave_message(&self, session: &SessionKey, text: &str) -> Result<Option<LeftMessage>> {
+        let stores = self.stores()?;
+        let Some(run) = self.at_work(session).await?.filter(|run| run.cancel_ms.is_none()) else {
+            return Ok(None);
+        };
+        let message = RunMessage {
+            run: run.key,
+            id: generate(),
+            text: text.to_owned(),
+            sent_ms: self.0.seams.clock.now_ms(),
+        };
+        if !stores.messages.leave_message(&message).await? {
+            return Ok(None);
+        }
+        let (engine, settled) = (self.clone(), AtomicBool::new(false));
+        Ok(Some(LeftMessage { run: message.run, id: message.id, stores, engine, settled }))
+    }
+
+    /// The inbox of a run that is about to begin here.
+    pub(super) fn inbox_of(&self, run: &RunKey) -> Inbox {
+        match &self.0.stores {
+            Some(stores) => Inbox::of(run.clone(), Arc::clone(&stores.messages)),
+            None => Inbox::default(),
+        }
+    }
+
+    /// Hands over what other processes have left for the runs of this one.
+    pub(super) async fn collect_messages(&self, stores: &Stores) {
+        let left = stores.messages.messages_for(&self.0.ownership.process.id, MESSAGES_AT_ONCE_MAX).await;
+        let left = match left {
+            Ok(left) => left,
+            Err(error) => {
+                return tracing::warn!(error = error.detail(), "cannot look for messages to runs");
+            }
+        };
+        let mut by_run: HashMap<RunKey, Vec<RunMessage>> = HashMap::new();
+        for message in left {
+            by_run.entry(message.run.clone()).or_default().push(message);
+        }
+        let running = self.running();
+        for (run, messages) in by_run {
+            if let Some(live) = running.runs.get(&run).filter(|live| !live.cancel.is_cancelled()) {
+                live.inbox.deliver(messages);
+            }
+        }
+    }
+}
