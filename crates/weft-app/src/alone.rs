@@ -31,7 +31,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(600);
 const NO_CANVAS: &str = "alone";
 
 /// What a run sets itself, so that nobody types it in.
-const SET_BY_RUNS: [&str; 4] = ["sys.conversation_turns", "sys.history", "sys.date", "sys.run_id"];
+const SET_BY_RUNS: [&str; 5] =
+    ["sys.conversation_turns", "sys.history", "sys.date", "sys.run_id", "sys.usage"];
 
 impl App {
     /// What a component asks for when it runs alone: by the name of each value, what to show of its field.

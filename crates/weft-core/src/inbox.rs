@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::context::{NodeContext, Signal};
 use crate::effect::{Delivery, EffectResult, Known};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::RunKey;
 use crate::seam::RunMessages;
 use crate::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};
@@ -270,7 +270,6 @@ pub fn taken(key: &str, gave: &EffectResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
 
     #[tokio::test]
     async fn a_message_is_taken_once_or_taken_back() {

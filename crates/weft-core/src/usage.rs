@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use crate::Json;
+use crate::budget::Spent;
 use crate::id::ComponentId;
 use crate::seam::chat_model::Usage;
 
@@ -43,6 +46,25 @@ pub fn add(uses: &mut Vec<ModelUse>, node: &ComponentId, used: &UsedModel) {
             uses.push(ModelUse { node: node.clone(), model, usage, micros });
         }
     }
+}
+
+/// The global variable that has what a run has used so far: of its nodes that are over. Its members are those of
+/// [`run_usage`].
+pub const RUN_USAGE: &str = "sys.usage";
+
+/// Whether a global variable, or a member of one, is of what the run has used.
+pub fn is_run_usage(name: &str) -> bool {
+    name.strip_prefix(RUN_USAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// What a run has used, as canvases read it. Money is in the currency of the prices.
+pub fn run_usage(spent: Spent) -> Json {
+    json!({
+        "model_calls": spent.model_calls,
+        "tool_calls": spent.tool_calls,
+        "total_tokens": spent.tokens,
+        "money": spent.micros as f64 / 1e6,
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use indexmap::IndexMap;
 use serde_json::{Map, json};
 use weft_core::Json;
+use weft_core::budget::Spent;
+use weft_core::usage::{RUN_USAGE, run_usage};
 
 /// A declared `env.*` value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,8 +38,9 @@ impl EnvVariable {
     }
 }
 
-/// The globals that every session has: name and first value. `sys.date` and `sys.run_id` are set at every run.
-pub fn system() -> [(&'static str, Json); 8] {
+/// The globals that every session has: name and first value. `sys.date` and `sys.run_id` are set at every run,
+/// and `sys.usage` grows with it.
+pub fn system() -> [(&'static str, Json); 9] {
     [
         ("sys.query", json!("")),
         ("sys.user_id", json!("")),
@@ -46,6 +49,7 @@ pub fn system() -> [(&'static str, Json); 8] {
         ("sys.history", json!([])),
         ("sys.date", json!("")),
         ("sys.run_id", json!("")),
+        (RUN_USAGE, run_usage(Spent::default())),
         ("sys.chat_template_kwargs", json!({})),
     ]
 }
@@ -104,7 +108,8 @@ mod tests {
         let globals = initial(written.as_object().unwrap(), &variables);
         let expected = json!({
             "sys.query": "", "sys.user_id": "", "sys.conversation_turns": 0, "sys.files": [], "sys.history": [],
-            "sys.date": "", "sys.run_id": "", "sys.chat_template_kwargs": {}, "sys.extra": [], "env.free": 7, "env.city": "Ulm",
+            "sys.date": "", "sys.run_id": "", "sys.usage": {"model_calls": 0, "tool_calls": 0, "total_tokens": 0, "money": 0.0},
+            "sys.chat_template_kwargs": {}, "sys.extra": [], "env.free": 7, "env.city": "Ulm",
             "env.off": false, "env.n": 0, "env.list": [], "env.o": {}, "env.s": ""
         });
         assert_eq!(Json::Object(globals.clone()), expected);

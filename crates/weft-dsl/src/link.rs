@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_core::component::{Component, ComponentSpec, Role, Shape};
+use weft_core::usage::is_run_usage;
 use weft_core::{ComponentId, Reference};
 
 use crate::graph;
@@ -353,7 +354,8 @@ impl Linked {
                 self.nodes[edge.to].ins.push(place);
             }
             let to = &self.nodes[edge.to];
-            let hears = to.shape.listens && reads_from(to, edge.from) && edge.closes.is_none();
+            let listens = to.shape.listens && !reads_run_usage(to);
+            let hears = listens && reads_from(to, edge.from) && edge.closes.is_none();
             let from = &mut self.nodes[edge.from];
             if hears && edge.ordinary && from.shape.streams && from.shape.branches.is_none() {
                 from.listeners.push(edge.to);
@@ -404,6 +406,12 @@ impl Linked {
             }
         }
     }
+}
+
+/// Whether a node reads what the run has used. It waits for those before it: what they use is not known earlier.
+fn reads_run_usage(node: &PlanNode) -> bool {
+    let mut reads = node.reads.iter().chain(node.alternative_reads.iter().flatten());
+    reads.any(|read| matches!(&read.reference, Reference::Global(name) if is_run_usage(name)))
 }
 
 fn reads_from(node: &PlanNode, source: NodeIx) -> bool {

@@ -118,7 +118,7 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
             let help = match name.strip_prefix("env.") {
                 Some(variable) => format!("declare `{variable}` under `variables`"),
                 None => "the names are sys.query, sys.user_id, sys.files, sys.history, sys.date, \
-                         sys.run_id and sys.conversation_turns"
+                         sys.run_id, sys.usage and sys.conversation_turns"
                     .to_owned(),
             };
             Problem::error("unknown-global", pointer, format!("`{name}` does not exist"))

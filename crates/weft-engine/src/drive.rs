@@ -472,6 +472,8 @@ impl<'a> RunDriver<'a> {
     ) {
         self.end_calls(&active);
         self.note_sources();
+        let spent = active.budget.map(|budget| budget.own_without_time()).unwrap_or_default();
+        self.machine.spent += spent;
         self.journal.note(Record::NodeFinished {
             inputs: settled_inputs(&active.named),
             who: active.who,
@@ -481,7 +483,7 @@ impl<'a> RunDriver<'a> {
             route: onward.clone(),
             assigned: assigned.to_vec(),
             suspension: active.suspension,
-            spent: active.budget.map(|budget| budget.own_without_time()).unwrap_or_default(),
+            spent,
         });
     }
 }

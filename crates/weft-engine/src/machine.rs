@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weft_core::budget::Spent;
 use weft_core::component::{Role, Route};
 use weft_core::context::Round;
 use weft_core::journal::{ActivationRef, NextEdges};
@@ -132,6 +133,8 @@ pub struct Machine {
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     pub(crate) running: BTreeMap<u32, RunningNode>,
     pub(crate) globals: serde_json::Map<String, Json>,
+    /// What nodes that are over have used.
+    pub(crate) spent: Spent,
     /// What the plan names of the tenant's secrets. No part of what is stored.
     pub(crate) secrets: SecretValues,
     pub(crate) filled: HashMap<(ScopeId, NodeIx), Filled>,
@@ -174,6 +177,7 @@ impl Machine {
             frames: BTreeMap::new(),
             running: BTreeMap::new(),
             globals,
+            spent: Spent::default(),
             secrets: SecretValues::default(),
             filled: HashMap::new(),
             answered: HashSet::new(),

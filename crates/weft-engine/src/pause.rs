@@ -91,6 +91,7 @@ impl Paused {
         machine.next_activation = self.next_activation;
         machine.next_scope = self.next_scope;
         machine.allowance = self.allowance;
+        machine.spent = self.spent.without_time();
         machine.ready.clear();
         machine.work.clear();
         machine.consequences.clear();

@@ -344,6 +344,7 @@ impl JournalReader {
             return;
         };
         self.all.spent += *spent;
+        self.all.machine.spent += *spent;
         if self.all.seq <= self.shared_to {
             self.all.shared += *spent;
         }

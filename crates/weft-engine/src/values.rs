@@ -3,6 +3,7 @@
 use weft_core::component::Role;
 use weft_core::masking::Masks;
 use weft_core::seam::secrets::PREFIX;
+use weft_core::usage::{RUN_USAGE, is_run_usage, run_usage};
 use weft_core::value::{to_text, walk};
 use weft_core::{Json, Outputs, Reference, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlannedRead};
@@ -145,6 +146,11 @@ pub fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<Str
 fn global(machine: &Machine, name: &str) -> Value {
     if name.starts_with(PREFIX) {
         return machine.secrets.global(name).map_or_else(Value::null, Value::text);
+    }
+    if is_run_usage(name) {
+        let counts = run_usage(machine.spent);
+        let member = name[RUN_USAGE.len()..].strip_prefix('.');
+        return member.map(|member| walk(&counts, member.split('.'))).unwrap_or(counts).into();
     }
     if let Some(value) = machine.globals.get(name) {
         return value.clone().into();
