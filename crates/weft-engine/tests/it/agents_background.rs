@@ -1,13 +1,9 @@
 //! Tools that go on beside their agent's conversation, in a canvas.
 
-use std::sync::Arc;
-
 use serde_json::json;
 use weft_core::journal::{Ending, Record};
-use weft_core::seam::RunStore;
 use weft_core::seam::chat_model::Author;
 use weft_core::{Entry, Json};
-use weft_engine::engine::PickedUp;
 use weft_models::script::{Reply, Script};
 
 use crate::agents_tool_history::canvas;
@@ -79,12 +75,7 @@ fn it_survives_a_crash() {
         let Some(key) = key else { break };
         runtime().block_on(async {
             world.cut_at(None);
-            let run = world.store.get(&key).await.unwrap();
-            if let PickedUp::Running(mut handle) =
-                world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap()
-            {
-                while handle.entries.next().await.unwrap().is_some() {}
-            }
+            world.go_on_with(&key).await;
             let journal = world.journal(&key).await;
             assert_eq!(outcome(&journal).0, Ending::Succeeded, "cut after {cut}");
             assert_eq!(told(&world).last(), Some(&1), "cut after {cut}");

@@ -1,15 +1,13 @@
 //! Messages to an agent that is at work.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::chat_model::Author;
 use weft_core::seam::run_messages::RunMessage;
-use weft_core::seam::{RunMessages, RunStore, SessionStore};
+use weft_core::seam::{RunMessages, SessionStore};
 use weft_core::{Entry, SessionKey};
-use weft_engine::engine::PickedUp;
 use weft_models::script::{Reply, Script};
 
 use crate::agents_tool_history::canvas;
@@ -136,12 +134,7 @@ fn what_has_been_read_survives_a_crash() {
         runtime().block_on(async {
             world.cut_at(None);
             let known = has_taken(&world.journal(&key).await);
-            let run = world.store.get(&key).await.unwrap();
-            if let PickedUp::Running(mut handle) =
-                world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap()
-            {
-                while handle.entries.next().await.unwrap().is_some() {}
-            }
+            world.go_on_with(&key).await;
             assert_eq!(outcome(&world.journal(&key).await).0, Ending::Succeeded, "cut after {cut}");
             let said = conversation(&world).await.iter().filter(|m| m.contains("In French")).count();
             assert_eq!(said, usize::from(known), "cut after {cut}");
@@ -209,12 +202,7 @@ fn what_another_process_left_is_read_once_after_a_crash() {
         runtime().block_on(async {
             world.cut_at(None);
             let known = has_taken(&world.journal(&key).await);
-            let run = world.store.get(&key).await.unwrap();
-            if let PickedUp::Running(mut handle) =
-                world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap()
-            {
-                while handle.entries.next().await.unwrap().is_some() {}
-            }
+            world.go_on_with(&key).await;
             assert_eq!(outcome(&world.journal(&key).await).0, Ending::Succeeded, "cut after {cut}");
             let waits = world.store.store.message_waits(&key, "m").await.unwrap();
             let said = conversation(&world).await.iter().filter(|m| m.contains("In French")).count();

@@ -208,6 +208,16 @@ impl World {
         *self.store.cut.lock().unwrap() = cut;
     }
 
+    /// A process takes up a run that was cut off, and works on it to its end.
+    pub async fn go_on_with(&self, key: &RunKey) {
+        let run = self.store.get(key).await.unwrap();
+        if let PickedUp::Running(mut handle) =
+            self.engine().pick_up(&run, Arc::clone(&self.plan)).await.unwrap()
+        {
+            while handle.entries.next().await.unwrap().is_some() {}
+        }
+    }
+
     /// A whole turn.
     pub async fn hold(&self, input: &weft_core::TurnInput) -> Vec<Entry> {
         let mut handle = self.engine().start(turn(&self.plan, input.clone())).await.unwrap();
@@ -350,11 +360,7 @@ fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
         runtime().block_on(async {
             world.cut_at(None);
             assert_eq!(world.journal(&key).await.len() as u64, cut, "{place}");
-            let run = world.store.get(&key).await.unwrap();
-            match world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap() {
-                PickedUp::Running(mut handle) => while handle.entries.next().await.unwrap().is_some() {},
-                PickedUp::Ended(_) => {}
-            }
+            world.go_on_with(&key).await;
             let entries = world.journal(&key).await;
             check(&entries, &place);
             // A call that may have been carried out, and must not be twice, is an error in words.
