@@ -34,6 +34,7 @@ mod m0037_identity;
 mod m0038_reading;
 mod m0039_tool_server;
 mod m0040_search_app;
+mod m0042_folder_entry;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -88,6 +89,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0038_reading::Migration),
             Box::new(m0039_tool_server::Migration),
             Box::new(m0040_search_app::Migration),
+            Box::new(m0042_folder_entry::Migration),
         ]
     }
 }
