@@ -3,6 +3,7 @@
 
 mod accounts;
 mod canvases;
+mod files;
 mod older;
 mod tool_servers;
 
@@ -20,6 +21,7 @@ use tower_http::trace::TraceLayer;
 
 use self::accounts::{of_audit, of_shares, of_tenants, of_tokens, of_users};
 use self::canvases::{of_canvases, of_editing};
+use self::files::of_files;
 use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::record_requests;
@@ -89,6 +91,7 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_versions())
         .merge(of_editing())
         .merge(of_attachments(upload_max))
+        .merge(of_files(upload_max))
         .merge(of_speech(upload_max))
         .merge(of_sessions())
         .nest("/v1/responses", of_responses())
