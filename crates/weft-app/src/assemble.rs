@@ -363,10 +363,10 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, outbound, given)?);
-    let databases = Arc::clone(&seams.databases);
     let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
     let parts = Parts {
+        databases: Arc::clone(&seams.databases),
         engine: engine(config, seams, &store),
         canvases: store.canvases(),
         versions: store.versions(),
@@ -391,7 +391,6 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         file_bytes_max: config.attachments.file_bytes_max,
         file_manager,
         reader: document_reader(config, &models)?,
-        databases,
         model_check: model_check(&models),
         models,
         catalog: Arc::new(weft_components::catalog()),

@@ -24,17 +24,18 @@ async fn sent(bench: &Bench, path: &str, (body, kind): (String, String)) -> Read
 }
 
 /// A form with files for a folder, which it names behind them or before them.
-fn form_into(folder: &str, files: &[(&str, &str)], names_first: FolderComes) -> (String, String) {
+fn form_into(folder: &str, files: &[(&str, &str)], comes: FolderComes) -> (String, String) {
     let (body, kind) = form(files);
     let part =
         format!("--frontier\r\nContent-Disposition: form-data; name=\"parent_id\"\r\n\r\n{folder}\r\n");
-    let body = match names_first {
+    let body = match comes {
         FolderComes::First => format!("{part}{body}"),
         FolderComes::Last => body.replace("--frontier--", &format!("{part}--frontier--")),
     };
     (body, kind)
 }
 
+#[derive(Clone, Copy)]
 enum FolderComes {
     First,
     Last,
