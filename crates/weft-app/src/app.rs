@@ -27,6 +27,7 @@ use weft_plugins::Plugins;
 use crate::accounts::Accounts;
 use crate::checking::{Models, refusal};
 use crate::config::LimitsConfig;
+use crate::file_manager::FileManager;
 use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::plans::{Plans, compact};
@@ -89,7 +90,9 @@ pub struct App {
     pub files: Arc<dyn FileStore>,
     /// Bytes that one of them may have.
     pub file_bytes_max: u64,
-    /// Reads them.
+    /// Folders of tenants with files in them.
+    pub file_manager: FileManager,
+    /// Reads files.
     pub(crate) reader: Arc<dyn DocumentReader>,
     /// Databases of others that canvases ask.
     pub(crate) databases: Arc<dyn Databases>,
@@ -151,6 +154,7 @@ impl App {
             beside: parts.beside,
             files: parts.files,
             file_bytes_max: parts.file_bytes_max,
+            file_manager: parts.file_manager,
             reader: parts.reader,
             databases: parts.databases,
             models: parts.models,

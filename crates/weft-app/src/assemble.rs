@@ -2,6 +2,7 @@
 
 mod accounts;
 mod documents;
+mod files;
 mod secrets;
 mod tools;
 
@@ -36,7 +37,7 @@ use weft_sandbox::{ProcessSandbox, RemoteSandbox, Worker};
 use weft_sandbox::{SystemInterpreter, SystemPython, WithPython};
 use weft_search::{MemoryChunkIndex, TantivyIndex};
 use weft_sql::{DatabaseClients, OwnDatabase};
-use weft_store::{FileLimits, Files, FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
+use weft_store::{FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
 
 pub use weft_mcp::{Surveyed, Verdict};
 pub use weft_models::installed;
@@ -48,13 +49,13 @@ pub use self::secrets::secret_names;
 pub use self::tools::ToolServers;
 
 use self::documents::{document_reader, document_writer};
+use self::files::files;
 use self::tools::tool_sources;
 use crate::app::App;
-use crate::config::{AttachmentsConfig, Config, STORE_FILE, SandboxConfig};
+use crate::config::{Config, STORE_FILE, SandboxConfig};
 use crate::conversations::StoredConversations;
 use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
-use crate::pipelines::FilesAndDocuments;
 use crate::tool_servers::TenantServers;
 
 /// A store that ends with the process.
@@ -264,14 +265,6 @@ fn blobs(config: &Config, place: Place) -> Result<Arc<dyn BlobStore>> {
     })
 }
 
-/// Files of conversations.
-fn files(config: &Config, store: &Store, blobs: Arc<dyn BlobStore>) -> Arc<dyn FileStore> {
-    let AttachmentsConfig { file_bytes_max, tenant_bytes_max } = config.attachments;
-    let limits = FileLimits { file_bytes_max, tenant_bytes_max };
-    let files = Arc::new(Files::new(store, Arc::clone(&blobs), limits));
-    Arc::new(FilesAndDocuments { files, documents: store.datasets(), blobs })
-}
-
 /// Databases of others; never the one of this program itself.
 fn databases(config: &Config, store_url: &str, outbound: &Arc<Outbound>) -> DatabaseClients {
     let root = config.files_root();
@@ -351,7 +344,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let blobs = blobs(config, place)?;
     let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
-    let files = files(config, &store, blobs);
+    let (files, file_manager) = files(config, &store, blobs, &clock);
     let passing = Store::open(MEMORY).await?;
     let beside = beside(config, &passing, &models, &clock)?;
     let knowledge: Arc<dyn Knowledge> =
@@ -370,10 +363,10 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, outbound, given)?);
-    let databases = Arc::clone(&seams.databases);
     let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
     let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
     let parts = Parts {
+        databases: Arc::clone(&seams.databases),
         engine: engine(config, seams, &store),
         canvases: store.canvases(),
         versions: store.versions(),
@@ -396,8 +389,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         beside,
         files,
         file_bytes_max: config.attachments.file_bytes_max,
+        file_manager,
         reader: document_reader(config, &models)?,
-        databases,
         model_check: model_check(&models),
         models,
         catalog: Arc::new(weft_components::catalog()),

@@ -16,6 +16,7 @@ pub mod config;
 mod conversations;
 #[cfg(feature = "fault-points")]
 pub mod fault_points;
+pub mod file_manager;
 pub mod hmac;
 pub mod idempotency;
 pub mod notifications;

@@ -16,6 +16,7 @@ use weft_knowledge::memories::ConversationMemories;
 use weft_plugins::Plugins;
 
 use crate::accounts::Accounts;
+use crate::file_manager::FileManager;
 use crate::notifications::Notifications;
 use crate::tool_servers::TenantServers;
 
@@ -75,7 +76,9 @@ pub struct Parts {
     pub files: Arc<dyn FileStore>,
     /// Bytes that one of them may have.
     pub file_bytes_max: u64,
-    /// Reads them.
+    /// Folders of tenants with files in them.
+    pub file_manager: FileManager,
+    /// Reads files.
     pub reader: Arc<dyn DocumentReader>,
     /// Databases of others that canvases ask.
     pub databases: Arc<dyn Databases>,

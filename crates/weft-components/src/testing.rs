@@ -20,7 +20,9 @@ use weft_core::seam::chat_model::{
 };
 use weft_core::seam::document_writer::{Sheet, WriteRequest};
 use weft_core::seam::http::{Http, HttpRequest, HttpResponse};
-use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest};
+use weft_core::seam::knowledge::{
+    DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest, TokensRead,
+};
 use weft_core::seam::{DocumentWriter, Sandbox, Seams};
 use weft_core::{
     Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
@@ -168,6 +170,7 @@ pub struct Outside {
     pub pages: Mutex<Vec<Result<HttpResponse>>>,
     pub sent: Mutex<Vec<HttpRequest>>,
     pub found: Mutex<Vec<Chunk>>,
+    pub read: Mutex<Vec<TokensRead>>,
     pub searched: Mutex<Vec<SearchRequest>>,
 }
 
@@ -433,7 +436,8 @@ impl Knowledge for FakeKnowledge {
             vector: None,
         };
         let passages = found.iter().map(scored).collect();
-        Ok(Found { passages, total: found.len(), ..Found::default() })
+        let used = self.0.read.lock().unwrap().clone();
+        Ok(Found { passages, total: found.len(), used, ..Found::default() })
     }
 
     async fn passages(&self, _: &TenantId, _: &[DatasetId], ids: &[ChunkId]) -> Result<Vec<Passage>> {

@@ -118,6 +118,7 @@ impl Knowledge for CombinedKnowledge {
         found.total += more.total;
         found.fitting = found.fitting.zip(more.fitting).map(|(one, other)| one + other);
         found.notes.extend(more.notes);
+        found.used.extend(more.used);
         found.documents.extend(more.documents);
         found.documents.sort_by_key(|document| std::cmp::Reverse(document.count));
         found.passages.extend(more.passages);

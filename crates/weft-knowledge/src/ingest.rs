@@ -50,4 +50,5 @@ pub use enrich::{Addition, MadeAddition};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
 pub use pipeline::{NoPipelines, PIPELINE, PipelineRunner, pipeline_of};
 pub use plan::WORDS_ALONE;
+pub use upload::numbered;
 pub use worker::{IngestWorker, WorkerPace};

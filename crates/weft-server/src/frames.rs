@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::json;
 use weft_core::{Ending, Entry, Error, Json, Record};
 
@@ -12,6 +14,7 @@ use crate::dialect::openai::Completion;
 use crate::dialect::ragflow::{self, Additions, RunView};
 use crate::dialect::responses::ResponseRun;
 use crate::dialect::write_json;
+use crate::source_metadata::SourceMetadata;
 use crate::sse::{Frames, Prefix, put_failure, put_frame, put_text};
 use crate::wire::session::sources;
 
@@ -272,12 +275,26 @@ fn read_on(view: &RunView) -> String {
 pub struct CompletionChunks {
     completion: Completion,
     answer: Answer,
+    /// What is told of the documents of the sources besides.
+    metadata: Option<SourceMetadata>,
+    /// The sources with that, once they are known.
+    sources: Option<Json>,
 }
 
 impl CompletionChunks {
-    /// Of this completion.
-    pub fn new(completion: Completion) -> Self {
-        Self { completion, answer: Answer::default() }
+    /// Of this completion, whose sources come with this metadata of their documents.
+    pub fn new(completion: Completion, metadata: Option<SourceMetadata>) -> Self {
+        Self { completion, answer: Answer::default(), metadata, sources: None }
+    }
+
+    async fn find_metadata(&mut self) {
+        self.sources = self.completion.told_sources(&self.answer);
+        if let (Some(metadata), Some(Json::Array(sources))) = (&self.metadata, &mut self.sources)
+            && let Err(error) = metadata.put(sources).await
+        {
+            // The answer has been told already: its sources come without.
+            tracing::warn!(error = error.detail(), "the metadata of sources could not be read");
+        }
     }
 }
 
@@ -293,9 +310,14 @@ impl Frames for CompletionChunks {
         self.answer.learn(entry);
     }
 
+    fn before_the_end(&mut self) -> Option<BoxFuture<'_, ()>> {
+        self.metadata.is_some().then(|| self.find_metadata().boxed())
+    }
+
     fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
         let whole = cut.is_none() && self.answer.end.is_some();
-        let frames = if whole { self.completion.write_end(&self.answer) } else { Vec::new() };
+        let sources = self.sources.take().or_else(|| self.completion.told_sources(&self.answer));
+        let frames = if whole { self.completion.write_end_with(&self.answer, sources) } else { Vec::new() };
         for frame in frames {
             put_frame(out, Prefix::Spaced, None, |out| {
                 out.extend_from_slice(&frame);

@@ -19,6 +19,7 @@ mod path;
 pub mod router;
 pub mod routes;
 pub mod serve;
+pub mod source_metadata;
 pub mod sse;
 pub mod state;
 pub mod webhook;

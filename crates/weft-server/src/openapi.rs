@@ -6,6 +6,7 @@ pub mod agents;
 pub mod chats;
 pub mod datasets;
 pub mod editing;
+pub mod files;
 pub mod mcp;
 pub mod memories;
 pub mod offers;
@@ -84,6 +85,8 @@ pub enum Body {
     Json(Type),
     /// Files in a form, each in a part with the name `file`.
     Files,
+    /// The same, or a JSON object.
+    FilesOrJson(Type),
 }
 
 /// What a request is answered with.
@@ -366,9 +369,12 @@ fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
             operation["requestBody"] = json!({"content": {"application/json": {"schema": schema}}});
         }
         Body::Files => {
-            let files = json!({"type": "object", "properties": {"file": {"type": "array",
-                "items": {"type": "string", "contentMediaType": "application/octet-stream"}}}});
-            operation["requestBody"] = json!({"content": {"multipart/form-data": {"schema": files}}});
+            operation["requestBody"] = json!({"content": {"multipart/form-data": {"schema": files()}}});
+        }
+        Body::FilesOrJson(kind) => {
+            let schema = schema(*kind, shapes);
+            operation["requestBody"] = json!({"content": {"multipart/form-data": {"schema": files()},
+                "application/json": {"schema": schema}}});
         }
     }
     match access.permission() {
@@ -387,6 +393,12 @@ fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
         operation["responses"]["default"] = answer;
     }
     operation
+}
+
+/// A form with files.
+fn files() -> Json {
+    json!({"type": "object", "properties": {"file": {"type": "array",
+        "items": {"type": "string", "contentMediaType": "application/octet-stream"}}}})
 }
 
 fn content(answer: Answer, shapes: &mut Shapes) -> Json {

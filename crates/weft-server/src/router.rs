@@ -3,6 +3,7 @@
 
 mod accounts;
 mod canvases;
+mod files;
 mod older;
 mod tool_servers;
 
@@ -20,6 +21,7 @@ use tower_http::trace::TraceLayer;
 
 use self::accounts::{of_audit, of_shares, of_tenants, of_tokens, of_users};
 use self::canvases::{of_canvases, of_editing};
+use self::files::of_files;
 use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::record_requests;
@@ -89,6 +91,7 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_versions())
         .merge(of_editing())
         .merge(of_attachments(upload_max))
+        .merge(of_files(upload_max))
         .merge(of_speech(upload_max))
         .merge(of_sessions())
         .nest("/v1/responses", of_responses())
@@ -276,6 +279,7 @@ fn of_search_apps() -> Routes {
         .on(POST, "/api/v1/searches/{id}/completions", searches::of_search, &of_search::ASK)
         .on(POST, "/api/v1/searches/{id}/completion", searches::of_search, &of_search::ASK)
         .on(POST, "/api/v1/searchbots/ask", searches::of_searchbot, &of_search::ASK_ANY)
+        .on(POST, "/api/v1/sessions/ask", searches::of_sessions, &of_search::ASK_DATASETS)
         .on(GET, "/api/v1/searchbots/detail", searches::searchbot, &of_search::DETAIL)
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use futures::future::BoxFuture;
 use futures::stream;
 use tokio::time::{Instant, Sleep};
 use weft_core::{Entry, Error, Result};
@@ -26,6 +27,11 @@ const CHUNK_BYTES: usize = 16 * 1024;
 pub trait Frames: Send + 'static {
     /// Appends the frames of an entry, if it has any.
     fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>);
+
+    /// Fetches what the end needs and no entry has, where there is such a thing. Called once, after the last entry.
+    fn before_the_end(&mut self) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
 
     /// Appends what comes after the last entry. `cut` is set when the entries broke off.
     fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>);
@@ -120,7 +126,7 @@ impl<F: Frames> Pump<F> {
             };
             let mut next = Some(entry);
             while let Some(entry) = next {
-                if !self.take(entry, &mut out) {
+                if !self.take(entry, &mut out).await {
                     return (out, false);
                 }
                 next = if out.len() < CHUNK_BYTES { self.entries.next_there() } else { None };
@@ -130,13 +136,18 @@ impl<F: Frames> Pump<F> {
     }
 
     /// Whether more may follow.
-    fn take(&mut self, entry: Result<Option<Arc<Entry>>>, out: &mut Vec<u8>) -> bool {
+    async fn take(&mut self, entry: Result<Option<Arc<Entry>>>, out: &mut Vec<u8>) -> bool {
         match entry {
             Ok(Some(entry)) => {
                 self.frames.write(&entry, out);
                 return true;
             }
-            Ok(None) => self.frames.finish(None, out),
+            Ok(None) => {
+                if let Some(fetched) = self.frames.before_the_end() {
+                    fetched.await;
+                }
+                self.frames.finish(None, out);
+            }
             Err(error) => {
                 tracing::error!(error = error.detail(), "a stream stopped unexpectedly");
                 self.frames.finish(Some(&error), out);

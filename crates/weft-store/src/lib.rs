@@ -2,7 +2,8 @@
 //!
 //! Canvases, sessions, runs with their journals, datasets, tokens, secrets and accepted tools, in SQLite, PostgreSQL or MariaDB: one
 //! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
-//! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`]. Files of conversations are both: [`Files`].
+//! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`]. Files of conversations are both: [`Files`]; the
+//! folders of the file manager are [`Folders`].
 
 mod batch;
 mod blobs;
@@ -35,5 +36,6 @@ pub use blobs::FolderBlobs;
 pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
 pub use rows::file::{FileLimits, Files};
+pub use rows::folder_entry::Folders;
 pub use vault::{KeyPlace, SealedToolServers, Vault, VaultKey};
 pub use workspace::{FolderWorkspace, tenant_folder};

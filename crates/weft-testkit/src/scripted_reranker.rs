@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use weft_core::seam::Reranker;
+use weft_core::seam::reranker::Reranked;
 use weft_core::{Error, ErrorKind, Result};
 
 /// Passages by their text; those that nobody spoke of get the share of the question's words that they
@@ -13,6 +14,7 @@ use weft_core::{Error, ErrorKind, Result};
 pub struct ScriptedReranker {
     scores: BTreeMap<String, f32>,
     fails: Option<ErrorKind>,
+    tokens: u64,
     seen: Mutex<Vec<(String, Vec<String>)>>,
 }
 
@@ -26,6 +28,13 @@ impl ScriptedReranker {
     #[must_use]
     pub fn with(mut self, passage: impl Into<String>, score: f32) -> Self {
         self.scores.insert(passage.into(), score);
+        self
+    }
+
+    /// It tells that it has read so many tokens each time.
+    #[must_use]
+    pub fn reading(mut self, tokens: u64) -> Self {
+        self.tokens = tokens;
         self
     }
 
@@ -58,7 +67,7 @@ impl Reranker for ScriptedReranker {
         "scripted@test"
     }
 
-    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Vec<f32>> {
+    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Reranked> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.push((question.to_owned(), passages.to_vec()));
         if let Some(kind) = self.fails {
@@ -68,7 +77,7 @@ impl Reranker for ScriptedReranker {
             Some(score) => *score,
             None => shared(question, passage),
         };
-        Ok(passages.iter().map(score).collect())
+        Ok(Reranked { scores: passages.iter().map(score).collect(), tokens: self.tokens })
     }
 }
 
@@ -81,7 +90,7 @@ mod tests {
     async fn it_keeps_the_contract() {
         reranker_keeps_its_contract(&ScriptedReranker::new()).await;
         let told = ScriptedReranker::new().with("a", 0.25);
-        assert_eq!(told.rerank("a", &["a".into(), "a b".into()]).await.unwrap(), [0.25, 1.0]);
+        assert_eq!(told.rerank("a", &["a".into(), "a b".into()]).await.unwrap().scores, [0.25, 1.0]);
         assert_eq!(told.seen()[0].0, "a");
         let failing = ScriptedReranker::new().failing(ErrorKind::Timeout);
         assert_eq!(failing.rerank("a", &[]).await.unwrap_err().kind, ErrorKind::Timeout);

@@ -184,6 +184,7 @@ mod tests {
     use weft_core::citation::Chunk;
     use weft_core::context::Signal;
     use weft_core::id::DatasetId;
+    use weft_core::seam::knowledge::TokensRead;
 
     fn chunk(id: &str, content: &str, document: &str) -> Chunk {
         Chunk {
@@ -219,6 +220,23 @@ mod tests {
         assert_eq!((request.limit, request.similarity_min), (3, 0.1));
         assert_eq!(request.questions, ["Q"]);
         assert_eq!(request.datasets, [DatasetId::from("one"), "two".into()]);
+    }
+
+    #[tokio::test]
+    async fn what_models_have_read_for_a_search_is_told() {
+        let node = Node::new("Retrieval", json!({"query": "sys.query", "kb_ids": ["one"]}));
+        let component = node.build();
+        let mut stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        *stage.outside.read.lock().unwrap() = [("embedder@test", 3), ("ranker@test", 40)]
+            .map(|(model, tokens)| TokensRead { model: model.to_owned(), tokens })
+            .into();
+        component.run(&stage.ctx).await.unwrap();
+        let told = stage.signals().into_iter().filter_map(|signal| match signal {
+            Signal::Used(used) => Some((used.model.to_string(), used.usage.prompt_tokens, used.usage.calls)),
+            _ => None,
+        });
+        let expected = [("embedder@test".to_owned(), 3, 1), ("ranker@test".to_owned(), 40, 1)];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
     }
 
     #[tokio::test]

@@ -128,6 +128,15 @@ pub struct DocumentCount {
     pub count: usize,
 }
 
+/// What a model was asked to read for a search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokensRead {
+    /// The model, by its name in the settings.
+    pub model: String,
+    /// How many tokens, as its provider tells.
+    pub tokens: u64,
+}
+
 /// What a search found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
@@ -144,6 +153,9 @@ pub struct Found {
     /// What people should know about the search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What models that make vectors or rank have read for it, where their providers tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used: Vec<TokensRead>,
 }
 
 /// A passage with everything that is shown of it. Its scores are absent.

@@ -4,6 +4,15 @@ use async_trait::async_trait;
 
 use crate::error::Result;
 
+/// Scores, and what they cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reranked {
+    /// A score for each passage, in their order.
+    pub scores: Vec<f32>,
+    /// Tokens that were read, as far as the provider tells.
+    pub tokens: u64,
+}
+
 /// A model that says how well passages answer a question.
 ///
 /// An implementation sends the passages as they were written, cut to what the model reads, and gives each
@@ -17,5 +26,5 @@ pub trait Reranker: Send + Sync {
     ///
     /// # Errors
     /// By kind: `Unauthenticated`, `RateLimited`, `Unavailable`, `Timeout`, `Invalid`, `Garbled`.
-    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Vec<f32>>;
+    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Reranked>;
 }

@@ -6,7 +6,8 @@ use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::dataset_store::{Dataset, DatasetStore, StoredChunk};
 use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
-use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest};
+use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest, TokensRead};
+use weft_core::seam::reranker::Reranked;
 use weft_core::seam::{Index, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
@@ -41,7 +42,7 @@ pub async fn search(
     if datasets.is_empty() {
         return Ok(found);
     }
-    let vectors = vectors(parts, datasets, request, &mut found.notes).await?;
+    let vectors = vectors(parts, datasets, request, &mut found).await?;
     let answers = answers(parts, datasets, request, vectors.as_deref()).await?;
     if request.filter.is_some() {
         // Each question has as many answers, which look at the same documents.
@@ -52,7 +53,10 @@ pub async fn search(
         ranked(&answers, datasets, request, request.similarity_min)
     } else {
         match ranked_by_model(parts, datasets, request, &answers).await {
-            Ok(list) => list,
+            Ok((list, tokens)) => {
+                note_used(&mut found, &request.reranker, tokens);
+                list
+            }
             // One that is not there is a mistake of who asks; one that fails is not.
             Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
             Err(error) => {
@@ -69,18 +73,25 @@ pub async fn search(
     Ok(found)
 }
 
+/// Notes what a model has read, where its provider tells.
+fn note_used(found: &mut Found, model: &str, tokens: u64) {
+    if tokens > 0 {
+        found.used.push(TokensRead { model: model.to_owned(), tokens });
+    }
+}
+
 /// What a model ranks is not left out before it has been asked, and is there: it costs.
 async fn ranked_by_model(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     answers: &[IndexAnswer],
-) -> Result<Vec<Scored>> {
+) -> Result<(Vec<Scored>, u64)> {
     let candidates = ranked(answers, datasets, request, 0.0);
     let candidates = there::best(parts, candidates, request.reranked_max.clamp(1, CANDIDATES_MAX)).await?;
-    let mut list = reranked(parts, datasets, request, candidates).await?;
+    let (mut list, tokens) = reranked(parts, datasets, request, candidates).await?;
     in_order(&mut list);
-    Ok(list)
+    Ok((list, tokens))
 }
 
 /// What the index says to each question. Datasets without vectors are asked apart, so that the words of
@@ -141,8 +152,9 @@ async fn vectors(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
-    notes: &mut Vec<String>,
+    found: &mut Found,
 ) -> Result<Option<Vec<Vec<f32>>>> {
+    let notes = &mut found.notes;
     let mut embedders =
         datasets.iter().map(|dataset| dataset.embedder.as_str()).filter(|name| !name.is_empty());
     let Some(name) = embedders.next() else { return Ok(None) };
@@ -171,7 +183,10 @@ async fn vectors(
         embedder.embed(EmbeddingPurpose::Query, &request.questions).await
     };
     match made.await {
-        Ok(embedded) if embedded.vectors.len() == request.questions.len() => Ok(Some(embedded.vectors)),
+        Ok(embedded) if embedded.vectors.len() == request.questions.len() => {
+            note_used(found, name, embedded.tokens);
+            Ok(Some(embedded.vectors))
+        }
         Ok(_) => {
             Err(Error::new(ErrorKind::Garbled, format!("`{name}` returned no vector for each question")))
         }
@@ -226,21 +241,23 @@ fn in_order(list: &mut [Scored]) {
     });
 }
 
-/// The best passages, ranked by a model: its score takes the place of the vectors' share.
+/// The best passages, ranked by a model: its score takes the place of the vectors' share. Beside them the tokens that it
+/// has read.
 async fn reranked(
     parts: SearchSources<'_>,
     datasets: &[Dataset],
     request: &SearchRequest,
     mut list: Vec<Scored>,
-) -> Result<Vec<Scored>> {
+) -> Result<(Vec<Scored>, u64)> {
     let question = request.questions.first().map(String::as_str).unwrap_or_default();
     let ids: Vec<ChunkId> = list.iter().map(|scored| scored.chunk.clone()).collect();
     let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
     let texts: Vec<String> = chunks.iter().map(text).collect();
     if texts.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     }
-    let scores = parts.models.reranker(parts.tenant, &request.reranker)?.rerank(question, &texts).await?;
+    let reranker = parts.models.reranker(parts.tenant, &request.reranker)?;
+    let Reranked { scores, tokens } = reranker.rerank(question, &texts).await?;
     if scores.len() != texts.len() {
         return Err(Error::new(ErrorKind::Garbled, "it returned no score for each passage"));
     }
@@ -254,7 +271,7 @@ async fn reranked(
         scored.similarity = preferred(similarity, &scored.dataset, datasets);
         similarity >= request.similarity_min
     });
-    Ok(list)
+    Ok((list, tokens))
 }
 
 fn preferred(similarity: f64, id: &DatasetId, datasets: &[Dataset]) -> f64 {

@@ -14,7 +14,7 @@ pub(super) const NAME_BYTES_MAX: usize = 255;
 const NUMBERS_MAX: u32 = 10_000;
 
 /// A name with a number before its ending: `report(1).pdf`. It is cut to leave room for both.
-fn numbered(name: &str, number: u32) -> String {
+pub fn numbered(name: &str, number: u32) -> String {
     let (stem, ending) = match name.rsplit_once('.') {
         Some((stem, ending)) if !stem.is_empty() && !stem.ends_with('/') && !ending.contains('/') => {
             (stem, format!("({number}).{ending}"))

@@ -15,6 +15,7 @@ use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
 use weft_core::seam::index::{Hit, IndexAnswer, IndexChange, IndexQuery, IndexSize};
 use weft_core::seam::ingest_queue::IndexNote;
+use weft_core::seam::reranker::Reranked;
 use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Reranker};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 use weft_knowledge::ask::{Ask, Step};
@@ -405,9 +406,10 @@ impl Reranker for Liking {
         "liking@test"
     }
 
-    async fn rerank(&self, _: &str, passages: &[String]) -> Result<Vec<f32>> {
+    async fn rerank(&self, _: &str, passages: &[String]) -> Result<Reranked> {
         self.0.reranked.lock().unwrap().extend(passages.iter().cloned());
-        Ok(passages.iter().map(|text| if text.contains("LIKED") { 0.9 } else { 0.1 }).collect())
+        let scores = passages.iter().map(|text| if text.contains("LIKED") { 0.9 } else { 0.1 }).collect();
+        Ok(Reranked { scores, tokens: 10 })
     }
 }
 

@@ -85,6 +85,31 @@ async fn a_model_reorders_what_was_found() {
 }
 
 #[tokio::test]
+async fn what_models_have_read_for_a_search_is_told() {
+    let library = animals();
+    let request = SearchRequest {
+        datasets: vec![id("animals")],
+        questions: vec!["tiger".to_owned()],
+        vector_weight: 0.5,
+        candidates_max: 10,
+        limit: 10,
+        reranker: "liking@test".to_owned(),
+        reranked_max: 10,
+        ..SearchRequest::default()
+    };
+    let used = async |request: &SearchRequest| {
+        let found = library.knowledge().search(&"t".into(), request).await.unwrap();
+        found.used.into_iter().map(|read| (read.model, read.tokens)).collect::<Vec<_>>()
+    };
+    assert_eq!(used(&request).await, [("m@test".to_owned(), 1), ("liking@test".to_owned(), 10)]);
+    let by_words = SearchRequest { vector_weight: 0.0, reranker: String::new(), ..request.clone() };
+    assert_eq!(used(&by_words).await, []);
+    // One that fails has told nothing.
+    let without = SearchRequest { reranker: "away@test".to_owned(), ..request };
+    assert_eq!(used(&without).await, [("m@test".to_owned(), 1)]);
+}
+
+#[tokio::test]
 async fn without_the_ranking_model_the_own_order_stands_and_says_so() {
     let library = animals();
     let usual = library.ids(&question("tiger kitty", &["animals"])).await;

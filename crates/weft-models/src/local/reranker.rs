@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::{OnceCell, Semaphore};
 use weft_core::seam::Reranker;
+use weft_core::seam::reranker::Reranked;
 use weft_core::{Error, Result};
 
 use super::bert::TokenIds;
@@ -64,7 +65,7 @@ impl Reranker for LocalReranker {
         &self.name
     }
 
-    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Vec<f32>> {
+    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Reranked> {
         let model = Arc::clone(self.model().await?);
         let (splitter, question, owned) = (Arc::clone(&model), question.to_owned(), passages.to_vec());
         let split =
@@ -83,6 +84,6 @@ impl Reranker for LocalReranker {
                 scores[at] = score;
             }
         }
-        Ok(scores)
+        Ok(Reranked { scores, tokens: lengths.iter().map(|length| *length as u64).sum() })
     }
 }

@@ -144,7 +144,7 @@ async fn scores_are_those_of_the_reference() {
         assert_eq!(crate::installed::inspect(&folder.0).unwrap(), crate::ModelKind::Rerank);
         let reranker = LocalReranker::open("judge@local", &folder.0).unwrap();
         let passages = ["text word", "a one two", ""].map(str::to_owned);
-        let scores = reranker.rerank("one two", &passages).await.unwrap();
+        let scores = reranker.rerank("one two", &passages).await.unwrap().scores;
         for (score, expected) in scores.iter().zip(expected) {
             assert!((score - expected).abs() < 2e-6, "{kind}: {scores:?}");
         }
@@ -155,15 +155,15 @@ async fn scores_are_those_of_the_reference() {
 async fn a_reranker_is_bounded_and_a_score_depends_on_its_passage_alone() {
     let folder = reranker("bounded", "bert");
     let reranker = LocalReranker::open("judge@local", &folder.0).unwrap();
-    assert_eq!(reranker.rerank("one", &[]).await.unwrap(), Vec::<f32>::new());
+    assert_eq!(reranker.rerank("one", &[]).await.unwrap().scores, Vec::<f32>::new());
     let many: Vec<String> = (0..130).map(|at| "text ".repeat(at % 40)).collect();
-    let scores = reranker.rerank("one two", &many).await.unwrap();
+    let scores = reranker.rerank("one two", &many).await.unwrap().scores;
     assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)));
     for (at, score) in scores.iter().enumerate() {
         assert!((score - scores[at % 40]).abs() < 1e-6, "{at}");
     }
     let long = ["word ".repeat(100_000), "字".repeat(50_000)];
-    assert_eq!(reranker.rerank(&"one ".repeat(100_000), &long).await.unwrap().len(), 2);
+    assert_eq!(reranker.rerank(&"one ".repeat(100_000), &long).await.unwrap().scores.len(), 2);
     // A model without a head has no scores.
     let folder = Folder::with_model("headless");
     let error = LocalReranker::open("x@local", &folder.0).unwrap().rerank("one", &long).await.unwrap_err();

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use weft_core::seam::Reranker;
+use weft_core::seam::reranker::Reranked;
 use weft_core::{Error, Result};
 
 use super::cut;
@@ -48,12 +49,13 @@ impl HttpReranker {
         })
     }
 
-    async fn ask(&self, question: &str, passages: Vec<String>) -> Result<Vec<f32>> {
+    async fn ask(&self, question: &str, passages: Vec<String>) -> Result<Reranked> {
         let asked = Passages { model: &self.model, question, passages: &passages, scores: self.scores };
         let body = self.remote.ask(&(self.wire.body)(&asked)).await?;
-        let scores = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
-        let scores = in_order(&scores, passages.len()).map_err(|why| self.remote.garbled(why))?;
-        scores.into_iter().map(|score| self.share(score)).collect()
+        let ranking = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
+        let scores = in_order(&ranking.scores, passages.len()).map_err(|why| self.remote.garbled(why))?;
+        let scores = scores.into_iter().map(|score| self.share(score)).collect::<Result<_>>()?;
+        Ok(Reranked { scores, tokens: ranking.tokens.unwrap_or_default() })
     }
 
     /// A score from 0 to 1.
@@ -93,7 +95,7 @@ impl Reranker for HttpReranker {
         &self.name
     }
 
-    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Vec<f32>> {
+    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Reranked> {
         // A question that fills the window would leave nothing for the passages.
         let question = cut::fitting("", question, self.tokens_max.div_ceil(2));
         let room = self.tokens_max.saturating_sub(cut::tokens(&question)).max(1);
@@ -101,8 +103,9 @@ impl Reranker for HttpReranker {
         let batches: Vec<Vec<String>> =
             passages.chunks(self.passages_max).map(|chunk| chunk.iter().map(fitting).collect()).collect();
         let asking = stream::iter(batches).map(|batch| self.ask(&question, batch).boxed());
-        let scores: Vec<Vec<f32>> = asking.buffered(REQUESTS_AT_ONCE_MAX).try_collect().await?;
-        Ok(scores.concat())
+        let answers: Vec<Reranked> = asking.buffered(REQUESTS_AT_ONCE_MAX).try_collect().await?;
+        let tokens = answers.iter().map(|answer| answer.tokens).fold(0, u64::saturating_add);
+        Ok(Reranked { scores: answers.into_iter().flat_map(|answer| answer.scores).collect(), tokens })
     }
 }
 

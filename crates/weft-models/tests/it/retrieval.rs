@@ -140,7 +140,7 @@ async fn requests_for_scores_look_as_each_provider_wants_them() {
     let check = async |provider: Provider, path: &str, expected: Json| {
         let server = SearchServer::start().await;
         let reranker = reranker(entry(provider, ModelKind::Rerank, &server));
-        assert_eq!(reranker.rerank("cats", &texts(&["dogs", "cats"])).await.unwrap(), [0.0, 1.0]);
+        assert_eq!(reranker.rerank("cats", &texts(&["dogs", "cats"])).await.unwrap().scores, [0.0, 1.0]);
         let request = server.requests().remove(0);
         assert_eq!((request.path.as_str(), request.body), (path, expected), "{provider:?}");
     };
@@ -223,6 +223,26 @@ async fn failures_are_told_by_kind_and_those_that_pass_are_tried_again() {
 }
 
 #[tokio::test]
+async fn what_a_reranker_has_read_is_told_where_its_provider_says_so() {
+    let results = json!([{"index": 0, "relevance_score": 0.5}]);
+    for (provider, answer, tokens) in [
+        (Provider::Jina, json!({"results": results, "usage": {"total_tokens": 12}}), 12),
+        (Provider::Voyage, json!({"data": results, "usage": {"total_tokens": 13}}), 13),
+        (Provider::Cohere, json!({"results": results, "meta": {"tokens": {"input_tokens": 14}}}), 14),
+        (Provider::Cohere, json!({"results": results, "meta": {"billed_units": {"search_units": 1}}}), 0),
+        (Provider::DashScope, json!({"output": {"results": results}, "usage": {"total_tokens": 15}}), 15),
+        (Provider::OpenAi, json!({"results": results}), 0),
+        (Provider::OpenAi, json!({"results": results, "usage": null}), 0),
+    ] {
+        let server = SearchServer::start().await;
+        server.answer_instead(200, answer.to_string());
+        let answer = reranker(entry(provider, ModelKind::Rerank, &server)).rerank("q", &texts(&["a"])).await;
+        let answer = answer.unwrap();
+        assert_eq!((answer.scores.as_slice(), answer.tokens), (&[0.5][..], tokens), "{provider:?}");
+    }
+}
+
+#[tokio::test]
 async fn scores_have_one_meaning_or_are_refused() {
     let server = SearchServer::start().await;
     let results = |scores: &[(usize, f64)]| {
@@ -233,7 +253,7 @@ async fn scores_have_one_meaning_or_are_refused() {
     let ask = async |provider: Provider, raw_scores: Option<bool>, scores: &[(usize, f64)]| {
         server.answer_instead(200, results(scores));
         let entry = ModelEntry { raw_scores, ..entry(provider, ModelKind::Rerank, &server) };
-        reranker(entry).rerank("q", &texts(&["a", "b"])).await
+        reranker(entry).rerank("q", &texts(&["a", "b"])).await.map(|answer| answer.scores)
     };
     let logits = [(1, 0.0), (0, -20.0)];
     let scored = ask(Provider::OpenAi, Some(true), &logits).await.unwrap();

@@ -119,7 +119,7 @@ impl Completion {
     }
 
     /// The sources that a chat assistant's answer tells at its end.
-    fn told_sources(&self, answer: &Answer) -> Option<Json> {
+    pub fn told_sources(&self, answer: &Answer) -> Option<Json> {
         let asked = self.style == Style::Chat(Quoting::Sources);
         asked.then(|| answer.sources.iter().map(|source| serde_json::json!(source.chunk)).collect())
     }
@@ -178,6 +178,11 @@ impl Completion {
     /// The frames that end a stream: the reason of a failure or what it waits for as content, and one
     /// with the usage.
     pub fn write_end(&self, answer: &Answer) -> Vec<Vec<u8>> {
+        self.write_end_with(answer, self.told_sources(answer))
+    }
+
+    /// The same with these sources, where there are some to tell.
+    pub fn write_end_with(&self, answer: &Answer, sources: Option<Json>) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         if let Some(reason) = answer.failure() {
             frames.push(self.write_text(&format!("**ERROR**: {reason}")));
@@ -187,7 +192,7 @@ impl Completion {
             frames.push(self.write_text(&asks.after(&answer.text())));
         }
         let mut out = Vec::new();
-        let delta = match self.told_sources(answer) {
+        let delta = match sources {
             None => Delta::Nothing {},
             sources => Delta::Chat {
                 role: "assistant",

@@ -36,6 +36,12 @@ pub fn markdown(routes: &[Documented]) -> String {
             }
             Body::Json(_) => page.push_str("\nBody: a JSON object.\n"),
             Body::Files => page.push_str("\nBody: a form with files, each in a part `file`.\n"),
+            Body::FilesOrJson(kind) => {
+                page.push_str("\nBody: a form with files, each in a part `file`, or a JSON object.\n");
+                if let Type::Object(members) = kind {
+                    page.push_str(&table("body", members));
+                }
+            }
         }
         let _ = writeln!(page, "\nAnswer: {}.", answered(route.operation.answer));
     }

@@ -89,6 +89,11 @@ pub static ASK_ANY: Operation = Operation::runs("Asks datasets, as a search app 
         text("search_id", "the search app; without one the datasets have to be named").optional(),
     ])
     .answer(Answer::EventsOrData(Type::Of(&ANSWER)));
+/// `POST /api/v1/sessions/ask`.
+pub static ASK_DATASETS: Operation =
+    Operation::runs("Asks datasets that have something to be found. Each event has the whole answer so far.")
+        .body(&[QUESTION[0], list("dataset_ids", &Type::Text, "in these datasets"), STREAM])
+        .answer(Answer::EventsOrData(Type::Of(&ANSWER)));
 /// `GET /api/v1/searchbots/detail`.
 pub static DETAIL: Operation = Operation::reads("Shows a search app to a page that has it.")
     .query(&[text("search_id", "which one")])

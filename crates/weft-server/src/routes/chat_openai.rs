@@ -1,15 +1,12 @@
 //! Chat assistants behind the shapes of OpenAI's chat completions. The messages of a request are its conversation,
 //! unless it names a session.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::Value as Json;
-use weft_core::filter::Metadata;
-use weft_core::{DatasetKey, DocumentKey, ErrorKind};
 
 use super::chat_completions::{asking, turn_of};
 use super::chats::owned;
@@ -21,11 +18,10 @@ use crate::chat_frames::Quoting;
 use crate::dialect::openai::{Completion, Style};
 use crate::error::ApiError;
 use crate::path::Path;
+use crate::source_metadata::SourceMetadata;
 use crate::state::ServerState;
 use crate::wire::chat_question::{ChatOptions, OPENAI, conversation};
 use crate::wire::completion::ResponseMode;
-use crate::wire::envelope::respond;
-use crate::wire::retrieval::chosen;
 
 /// The model that stands for the assistant's own.
 const OWN_MODEL: &str = "model";
@@ -73,33 +69,6 @@ fn metadata(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     Ok((asked.get("include") == Some(&Json::Bool(true))).then_some(fields))
 }
 
-/// Puts the metadata of the documents to the sources of an answer.
-async fn with_metadata(
-    state: &ServerState,
-    caller: &Caller,
-    mut whole: Json,
-    fields: &[String],
-) -> Result<Json, ApiError> {
-    let mut known: HashMap<DocumentKey, Json> = HashMap::new();
-    let sources = whole["choices"][0]["message"]["reference"].as_array_mut().into_iter().flatten();
-    for source in sources {
-        let text = |key: &str| source[key].as_str().unwrap_or_default().to_owned();
-        let dataset = DatasetKey::new(&caller.tenant, text("dataset_id"));
-        let key = DocumentKey::new(&dataset, text("document_id"));
-        if !known.contains_key(&key) {
-            let metadata = match state.app.datasets.document(&key).await {
-                Ok(document) => chosen(&document.metadata, fields),
-                // It has gone since, or it is none of a dataset: pages of the web are sources, too.
-                Err(error) if error.kind == ErrorKind::NotFound => Metadata::new(),
-                Err(error) => return Err(error.into()),
-            };
-            known.insert(key.clone(), Json::Object(metadata));
-        }
-        source["document_metadata"] = known.get(&key).cloned().unwrap_or_default();
-    }
-    Ok(whole)
-}
-
 async fn complete(
     state: &ServerState,
     caller: &Caller,
@@ -133,12 +102,10 @@ async fn complete(
     let started_ms = state.app.clock.now_ms();
     let style = Style::Chat(quoting);
     let completion = Completion { session, canvas: chat.key.id, started_ms, version: Arc::from(""), style };
-    match metadata.filter(|_| quoting == Quoting::Sources) {
-        Some(fields) if request.response_mode == ResponseMode::Whole => {
-            let whole = openai::whole(handle, completion).await?;
-            Ok(respond(StatusCode::OK, &with_metadata(state, caller, whole, &fields).await?))
-        }
-        // The pieces of a stream are written as they come, and have no metadata.
-        _ => openai::told(handle, request.response_mode, completion).await,
-    }
+    let metadata = metadata.filter(|_| quoting == Quoting::Sources).map(|fields| SourceMetadata {
+        datasets: Arc::clone(&state.app.datasets),
+        tenant: caller.tenant.clone(),
+        fields,
+    });
+    openai::told(handle, request.response_mode, completion, metadata).await
 }

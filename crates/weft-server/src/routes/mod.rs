@@ -17,6 +17,7 @@ pub mod conversations;
 pub mod dataset_tasks;
 pub mod datasets;
 pub mod documents;
+pub mod files;
 pub mod graph;
 pub mod health;
 pub mod mcp;

@@ -19,6 +19,7 @@ use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::CompletionChunks;
 use crate::path::Path;
+use crate::source_metadata::SourceMetadata;
 use crate::sse;
 use crate::state::ServerState;
 use crate::wire::completion::{ResponseMode, last_question, response_mode};
@@ -66,23 +67,29 @@ pub(crate) async fn complete(
     let started_ms = state.app.clock.now_ms();
     let style = Style::Agent;
     let completion = Completion { session, canvas: canvas.id, started_ms, version: Arc::from(""), style };
-    told(handle, request.response_mode, completion).await
+    told(handle, request.response_mode, completion, None).await
 }
 
-/// The answer of a run in the shape of a completion.
+/// The answer of a run in the shape of a completion, whose sources come with this metadata of their documents.
 pub(crate) async fn told(
     handle: RunHandle,
     mode: ResponseMode,
     completion: Completion,
+    metadata: Option<SourceMetadata>,
 ) -> Result<Response, ApiError> {
-    match mode {
-        ResponseMode::Stream => Ok(sse::respond(handle.entries, CompletionChunks::new(completion))),
-        ResponseMode::Whole => Ok(respond(StatusCode::OK, &whole(handle, completion).await?)),
+    if mode == ResponseMode::Stream {
+        return Ok(sse::respond(handle.entries, CompletionChunks::new(completion, metadata)));
     }
+    let mut whole = whole(handle, completion).await?;
+    let sources = whole.pointer_mut("/choices/0/message/reference").and_then(Json::as_array_mut);
+    if let (Some(metadata), Some(sources)) = (metadata, sources) {
+        metadata.put(sources).await?;
+    }
+    Ok(respond(StatusCode::OK, &whole))
 }
 
 /// The same in one piece.
-pub(crate) async fn whole(handle: RunHandle, mut completion: Completion) -> Result<Json, ApiError> {
+async fn whole(handle: RunHandle, mut completion: Completion) -> Result<Json, ApiError> {
     let mut view = RunView::new(&handle.key.id, &completion.session);
     let answer = answered(handle, &mut view).await?;
     completion.started_ms = view.started_ms;

@@ -4,12 +4,13 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
-use weft_core::ErrorKind;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatSettings};
+use weft_core::{DatasetKey, ErrorKind};
 
 use super::agents::owners;
 use super::chat_completions::complete;
 use super::chats::{CHANGES_TRIED_MAX, Removal, of_kind, order, removed};
+use super::owned::or;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
@@ -172,6 +173,38 @@ pub async fn of_searchbot(
         None => chats::unstored(&caller.tenant, SINGLE),
     };
     ask(&state, &caller, app, &headers, body).await
+}
+
+/// `POST /api/v1/sessions/ask {question, dataset_ids}`: the same by its older name, with datasets that have something to
+/// be found. Each frame has the whole answer so far.
+///
+/// # Errors
+/// 102 without a question or datasets, and for a dataset that is not the caller's or has no chunks.
+pub async fn of_sessions(
+    State(state): State<ServerState>,
+    caller: Caller,
+    headers: HeaderMap,
+    mut body: Body,
+) -> Result<Response, ApiError> {
+    let asked = body.text("question")?.unwrap_or_default();
+    if asked.trim().is_empty() {
+        return Err(ApiError::data("`question` is required."));
+    }
+    let datasets = chat::datasets(&body, "dataset_ids")?.unwrap_or_default();
+    if datasets.is_empty() {
+        return Err(ApiError::data("`dataset_ids` is required."));
+    }
+    for id in &datasets {
+        let key = DatasetKey::new(&caller.tenant, id.as_str());
+        let missing = ApiError::data(format!("You don't own the dataset {id}."));
+        let dataset = state.app.datasets.dataset(&key).await.map_err(|error| or(error, missing))?;
+        if dataset.counts.chunks == 0 {
+            return Err(ApiError::data(format!("The dataset {id} doesn't own parsed file")));
+        }
+    }
+    body.0.insert("kb_ids".to_owned(), json!(datasets));
+    body.0.insert("legacy".to_owned(), json!(true));
+    ask(&state, &caller, chats::unstored(&caller.tenant, SINGLE), &headers, body).await
 }
 
 /// `GET /api/v1/searchbots/detail?search_id=`: what a page shows of a search app.

@@ -117,26 +117,42 @@ async fn keep_each(
             continue;
         }
         let name = document::file_name(part.file_name().unwrap_or_default())?;
-        if document::is_no_document(&name) {
-            let message = format!("{name}: This type of file has not been supported yet!");
-            return Err(ApiError::new(code::FAILED, message));
-        }
+        refuse_kind(&name)?;
         let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
         let bytes = whole(part, most, &name).await?;
-        check_quota(state, &dataset.key.tenant, bytes.len() as u64).await?;
-        kept.push(state.app.library.upload(&dataset.key, &name, bytes, Naming::Numbered).await?);
-        suit(state, kept).await?;
+        kept.push(kept_as_document(state, dataset, &name, bytes).await?);
     }
     Ok(())
 }
 
-/// Slides, mails and pictures are cut in ways of their own, whatever the dataset says of other files.
-async fn suit(state: &ServerState, kept: &mut [Document]) -> Result<(), ApiError> {
-    let Some(last) = kept.last_mut() else { return Ok(()) };
-    if let Some(change) = document::suited(last) {
-        *last = state.app.library.update_document(&last.key, &change).await?;
+/// Refuses files that nothing can be read from, going by their name.
+pub(super) fn refuse_kind(name: &str) -> Result<(), ApiError> {
+    if document::is_no_document(name) {
+        let message = format!("{name}: This type of file has not been supported yet!");
+        return Err(ApiError::new(code::FAILED, message));
     }
     Ok(())
+}
+
+/// Keeps a file as a new document, within the quota. Slides, mails and pictures are cut in ways of their own, whatever the
+/// dataset says of other files. When this fails, there is no document.
+pub(super) async fn kept_as_document(
+    state: &ServerState,
+    dataset: &Dataset,
+    name: &str,
+    bytes: Bytes,
+) -> Result<Document, ApiError> {
+    check_quota(state, &dataset.key.tenant, bytes.len() as u64).await?;
+    let library = &state.app.library;
+    let kept = library.upload(&dataset.key, name, bytes, Naming::Numbered).await?;
+    let Some(change) = document::suited(&kept) else { return Ok(kept) };
+    match library.update_document(&kept.key, &change).await {
+        Ok(suited) => Ok(suited),
+        Err(error) => {
+            library.remove_documents(&dataset.key, std::slice::from_ref(&kept.key.id)).await?;
+            Err(error.into())
+        }
+    }
 }
 
 pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {

@@ -60,7 +60,7 @@ fn check_name(name: &str) -> Result<(), ApiError> {
 }
 
 /// What a file is, in the API's words.
-fn kind(name: &str) -> &'static str {
+pub(super) fn kind(name: &str) -> &'static str {
     const VISUAL: [&str; 12] =
         ["jpg", "jpeg", "png", "tif", "tiff", "gif", "bmp", "webp", "svg", "ico", "avif", "heic"];
     const AURAL: [&str; 8] = ["wav", "flac", "ape", "alac", "mp3", "aac", "ogg", "m4a"];

@@ -11,6 +11,7 @@ pub mod database;
 pub mod dataset;
 pub mod document;
 pub mod envelope;
+pub mod file;
 pub mod graph;
 pub mod memory;
 pub mod metadata;

@@ -432,6 +432,25 @@ async fn sources_come_with_the_metadata_that_is_asked_for() {
     assert_eq!(some[1]["document_metadata"], json!({"kind": "animals"}));
     assert!(ask(&id, json!({"fields": ["kind"]})).await[0].get("document_metadata").is_none());
     assert_eq!(ask(&plain, json!({"include": true})).await, json!([]), "a list, also without sources");
+
+    // The last frame of a stream tells the same.
+    let streamed = async |id: &str, extra: Json| {
+        let body = json!({"model": "model", "messages": [{"role": "user", "content": "quick fox"}], "stream": true,
+            "extra_body": extra});
+        let frames = bench.post(&format!("/api/v1/openai/{id}/chat/completions"), body).await.frames();
+        frames[frames.len() - 2].json()["choices"][0]["delta"]["reference"].take()
+    };
+    let metadata = json!({"reference": true, "reference_metadata": {"include": true, "fields": ["kind"]}});
+    let told = streamed(&id, metadata.clone()).await;
+    assert_eq!(told.as_array().unwrap().len(), 2);
+    assert!(
+        told.as_array().unwrap().iter().all(|one| one["document_metadata"] == json!({"kind": "animals"})),
+        "{told}"
+    );
+    assert_eq!(streamed(&plain, metadata).await, json!([]));
+    assert!(streamed(&id, json!({"reference": true})).await[0].get("document_metadata").is_none());
+    let untold = json!({"reference_metadata": {"include": true}});
+    assert_eq!(streamed(&id, untold).await, Json::Null, "no sources were asked for");
 }
 
 #[tokio::test]

@@ -198,6 +198,10 @@ impl World {
         self.keep("schedule", text(&schedule, "/id"));
         let file = upload(bench, &format!("{path}/upload")).await;
         self.keep("file", text(&file, "/id"));
+        let file = upload(bench, "/api/v1/files").await;
+        self.keep("managed file", text(&file, "/0/id"));
+        let folder = bench.post("/api/v1/files", json!({"name": CANARY})).await.data();
+        self.keep("folder", text(&folder, "/id"));
         let share = bench.post(&format!("{path}/shares"), json!({"name": CANARY})).await.data();
         self.keep("share", text(&share, "/id"));
         let form = bench.store(&format!("{CANARY} form"), form_canvas()).await;
@@ -294,6 +298,7 @@ impl World {
             "id" if below(&["/agents/templates/"]) => return None,
             "name" if below(&["/components/"]) => return None,
             "id" if below(&["/attachments/", "/file/download/", "/document/download/"]) => "file",
+            "id" if below(&["/files/", "/file/get/"]) => "managed file",
             "log" => "reading",
             "server" => "tool server",
             "id" if below(&["/api/conversation/"]) => "session",
@@ -340,6 +345,9 @@ impl World {
         Some(match member {
             "agent_id" | "canvas_id" | "canvas_ids" | "model" => "agent",
             "id" | "ids" if path.contains("/agents/download") || path.contains("/canvas/download") => "file",
+            "ids" if path.ends_with("/files") => "managed file",
+            "file_id" | "file_ids" | "src_file_ids" => "managed file",
+            "parent_id" | "dest_file_id" => "folder",
             "id" if path.ends_with("/rerun") => "reading",
             "id" | "ids" if path.ends_with("/sessions") && of_chats => "chat session",
             "id" | "ids" if path.ends_with("/sessions") => "session",
@@ -476,8 +484,16 @@ const SAME_FOR_ALL: [&str; 4] = [
 
 /// Everything that a tenant sees of its own, without what changes by being looked at.
 async fn seen(bench: &Bench, world: &World) -> BTreeMap<String, String> {
-    let volatile =
-        ["last_used_time", "next_since_ts", "now", "time", "duration", "last_login_time", "process_duration"];
+    let volatile = [
+        "last_used_time",
+        "next_since_ts",
+        "now",
+        "time",
+        "duration",
+        "elapsed",
+        "last_login_time",
+        "process_duration",
+    ];
     let mut seen = BTreeMap::new();
     for operation in operations() {
         let quiet = !operation.path.contains("/events") && !operation.path.contains("/audit");

@@ -25,6 +25,7 @@ mod dataset_tasks;
 mod datasets;
 mod documents;
 mod editing;
+mod files;
 mod gate;
 mod idempotency;
 mod isolation;

@@ -126,3 +126,33 @@ async fn a_question_is_answered_from_the_datasets_with_sources() {
     let asked = bench.model.requests().remove(0);
     assert!(asked.messages[0].text.contains("quick brown fox"), "{:?}", asked.messages[0]);
 }
+
+#[tokio::test]
+async fn datasets_are_asked_by_the_older_name() {
+    const ASK: &str = "/api/v1/sessions/ask";
+    let bench = bench(Script::new().reply(Reply::text("The fox is quick [ID:0].").always())).await;
+    let dataset = animals(&bench).await;
+    let empty = bench.dataset("Empty").await;
+    let empty = empty.rsplit('/').next().unwrap();
+    let frames = bench.post(ASK, json!({"question": "fox", "dataset_ids": [dataset]})).await.frames();
+    assert_eq!(frames.last().unwrap().json()["data"], json!(true));
+    let answers: Vec<Json> = frames.iter().map(|frame| frame.json()["data"].clone()).collect();
+    let last = answers.iter().rfind(|data| data["answer"].is_string()).unwrap();
+    assert!(
+        last["answer"].as_str().unwrap().starts_with("The fox is quick"),
+        "each has everything so far: {last}"
+    );
+    assert!(last["reference"]["chunks"][0].to_string().contains("quick brown fox"), "{last}");
+    for (body, expected) in [
+        (json!({"dataset_ids": [dataset]}), "`question` is required.".to_owned()),
+        (json!({"question": "fox"}), "`dataset_ids` is required.".to_owned()),
+        (json!({"question": "fox", "dataset_ids": "x"}), "`dataset_ids` should be a list.".to_owned()),
+        (json!({"question": "fox", "dataset_ids": ["x"]}), "You don't own the dataset x.".to_owned()),
+        (
+            json!({"question": "fox", "dataset_ids": [empty]}),
+            format!("The dataset {empty} doesn't own parsed file"),
+        ),
+    ] {
+        assert_eq!(bench.post(ASK, body).await.refusal(), (102, expected));
+    }
+}

@@ -133,7 +133,7 @@ async fn told(bench: &Bench, key: &RunKey, session: &SessionKey) -> Vec<(&'stati
         started_ms: 0,
         style,
     };
-    let chunks = shown(CompletionChunks::new(completion), &entries);
+    let chunks = shown(CompletionChunks::new(completion, None), &entries);
     let deltas = chunks
         .iter()
         .map(Frame::json)

@@ -18,6 +18,7 @@ use weft_app::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
+use weft_core::seam::folder_store::FolderLimits;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::user_store::Login;
 use weft_core::seam::{Clock, Seams};
@@ -252,6 +253,14 @@ fn plugins() -> weft_plugins::Plugins {
     futures::FutureExt::now_or_never(plugins).unwrap().unwrap()
 }
 
+/// Folders that hold little.
+fn file_manager(clock: &Arc<dyn Clock>) -> weft_app::file_manager::FileManager {
+    let limits = FolderLimits { in_folder: 250, depth: 5, entries: 500, bytes: 20_000 };
+    let tree = Arc::new(weft_testkit::MemoryFolders::within(limits));
+    let blobs = Arc::new(weft_testkit::MemoryBlobs::default());
+    weft_app::file_manager::FileManager::new(tree, blobs, Arc::clone(clock), crate::shelf::FILE_BYTES_MAX)
+}
+
 /// MCP servers of tenants, which may be on this machine.
 fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
     let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
@@ -317,6 +326,7 @@ pub fn process_with(
         beside,
         files: Arc::clone(&seams.files),
         file_bytes_max: FILE_BYTES_MAX,
+        file_manager: file_manager(&clock),
         reader: Arc::new(weft_parse::InProcess::default()),
         library,
         readings,

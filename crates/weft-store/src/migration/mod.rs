@@ -35,6 +35,7 @@ mod m0038_reading;
 mod m0039_tool_server;
 mod m0040_search_app;
 mod m0041_run_message;
+mod m0042_folder_entry;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -90,6 +91,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0039_tool_server::Migration),
             Box::new(m0040_search_app::Migration),
             Box::new(m0041_run_message::Migration),
+            Box::new(m0042_folder_entry::Migration),
         ]
     }
 }

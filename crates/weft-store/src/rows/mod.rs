@@ -11,6 +11,7 @@ pub(crate) mod dataset;
 pub(crate) mod document;
 pub(crate) mod document_extra;
 pub(crate) mod file;
+pub(crate) mod folder_entry;
 pub(crate) mod fresh;
 pub(crate) mod heads;
 pub(crate) mod identity;

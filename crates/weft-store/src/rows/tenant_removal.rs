@@ -13,7 +13,7 @@ use crate::rows::{run, tenant};
 
 /// Every table with rows of tenants, those first that refer to others. What is left of removed documents stays: a
 /// worker has yet to clear it away.
-const TABLES: [&str; 33] = [
+const TABLES: [&str; 34] = [
     "run_message",
     "journal",
     "piece",
@@ -33,6 +33,7 @@ const TABLES: [&str; 33] = [
     "document",
     "dataset",
     "file",
+    "folder_entry",
     "memory_message",
     "memory",
     "secret",

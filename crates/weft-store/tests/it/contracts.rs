@@ -2,7 +2,7 @@
 
 use weft_store::Store;
 use weft_testkit::contracts::{
-    accounts, chats, datasets, files, identities, memories, secrets, store, tool_servers,
+    accounts, chats, datasets, files, folders, identities, memories, secrets, store, tool_servers,
 };
 
 async fn keeps_all_contracts(opened: &Store) {
@@ -31,6 +31,8 @@ async fn keeps_all_contracts(opened: &Store) {
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;
     datasets::reading_log_keeps_its_contract(opened, opened, opened).await;
     files_keep_their_contract(opened).await;
+    let tree = weft_store::Folders::new(opened, folders::LIMITS);
+    folders::folder_store_keeps_its_contract(&tree).await;
     let vault = weft_store::Vault::new(opened.clone(), weft_store::KeyPlace::Process);
     secrets::secrets_keep_their_contract(&vault).await;
     let servers = weft_store::SealedToolServers(vault);

@@ -5,6 +5,7 @@ pub mod chats;
 pub mod datasets;
 pub mod embedder;
 pub mod files;
+pub mod folders;
 pub mod identities;
 pub mod index;
 pub mod memories;

@@ -30,7 +30,7 @@ pub async fn reranker_keeps_its_contract(reranker: &dyn Reranker) {
 async fn scores(reranker: &dyn Reranker, question: &str, passages: &[&str]) -> Vec<f32> {
     let passages: Vec<String> = passages.iter().map(|passage| (*passage).to_owned()).collect();
     let scores = match reranker.rerank(question, &passages).await {
-        Ok(scores) => scores,
+        Ok(answer) => answer.scores,
         Err(error) => panic!("{} passages: {}", passages.len(), error.full()),
     };
     assert_eq!(scores.len(), passages.len(), "one score for each passage");

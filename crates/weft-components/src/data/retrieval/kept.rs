@@ -3,13 +3,16 @@
 use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weft_core::context::Signal;
 use weft_core::effect::Delivery;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
+use weft_core::seam::chat_model::Usage;
 use weft_core::seam::knowledge::{
     ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, MetadataKey, Passage, Scope,
     SearchRequest,
 };
+use weft_core::usage::UsedModel;
 use weft_core::{NodeContext, Result, TenantId};
 
 /// The datasets of an activation.
@@ -56,7 +59,19 @@ impl Knowledge for Kept<'_> {
     }
 
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
-        self.call("search", request, self.outside().search(tenant, request)).await
+        let question = self.0.effects.question("search", &request);
+        let search = self.outside().search(tenant, request);
+        let (found, made_now) =
+            self.0.effect_asking::<Found>(("search", Delivery::Idempotent), question, search).await?;
+        // What was told before a crash was told to this very run.
+        if made_now || self.0.effects.are_recorded() {
+            for read in &found.used {
+                let usage = Usage { prompt_tokens: read.tokens, calls: 1, ..Usage::default() };
+                let used = UsedModel { model: read.model.as_str().into(), usage, micros: 0 };
+                self.0.signal(Signal::Used(used)).await?;
+            }
+        }
+        Ok(found)
     }
 
     async fn passages(

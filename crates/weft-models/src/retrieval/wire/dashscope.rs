@@ -5,7 +5,8 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::embedder::EmbeddingPurpose;
 
 use super::{
-    EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Score, Scores, Unread, Vector, Vectors, at,
+    EmbeddingTexts, EmbeddingWire, Passages, Ranking, RerankWire, Score, Scores, TotalUsage, Unread, Vector,
+    Vectors, at,
 };
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
@@ -30,12 +31,6 @@ fn root(base: &str) -> &str {
     base.trim().trim_end_matches('/').trim_end_matches("/compatible-mode/v1")
 }
 
-#[derive(Deserialize)]
-struct DashScopeUsage {
-    #[serde(default)]
-    total_tokens: Option<u64>,
-}
-
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
     let text_type = match asked.purpose {
         EmbeddingPurpose::Query => "query",
@@ -54,7 +49,7 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
     struct EmbeddingAnswer {
         output: EmbeddingOutput,
         #[serde(default)]
-        usage: Option<DashScopeUsage>,
+        usage: Option<TotalUsage>,
     }
     #[derive(Deserialize)]
     struct EmbeddingOutput {
@@ -77,15 +72,17 @@ fn rerank(asked: &Passages<'_>) -> Json {
         "parameters": {"return_documents": false, "top_n": asked.passages.len()}})
 }
 
-fn scores(body: &[u8]) -> Result<Vec<Score>, Unread> {
+fn scores(body: &[u8]) -> Result<Ranking, Unread> {
     #[derive(Deserialize)]
     struct RerankAnswer {
         output: RerankOutput,
+        usage: Option<TotalUsage>,
     }
     #[derive(Deserialize)]
     struct RerankOutput {
         results: Vec<Score>,
     }
     let answer: RerankAnswer = serde_json::from_slice(body)?;
-    Ok(answer.output.results)
+    let tokens = answer.usage.and_then(|usage| usage.total_tokens);
+    Ok(Ranking { scores: answer.output.results, tokens })
 }

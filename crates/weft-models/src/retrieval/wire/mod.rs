@@ -42,7 +42,7 @@ pub(super) struct RerankWire {
     /// What its scores are.
     pub scores: Scores,
     pub body: fn(&Passages<'_>) -> Json,
-    pub read: fn(&[u8]) -> Result<Vec<Score>, Unread>,
+    pub read: fn(&[u8]) -> Result<Ranking, Unread>,
 }
 
 /// What the numbers of a provider mean.
@@ -85,6 +85,13 @@ pub(super) struct Vectors {
 pub(super) struct Vector {
     pub index: Option<usize>,
     pub numbers: Vec<f32>,
+}
+
+/// Scores as they came.
+pub(super) struct Ranking {
+    pub scores: Vec<Score>,
+    /// Tokens that were read, when it is said.
+    pub tokens: Option<u64>,
 }
 
 /// One score, and the number of its passage.
@@ -195,15 +202,33 @@ impl Numbers {
     }
 }
 
+/// The tokens of a whole answer. Providers that count in other units do not have it.
+#[derive(Deserialize)]
+struct TotalUsage {
+    total_tokens: Option<u64>,
+}
+
 /// The list that most rerankers answer with.
-fn read_results(body: &[u8]) -> Result<Vec<Score>, Unread> {
+fn read_results(body: &[u8]) -> Result<Ranking, Unread> {
     #[derive(Deserialize)]
     struct ScoredAnswer {
         #[serde(alias = "data")]
         results: Vec<Score>,
+        usage: Option<TotalUsage>,
+        meta: Option<Meta>,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        tokens: Option<MetaTokens>,
+    }
+    #[derive(Deserialize)]
+    struct MetaTokens {
+        input_tokens: Option<u64>,
     }
     let answer: ScoredAnswer = serde_json::from_slice(body)?;
-    Ok(answer.results)
+    let in_meta = answer.meta.and_then(|meta| meta.tokens).and_then(|tokens| tokens.input_tokens);
+    let tokens = answer.usage.and_then(|usage| usage.total_tokens).or(in_meta);
+    Ok(Ranking { scores: answer.results, tokens })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{EmbeddingTexts, EmbeddingWire, Passages, RerankWire, Score, Scores, Unread, Vectors};
+use super::{EmbeddingTexts, EmbeddingWire, Passages, Ranking, RerankWire, Score, Scores, Unread, Vectors};
 
 pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
     url: |base| format!("{}/embed", root(base)),
@@ -45,6 +45,7 @@ fn rerank(asked: &Passages<'_>) -> Json {
         "raw_scores": asked.scores == Scores::Logits})
 }
 
-fn scores(body: &[u8]) -> Result<Vec<Score>, Unread> {
-    Ok(serde_json::from_slice(body)?)
+fn scores(body: &[u8]) -> Result<Ranking, Unread> {
+    let scores: Vec<Score> = serde_json::from_slice(body)?;
+    Ok(Ranking { scores, tokens: None })
 }

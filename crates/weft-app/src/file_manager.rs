@@ -1,0 +1,385 @@
+//! The file manager: folders of a tenant and the files in them, whose bytes lie in the place for blobs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weft_core::seam::folder_store::{EntryChange, EntryFilter, EntryKind, FolderEntry, missing, no_folder};
+use weft_core::seam::{BlobStore, Clock, FolderStore};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_knowledge::ingest::numbered;
+
+/// Bytes of a name, at most.
+const NAME_BYTES_MAX: usize = 255;
+/// Numbers that are tried behind a name that is taken.
+const NUMBERS_MAX: u32 = 1_000;
+/// Entries of a folder that are removed, or looked at, in one go.
+const AT_ONCE: u64 = 200;
+/// How often a folder is emptied again that others put something into while it is being removed.
+const EMPTIED_MAX: u32 = 100;
+
+/// The folders and files of all tenants. A clone is another handle to the same ones.
+#[derive(Clone)]
+pub struct FileManager {
+    tree: Arc<dyn FolderStore>,
+    blobs: Arc<dyn BlobStore>,
+    clock: Arc<dyn Clock>,
+    file_bytes_max: u64,
+}
+
+impl fmt::Debug for FileManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileManager").field("file_bytes_max", &self.file_bytes_max).finish_non_exhaustive()
+    }
+}
+
+/// Where the bytes of a file are. The ids of files are made by us and are never what a person typed.
+fn blob(id: &str) -> String {
+    format!("folders/{id}")
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if matches!(name.trim(), "" | "." | "..") {
+        return Err(Error::invalid("a file or folder needs a name").help("give it one"));
+    }
+    if name.len() > NAME_BYTES_MAX {
+        let message = format!("the name has {} bytes", name.len());
+        return Err(Error::invalid(message).help(format!("use at most {NAME_BYTES_MAX}")));
+    }
+    if name.contains(['/', '\\']) || name.chars().any(char::is_control) {
+        return Err(Error::invalid("a name of a file or folder has neither slashes nor control characters")
+            .help("leave them out"));
+    }
+    Ok(())
+}
+
+/// A name, and after it the same with numbers, as documents of a dataset get them.
+fn names(name: &str) -> impl Iterator<Item = String> {
+    let numbered = (1..=NUMBERS_MAX).map(move |number| numbered(name, number));
+    std::iter::once(name.to_owned()).chain(numbered)
+}
+
+fn all_taken(name: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("every number of the name `{name}` is taken"))
+        .help("choose another name")
+}
+
+impl FileManager {
+    /// The trees in `tree`, with bytes in `blobs`: so many in one file, at most.
+    pub fn new(
+        tree: Arc<dyn FolderStore>,
+        blobs: Arc<dyn BlobStore>,
+        clock: Arc<dyn Clock>,
+        file_bytes_max: u64,
+    ) -> Self {
+        Self { tree, blobs, clock, file_bytes_max }
+    }
+
+    /// The trees, to be read.
+    pub fn tree(&self) -> &dyn FolderStore {
+        &*self.tree
+    }
+
+    /// Bytes of a file, at most.
+    pub fn file_bytes_max(&self) -> u64 {
+        self.file_bytes_max
+    }
+
+    /// The folder that all others of a tenant are in.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn root(&self, tenant: &TenantId) -> Result<FolderEntry> {
+        self.tree.root(tenant, self.clock.now_ms()).await
+    }
+
+    /// The folder with this id, the root without one.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` when it is a file.
+    pub async fn folder(&self, tenant: &TenantId, id: Option<&str>) -> Result<FolderEntry> {
+        let Some(id) = id else { return self.root(tenant).await };
+        let found = self.tree.get(tenant, id).await?;
+        match found.kind {
+            EntryKind::Folder => Ok(found),
+            EntryKind::File => Err(no_folder(id)),
+        }
+    }
+
+    fn fresh(&self, folder: &FolderEntry, name: &str, kind: EntryKind) -> FolderEntry {
+        let now_ms = self.clock.now_ms();
+        FolderEntry {
+            id: weft_core::id::generate(),
+            parent: folder.id.clone(),
+            name: name.to_owned(),
+            kind,
+            size: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
+    }
+
+    /// Makes a folder.
+    ///
+    /// # Errors
+    /// As [`FolderStore::add`]; `Invalid` for a name that is none.
+    pub async fn make_folder(
+        &self,
+        tenant: &TenantId,
+        within: &FolderEntry,
+        name: &str,
+    ) -> Result<FolderEntry> {
+        check_name(name)?;
+        let made = self.fresh(within, name, EntryKind::Folder);
+        self.tree.add(tenant, &made).await?;
+        Ok(made)
+    }
+
+    /// Keeps a file. A name that is taken gets a number. The bytes are stored first, so that there is no file without
+    /// them.
+    ///
+    /// # Errors
+    /// As [`FolderStore::add`]; `Invalid` for a name that is none and for too many bytes.
+    pub async fn keep(
+        &self,
+        tenant: &TenantId,
+        within: &FolderEntry,
+        name: &str,
+        bytes: Bytes,
+    ) -> Result<FolderEntry> {
+        check_name(name)?;
+        let (size, most) = (bytes.len() as u64, self.file_bytes_max);
+        if size > most {
+            return Err(Error::invalid(format!("the file `{name}` has {size} bytes")).help(format!(
+                "give files of at most {most} bytes, or let an operator raise documents.file_bytes_max"
+            )));
+        }
+        let file = FolderEntry { size, ..self.fresh(within, name, EntryKind::File) };
+        self.blobs.put(tenant, &blob(&file.id), bytes).await?;
+        let added = self.add_named(tenant, &file).await;
+        if added.is_err() {
+            let _ = self.blobs.remove(tenant, &blob(&file.id)).await;
+        }
+        added
+    }
+
+    async fn add_named(&self, tenant: &TenantId, file: &FolderEntry) -> Result<FolderEntry> {
+        for name in names(&file.name) {
+            let named = FolderEntry { name, ..file.clone() };
+            match self.tree.add(tenant, &named).await {
+                Ok(()) => return Ok(named),
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(all_taken(&file.name))
+    }
+
+    /// A file with its bytes.
+    ///
+    /// # Errors
+    /// `NotFound`, also for a folder.
+    pub async fn read(&self, tenant: &TenantId, id: &str) -> Result<(FolderEntry, Bytes)> {
+        let file = self.tree.get(tenant, id).await?;
+        if file.kind == EntryKind::Folder {
+            return Err(missing(id));
+        }
+        match self.blobs.get(tenant, &blob(&file.id)).await {
+            Ok(bytes) => Ok((file, bytes)),
+            // It is being removed.
+            Err(error) if error.kind == ErrorKind::NotFound => Err(missing(id)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives an entry exactly this name.
+    ///
+    /// # Errors
+    /// As [`FolderStore::change`]; `Invalid` for a name that is none.
+    pub async fn rename(&self, tenant: &TenantId, id: &str, name: &str) -> Result<FolderEntry> {
+        check_name(name)?;
+        let change = EntryChange { name: Some(name.to_owned()), parent: None };
+        self.tree.change(tenant, id, &change, self.clock.now_ms()).await
+    }
+
+    /// Moves an entry into a folder, with another name if one is given. A name that is taken there gets a number.
+    ///
+    /// # Errors
+    /// As [`FolderStore::change`]; `Invalid` for a name that is none.
+    pub async fn move_into(
+        &self,
+        tenant: &TenantId,
+        entry: &FolderEntry,
+        folder: &FolderEntry,
+        name: Option<&str>,
+    ) -> Result<FolderEntry> {
+        let wanted = name.unwrap_or(&entry.name);
+        check_name(wanted)?;
+        for name in names(wanted) {
+            let change = EntryChange { name: Some(name), parent: Some(folder.id.clone()) };
+            match self.tree.change(tenant, &entry.id, &change, self.clock.now_ms()).await {
+                Err(error) if error.kind == ErrorKind::Conflict => {}
+                outcome => return outcome,
+            }
+        }
+        Err(all_taken(wanted))
+    }
+
+    /// Removes an entry with everything below it, some at a time. What is cut off goes on when it is asked for again. How
+    /// many entries are gone.
+    ///
+    /// # Errors
+    /// `Invalid` for the root; `Conflict` when others do not stop to put something into one of the folders.
+    pub async fn remove(&self, tenant: &TenantId, entry: &FolderEntry) -> Result<u64> {
+        if entry.is_root() {
+            return Err(weft_core::seam::folder_store::root_stays());
+        }
+        let (mut removed, mut emptied) = (0, 0);
+        let mut open = vec![entry.clone()];
+        while let Some(last) = open.last() {
+            let inside = match last.kind {
+                EntryKind::File => vec![last.clone()],
+                EntryKind::Folder => self.inside(tenant, &last.id, 0).await?,
+            };
+            let (files, folders): (Vec<_>, Vec<_>) =
+                inside.into_iter().partition(|entry| entry.kind == EntryKind::File);
+            if !files.is_empty() {
+                removed += self.remove_files(tenant, &files).await?;
+                if last.kind == EntryKind::File {
+                    open.pop();
+                }
+            } else if let Some(folder) = folders.into_iter().next() {
+                open.push(folder);
+            } else {
+                match self.tree.remove(tenant, std::slice::from_ref(&last.id)).await {
+                    Ok(gone) => {
+                        removed += gone;
+                        open.pop();
+                    }
+                    Err(error) if error.kind == ErrorKind::Conflict && emptied < EMPTIED_MAX => emptied += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn inside(&self, tenant: &TenantId, folder: &str, offset: u64) -> Result<Vec<FolderEntry>> {
+        let filter = EntryFilter {
+            folder: folder.to_owned(),
+            ascending: true,
+            offset,
+            limit: AT_ONCE,
+            ..EntryFilter::default()
+        };
+        Ok(self.tree.list(tenant, &filter).await?.0)
+    }
+
+    async fn remove_files(&self, tenant: &TenantId, files: &[FolderEntry]) -> Result<u64> {
+        // The bytes go first: what is left of them would be found by nobody.
+        for file in files {
+            self.blobs.remove(tenant, &blob(&file.id)).await?;
+        }
+        let ids: Vec<String> = files.iter().map(|file| file.id.clone()).collect();
+        self.tree.remove(tenant, &ids).await
+    }
+
+    /// The files among these entries and below them, each once.
+    ///
+    /// # Errors
+    /// `Invalid` when there are more than `most`.
+    pub async fn files_below(
+        &self,
+        tenant: &TenantId,
+        entries: Vec<FolderEntry>,
+        most: usize,
+    ) -> Result<Vec<FolderEntry>> {
+        let mut files: Vec<FolderEntry> = Vec::new();
+        let mut open = entries;
+        while let Some(entry) = open.pop() {
+            if entry.kind == EntryKind::File {
+                if files.iter().all(|file| file.id != entry.id) {
+                    files.push(entry);
+                }
+                if files.len() > most {
+                    let message = format!("there are more than {most} files in what is named");
+                    return Err(Error::invalid(message).help("name some of them at a time"));
+                }
+                continue;
+            }
+            for offset in (0..).step_by(AT_ONCE as usize) {
+                let some = self.inside(tenant, &entry.id, offset).await?;
+                let last = (some.len() as u64) < AT_ONCE;
+                open.extend(some);
+                if last {
+                    break;
+                }
+            }
+        }
+        Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::seam::folder_store::FolderLimits;
+    use weft_engine::clock::SystemClock;
+    use weft_testkit::{MemoryBlobs, MemoryFolders};
+
+    use super::*;
+
+    fn manager(limits: FolderLimits) -> (FileManager, Arc<MemoryBlobs>, TenantId) {
+        let (tree, blobs) = (Arc::new(MemoryFolders::within(limits)), Arc::new(MemoryBlobs::default()));
+        let manager =
+            FileManager::new(tree, Arc::clone(&blobs) as Arc<dyn BlobStore>, Arc::new(SystemClock), 10);
+        (manager, blobs, TenantId::new("t"))
+    }
+
+    #[tokio::test]
+    async fn a_folder_goes_with_everything_below_it() {
+        let (manager, blobs, tenant) = manager(FolderLimits::default());
+        let root = manager.root(&tenant).await.unwrap();
+        let outer = manager.make_folder(&tenant, &root, "outer").await.unwrap();
+        let inner = manager.make_folder(&tenant, &outer, "inner").await.unwrap();
+        let beside = manager.keep(&tenant, &root, "f", "beside".into()).await.unwrap();
+        let mut below = Vec::new();
+        // More than are removed in one go.
+        for nth in 0..AT_ONCE + 30 {
+            let within = if nth % 100 == 0 { &outer } else { &inner };
+            below.push(manager.keep(&tenant, within, "f", nth.to_string().into()).await.unwrap());
+        }
+        assert_eq!(below[1].name, "f");
+        assert_eq!(below[2].name, "f(1)");
+        assert_eq!(manager.read(&tenant, &below[7].id).await.unwrap().1, "7");
+        let all = manager.files_below(&tenant, vec![outer.clone(), below[0].clone()], 1_000).await.unwrap();
+        assert_eq!(all.len(), below.len());
+        let few = manager.files_below(&tenant, vec![outer.clone()], below.len() - 1).await.unwrap_err();
+        assert_eq!(few.kind, ErrorKind::Invalid);
+        assert_eq!(manager.remove(&tenant, &outer).await.unwrap(), below.len() as u64 + 2);
+        for file in &below {
+            let left = blobs.get(&tenant, &blob(&file.id)).await;
+            assert_eq!(left.unwrap_err().kind, ErrorKind::NotFound, "{}", file.name);
+        }
+        assert_eq!(manager.remove(&tenant, &outer).await.unwrap(), 0, "it is gone already");
+        assert_eq!(manager.read(&tenant, &beside.id).await.unwrap().1, "beside");
+        assert_eq!(manager.remove(&tenant, &root).await.unwrap_err().kind, ErrorKind::Invalid);
+    }
+
+    #[tokio::test]
+    async fn names_and_sizes_are_checked() {
+        let (manager, _, tenant) = manager(FolderLimits { in_folder: 1, ..FolderLimits::default() });
+        let root = manager.root(&tenant).await.unwrap();
+        for name in ["", " ", "..", "a/b", "a\\b", "a\nb", "\0", &"x".repeat(256)] {
+            let made = manager.make_folder(&tenant, &root, name).await.unwrap_err();
+            let kept = manager.keep(&tenant, &root, name, Bytes::new()).await.unwrap_err();
+            assert_eq!((made.kind, kept.kind), (ErrorKind::Invalid, ErrorKind::Invalid), "{name:?}");
+        }
+        let large = manager.keep(&tenant, &root, "large", Bytes::from(vec![0; 11])).await.unwrap_err();
+        assert_eq!(large.kind, ErrorKind::Invalid);
+        let file = manager.keep(&tenant, &root, "f", Bytes::from(vec![0; 10])).await.unwrap();
+        let full = manager.keep(&tenant, &root, "g", Bytes::new()).await.unwrap_err();
+        assert_eq!(full.kind, ErrorKind::QuotaExceeded);
+        assert_eq!(manager.rename(&tenant, &file.id, "a/b").await.unwrap_err().kind, ErrorKind::Invalid);
+        assert_eq!(manager.folder(&tenant, Some(&file.id)).await.unwrap_err().kind, ErrorKind::Invalid);
+    }
+}

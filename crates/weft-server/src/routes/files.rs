@@ -1,0 +1,455 @@
+//! Files in folders: the file manager of a tenant.
+
+use axum::extract::multipart::Multipart;
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value as Json, json};
+use weft_app::attachments::served_media_type;
+use weft_core::media_type::ending;
+use weft_core::seam::dataset_store::{Dataset, Document};
+use weft_core::seam::folder_store::{EntryKind, FolderEntry};
+use weft_core::{DocumentId, Error, ErrorKind};
+
+use super::uploads::{kept_as_document, passed_over, refuse_kind, timely, whole};
+use super::{attachments, owned};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::document;
+use crate::wire::envelope::Success;
+use crate::wire::file::{filter, ids, listed, view};
+
+/// Files of one request.
+const FILES_MAX: usize = 100;
+/// Parts of one request, fields that are no files included.
+const PARTS_MAX: usize = 2 * FILES_MAX;
+/// Bytes of the id of a folder in a form, at most.
+const ID_BYTES_MAX: u64 = 255;
+/// Files that become documents in one request, each in every dataset that is named.
+const LINKED_MAX: usize = 1_000;
+
+fn no_entry() -> ApiError {
+    ApiError::data("File or Folder not found!")
+}
+
+fn no_parent() -> ApiError {
+    ApiError::data("Can't find this folder!")
+}
+
+/// What is said of a change of the tree. Whatever does not fit is told with the code for data, as clients know it.
+fn refused(error: Error, taken: &str) -> ApiError {
+    match error.kind {
+        ErrorKind::NotFound => no_entry(),
+        ErrorKind::Conflict => ApiError::data(taken),
+        _ => error.into(),
+    }
+}
+
+async fn entry(state: &ServerState, caller: &Caller, id: &str) -> Result<FolderEntry, ApiError> {
+    let found = state.app.file_manager.tree().get(&caller.tenant, id).await;
+    found.map_err(|error| owned::or(error, no_entry()))
+}
+
+async fn folder(state: &ServerState, caller: &Caller, id: Option<&str>) -> Result<FolderEntry, ApiError> {
+    let found = state.app.file_manager.folder(&caller.tenant, id.filter(|id| !id.is_empty())).await;
+    found.map_err(|error| owned::or(error, no_parent()))
+}
+
+async fn entries(state: &ServerState, caller: &Caller, ids: &[String]) -> Result<Vec<FolderEntry>, ApiError> {
+    let mut found = Vec::with_capacity(ids.len());
+    for id in ids {
+        found.push(entry(state, caller, id).await?);
+    }
+    Ok(found)
+}
+
+/// `POST /api/v1/files`: files in a form, or a folder in JSON.
+///
+/// # Errors
+/// As [`upload`] and [`create`].
+pub async fn add(
+    State(state): State<ServerState>,
+    caller: Caller,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("multipart/")) {
+        return upload(State(state), caller, request).await;
+    }
+    // Forms are read piece by piece and may be large; JSON is held in memory.
+    DefaultBodyLimit::max(state.app.limits.body_bytes).apply(&mut request);
+    let body = Body::from_request(request, &state).await?;
+    create(State(state), caller, body).await
+}
+
+/// `POST …/file/create {name, parent_id, type}`.
+///
+/// # Errors
+/// 101 without a name, 102 for a folder that is not there or has the name.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["name"])?;
+    let name = body.text("name")?.unwrap_or_default();
+    let kind = body.text("type")?.unwrap_or_default();
+    let within = folder(&state, &caller, body.id("parent_id")?.as_deref()).await?;
+    let manager = &state.app.file_manager;
+    let made = match kind.to_lowercase().as_str() {
+        "" | "folder" => manager.make_folder(&caller.tenant, &within, &name).await,
+        "virtual" => manager.keep(&caller.tenant, &within, &name, axum::body::Bytes::new()).await,
+        _ => {
+            return Err(ApiError::argument(
+                "`type` must be \"folder\" or \"virtual\"; other files are uploaded",
+            ));
+        }
+    };
+    let made = made.map_err(|error| refused(error, "Duplicated folder name in the same folder."))?;
+    Ok(Success(view(&caller.tenant, &made)).into_response())
+}
+
+/// `POST …/file/upload`: every part with the name `file`, into the folder that the part `parent_id` names.
+///
+/// # Errors
+/// 101 without a file or for a name that does not fit, 102 for a folder that is not there; then nothing is kept.
+pub async fn upload(
+    State(state): State<ServerState>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let form = Multipart::from_request(request, &state).await;
+    let mut form = form.map_err(|_| ApiError::argument("No file part!"))?;
+    let mut kept = Vec::new();
+    match keep_each(&state, &caller, &mut form, &mut kept).await {
+        Ok(()) if kept.is_empty() => Err(ApiError::argument("No file part!")),
+        Ok(()) => {
+            let shown: Vec<Json> = kept.iter().map(|file| view(&caller.tenant, file)).collect();
+            Ok(Success(shown).into_response())
+        }
+        Err(error) => {
+            for file in &kept {
+                state.app.file_manager.remove(&caller.tenant, file).await?;
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn keep_each(
+    state: &ServerState,
+    caller: &Caller,
+    form: &mut Multipart,
+    kept: &mut Vec<FolderEntry>,
+) -> Result<(), ApiError> {
+    let manager = &state.app.file_manager;
+    let (mut within, mut parts) = (folder(state, caller, None).await?, 0);
+    while let Some(part) = timely(form.next_field()).await? {
+        parts += 1;
+        if parts > PARTS_MAX || kept.len() >= FILES_MAX {
+            return Err(ApiError::argument(format!("one request can bring {FILES_MAX} files at most")));
+        }
+        match part.name() {
+            Some("parent_id") => {
+                let id = whole(part, ("parent_id", ID_BYTES_MAX), "parent_id").await?;
+                let id = String::from_utf8_lossy(&id).trim().to_owned();
+                within = folder(state, caller, Some(&id)).await?;
+                // The parts of a form come in any order: what came before goes there, too.
+                for file in kept.iter_mut() {
+                    let moved = manager.move_into(&caller.tenant, file, &within, None).await;
+                    *file = moved.map_err(|error| owned::or(error, no_parent()))?;
+                }
+            }
+            Some("file") => {
+                let name = document::file_name(part.file_name().unwrap_or_default())?;
+                let most = ("documents.file_bytes_max", manager.file_bytes_max());
+                let bytes = whole(part, most, &name).await?;
+                let file = manager.keep(&caller.tenant, &within, &name, bytes).await;
+                kept.push(file.map_err(|error| owned::or(error, no_parent()))?);
+            }
+            _ => passed_over(part).await?,
+        }
+    }
+    Ok(())
+}
+
+/// `GET /api/v1/files`: by `parent_id`, `keywords`, `page`, `page_size`, `orderby` and `desc`.
+///
+/// # Errors
+/// 101 for an order that there is none, 102 for a folder that is not there.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let tree = state.app.file_manager.tree();
+    let shown = folder(&state, &caller, params.get("parent_id")).await?;
+    let filter = filter(&params, &shown, state.app.limits.page_size)?;
+    let (found, total) = tree.list(&caller.tenant, &filter).await?;
+    let folders = found.iter().filter(|entry| entry.kind == EntryKind::Folder);
+    let folders: Vec<String> = folders.map(|entry| entry.id.clone()).collect();
+    let with_folders = tree.with_folders(&caller.tenant, &folders).await?;
+    let files: Vec<Json> = found.iter().map(|entry| listed(&caller.tenant, entry, &with_folders)).collect();
+    let above = above(&state, &caller, shown).await?;
+    let data = json!({"total": total, "files": files, "parent_folder": view(&caller.tenant, &above)});
+    Ok(Success(data).into_response())
+}
+
+/// The folder that an entry is in; the root is in itself.
+async fn above(state: &ServerState, caller: &Caller, of: FolderEntry) -> Result<FolderEntry, ApiError> {
+    if of.is_root() { Ok(of) } else { entry(state, caller, &of.parent).await }
+}
+
+/// `DELETE /api/v1/files {ids}` and `POST …/file/rm {file_ids}`.
+///
+/// # Errors
+/// 101 without ids and for the root; 102 for one that is not there, and then nothing is removed.
+pub async fn remove(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let ids = ids(&body, &["ids", "file_ids"])?;
+    let found = entries(&state, &caller, &ids).await?;
+    if found.iter().any(FolderEntry::is_root) {
+        return Err(weft_core::seam::folder_store::root_stays().into());
+    }
+    for entry in &found {
+        state.app.file_manager.remove(&caller.tenant, entry).await?;
+    }
+    Ok(Success(true).into_response())
+}
+
+/// `POST /api/v1/files/move {src_file_ids, dest_file_id, new_name}`.
+///
+/// # Errors
+/// 101 without ids, for a name for several, and for a folder that is to go below itself; 102 for what is not there.
+pub async fn relocate(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let found = entries(&state, &caller, &ids(&body, &["src_file_ids"])?).await?;
+    let (into, name) = (body.id("dest_file_id")?, body.text("new_name")?.filter(|name| !name.is_empty()));
+    match (into, name, found.as_slice()) {
+        (None, None, _) => {
+            return Err(ApiError::argument("either `dest_file_id` or `new_name` is needed"));
+        }
+        (_, Some(_), several) if several.len() > 1 => {
+            return Err(ApiError::argument("`new_name` is for one file alone"));
+        }
+        (None, Some(name), several) => {
+            for one in several {
+                named(&state, &caller, one, &name).await?;
+            }
+        }
+        (Some(into), name, several) => {
+            let into = folder(&state, &caller, Some(&into)).await?;
+            if let (Some(name), [one]) = (&name, several) {
+                check_ending(one, name)?;
+            }
+            for one in several {
+                let moved =
+                    state.app.file_manager.move_into(&caller.tenant, one, &into, name.as_deref()).await;
+                moved.map_err(|error| owned::or(error, no_entry()))?;
+            }
+        }
+    }
+    Ok(Success(true).into_response())
+}
+
+/// The ending of a file says how it is read.
+fn check_ending(entry: &FolderEntry, name: &str) -> Result<(), ApiError> {
+    if entry.kind == EntryKind::File && ending(name) != ending(&entry.name) {
+        return Err(ApiError::argument("The extension of file can't be changed"));
+    }
+    Ok(())
+}
+
+async fn named(
+    state: &ServerState,
+    caller: &Caller,
+    entry: &FolderEntry,
+    name: &str,
+) -> Result<(), ApiError> {
+    check_ending(entry, name)?;
+    let renamed = state.app.file_manager.rename(&caller.tenant, &entry.id, name).await;
+    renamed.map_err(|error| refused(error, "Duplicated file name in the same folder."))?;
+    Ok(())
+}
+
+/// `PUT` and `PATCH /api/v1/files/{id} {name}`.
+///
+/// # Errors
+/// 101 without a name and for another ending, 102 for one that is not there and for a name that is taken.
+pub async fn rename(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["name"])?;
+    let found = entry(&state, &caller, &id).await?;
+    named(&state, &caller, &found, &body.text("name")?.unwrap_or_default()).await?;
+    Ok(Success(true).into_response())
+}
+
+/// `POST …/file/rename {file_id, name}`.
+///
+/// # Errors
+/// As [`rename`].
+pub async fn rename_named(
+    state: State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["file_id", "name"])?;
+    let id = body.id("file_id")?.unwrap_or_default();
+    rename(state, caller, Path(id), body).await
+}
+
+/// `GET /api/v1/files/{id}`: it is sent to be saved and never to be shown.
+///
+/// # Errors
+/// 102 for one that is not there, and for a folder.
+pub async fn download(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let read = state.app.file_manager.read(&caller.tenant, &id).await;
+    let (file, bytes) = read.map_err(|error| owned::or(error, ApiError::data("Document not found!")))?;
+    Ok(attachments::sent(&file.name, &served_media_type(&file.name), bytes))
+}
+
+/// `GET …/file/root_folder`.
+///
+/// # Errors
+/// When the store cannot be written.
+pub async fn root(State(state): State<ServerState>, caller: Caller) -> Result<Response, ApiError> {
+    let root = state.app.file_manager.root(&caller.tenant).await?;
+    Ok(Success(json!({"root_folder": view(&caller.tenant, &root)})).into_response())
+}
+
+/// `GET /api/v1/files/{id}/parent`.
+///
+/// # Errors
+/// 102 for one that is not there.
+pub async fn parent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let found = entry(&state, &caller, &id).await?;
+    let above = above(&state, &caller, found).await?;
+    Ok(Success(json!({"parent_folder": view(&caller.tenant, &above)})).into_response())
+}
+
+/// `GET …/file/parent_folder?file_id=`.
+///
+/// # Errors
+/// As [`parent`]; 101 without an id.
+pub async fn parent_named(
+    state: State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let id = file_id(&params)?;
+    parent(state, caller, Path(id)).await
+}
+
+/// `GET /api/v1/files/{id}/ancestors`: itself, and every folder that it is in, the root last.
+///
+/// # Errors
+/// 102 for one that is not there.
+pub async fn ancestors(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let path = state.app.file_manager.tree().path(&caller.tenant, &id).await;
+    let path = path.map_err(|error| owned::or(error, no_entry()))?;
+    let shown: Vec<Json> = path.iter().map(|folder| view(&caller.tenant, folder)).collect();
+    Ok(Success(json!({"parent_folders": shown})).into_response())
+}
+
+/// `GET …/file/all_parent_folder?file_id=`.
+///
+/// # Errors
+/// As [`ancestors`]; 101 without an id.
+pub async fn ancestors_named(
+    state: State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let id = file_id(&params)?;
+    ancestors(state, caller, Path(id)).await
+}
+
+fn file_id(params: &Params) -> Result<String, ApiError> {
+    let id = params
+        .get("file_id")
+        .ok_or_else(|| ApiError::argument("required argument are missing: file_id; "))?;
+    Ok(id.to_owned())
+}
+
+/// `POST /api/v1/files/link-to-datasets {file_ids, kb_ids}`: makes documents of the same bytes, which are read like
+/// uploaded ones.
+///
+/// # Errors
+/// 101 without files or datasets, 102 for one that is not there, 500 for a kind of file that is not read; then no document
+/// is made.
+pub async fn link(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let named = entries(&state, &caller, &ids(&body, &["file_ids"])?).await?;
+    let mut datasets = Vec::new();
+    for id in ids(&body, &["kb_ids"])? {
+        let missing = |_: &str| ApiError::data("Can't find this dataset!");
+        datasets.push(owned::dataset(&state, &caller, &id, missing).await?);
+    }
+    let files =
+        state.app.file_manager.files_below(&caller.tenant, named, LINKED_MAX / datasets.len().max(1)).await?;
+    files.iter().try_for_each(|file| refuse_kind(&file.name))?;
+    let mut made = Vec::new();
+    match link_each(&state, &files, &datasets, &mut made).await {
+        Ok(()) => {
+            let shown: Vec<Json> = made.iter().map(|(file, document)| linked(file, document)).collect();
+            Ok(Success(shown).into_response())
+        }
+        Err(error) => {
+            for (_, document) in made {
+                let ids: [DocumentId; 1] = [document.key.id];
+                state.app.library.remove_documents(&document.key.dataset, &ids).await?;
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn link_each(
+    state: &ServerState,
+    files: &[FolderEntry],
+    datasets: &[Dataset],
+    made: &mut Vec<(String, Document)>,
+) -> Result<(), ApiError> {
+    for file in files {
+        let Some(first) = datasets.first() else { return Ok(()) };
+        let read = state.app.file_manager.read(&first.key.tenant, &file.id).await;
+        let (_, bytes) = read.map_err(|error| owned::or(error, no_entry()))?;
+        for dataset in datasets {
+            let document = kept_as_document(state, dataset, &file.name, bytes.clone()).await?;
+            made.push((file.id.clone(), document));
+        }
+    }
+    Ok(())
+}
+
+fn linked(file: &str, document: &Document) -> Json {
+    json!({"file_id": file, "document_id": document.key.id, "dataset_id": document.key.dataset.id})
+}

@@ -1,0 +1,90 @@
+//! Folders and files of the file manager: what requests ask for, and how answers show them.
+
+use serde_json::{Value as Json, json};
+use weft_core::TenantId;
+use weft_core::seam::folder_store::{EntryFilter, EntryKind, EntryOrder, FolderEntry};
+
+use super::document::kind;
+use super::time::http_date;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+
+/// Entries that one request may name.
+const IDS_MAX: usize = 100;
+
+/// An entry as the API shows it. The root is in itself.
+pub fn view(tenant: &TenantId, entry: &FolderEntry) -> Json {
+    let parent = if entry.is_root() { &entry.id } else { &entry.parent };
+    json!({
+        "id": entry.id,
+        "parent_id": parent,
+        "tenant_id": tenant,
+        "created_by": tenant,
+        "name": entry.name,
+        "location": if entry.kind == EntryKind::File { &entry.name } else { "" },
+        "size": entry.size,
+        "type": if entry.kind == EntryKind::File { kind(&entry.name) } else { "folder" },
+        "source_type": "",
+        "create_time": entry.created_ms,
+        "create_date": http_date(entry.created_ms),
+        "update_time": entry.updated_ms,
+        "update_date": http_date(entry.updated_ms),
+    })
+}
+
+/// The same in a list: with whether there are folders in it.
+pub fn listed(tenant: &TenantId, entry: &FolderEntry, with_folders: &[String]) -> Json {
+    let mut shown = view(tenant, entry);
+    if entry.kind == EntryKind::Folder {
+        shown["has_child_folder"] = with_folders.contains(&entry.id).into();
+    }
+    shown
+}
+
+/// Reads the parameters of the list of a folder.
+///
+/// # Errors
+/// 101 for an order that there is none.
+pub fn filter(params: &Params, folder: &FolderEntry, size_max: u64) -> Result<EntryFilter, ApiError> {
+    let page = params.page(size_max);
+    let order = match params.get("orderby") {
+        None | Some("create_time") => EntryOrder::Created,
+        Some("update_time") => EntryOrder::Updated,
+        Some("name") => EntryOrder::Name,
+        Some("size") => EntryOrder::Size,
+        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
+    };
+    Ok(EntryFilter {
+        folder: folder.id.clone(),
+        keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        kind: None,
+        order,
+        ascending: params.ascending(),
+        offset: page.offset,
+        limit: page.limit,
+    })
+}
+
+/// The ids under one of these names, each once.
+///
+/// # Errors
+/// 101 for none, for what is no id, and for too many.
+pub fn ids(body: &Body, names: &[&str]) -> Result<Vec<String>, ApiError> {
+    let Some(name) = names.iter().find(|name| body.get(name).is_some()) else {
+        let first = names.first().copied().unwrap_or_default();
+        return Err(ApiError::argument(format!("required argument are missing: {first}; ")));
+    };
+    let mut ids = match body.get(name) {
+        Some(Json::String(id)) => vec![id.clone()],
+        _ => body.texts(name)?.unwrap_or_default(),
+    };
+    if ids.len() > IDS_MAX {
+        return Err(ApiError::argument(format!("{name} must contain at most {IDS_MAX} IDs")));
+    }
+    if ids.is_empty() {
+        return Err(ApiError::argument(format!("`{name}` is empty; name at least one")));
+    }
+    let mut seen = std::collections::HashSet::new();
+    ids.retain(|id| seen.insert(id.clone()));
+    Ok(ids)
+}

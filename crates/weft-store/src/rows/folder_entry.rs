@@ -1,0 +1,423 @@
+//! Folders and files of the file manager. Whoever changes the tree of a tenant first locks its root, so that changes come one
+//! after the other.
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect,
+};
+use weft_core::id::TenantId;
+use weft_core::seam::FolderStore;
+use weft_core::seam::folder_store::{
+    EntryChange, EntryFilter, EntryKind, EntryOrder, FolderEntry, FolderLimits, ROOT_NAME, below_itself,
+    missing, no_folder, not_empty, root_stays, taken,
+};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, containing, count, number, text};
+use crate::open::repeated;
+use crate::rows::ROWS_AT_ONCE_MAX;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "folder_entry")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    /// Empty for the root. Together with the name this is unique, so that there is one root.
+    pub parent_id: String,
+    pub name: String,
+    pub name_folded: String,
+    pub kind: String,
+    pub size: i64,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// Folders that lead from an entry to the root, at most, whatever the limits once were.
+const PATH_MAX: usize = 1_000;
+
+const FOLDER: &str = "folder";
+
+fn word(kind: EntryKind) -> &'static str {
+    match kind {
+        EntryKind::Folder => FOLDER,
+        EntryKind::File => "file",
+    }
+}
+
+impl From<Model> for FolderEntry {
+    fn from(row: Model) -> Self {
+        Self {
+            kind: if row.kind == FOLDER { EntryKind::Folder } else { EntryKind::File },
+            id: row.id,
+            parent: row.parent_id,
+            name: row.name,
+            size: count(row.size),
+            created_ms: row.created_ms,
+            updated_ms: row.updated_ms,
+        }
+    }
+}
+
+impl Model {
+    fn new(tenant: &TenantId, entry: &FolderEntry) -> Result<Self> {
+        ids::check("tenant", tenant.as_str())?;
+        ids::check("file", &entry.id)?;
+        ids::fits("folder", &entry.parent)?;
+        let (name, name_folded) = ids::name("file", &entry.name)?;
+        Ok(Self {
+            tenant_id: tenant.as_str().to_owned(),
+            id: entry.id.clone(),
+            parent_id: entry.parent.clone(),
+            name,
+            name_folded,
+            kind: word(entry.kind).to_owned(),
+            size: number(entry.size),
+            created_ms: entry.created_ms,
+            updated_ms: entry.updated_ms,
+        })
+    }
+}
+
+/// The trees of all tenants, within limits.
+#[derive(Clone)]
+pub struct Folders {
+    store: Store,
+    limits: FolderLimits,
+}
+
+impl std::fmt::Debug for Folders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Folders").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// What came of an attempt: why it was refused stands inside.
+type Attempt<T> = std::result::Result<Result<T>, DbErr>;
+
+/// Goes on with what went well, and ends the attempt with a refusal.
+macro_rules! granted {
+    ($outcome:expr) => {
+        match $outcome {
+            Ok(value) => value,
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+    };
+}
+
+fn of(tenant: &str) -> Select<Entity> {
+    Entity::find().filter(Column::TenantId.eq(tenant))
+}
+
+fn in_folder(tenant: &str, folder: &str) -> Select<Entity> {
+    of(tenant).filter(Column::ParentId.eq(folder))
+}
+
+async fn one(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Result<Option<Model>, DbErr> {
+    of(tenant).filter(Column::Id.eq(id)).one(db).await
+}
+
+/// The root, which nobody else changes anything below until the transaction ends.
+async fn locked_root(transaction: &DatabaseTransaction, tenant: &str) -> Result<Option<Model>, DbErr> {
+    in_folder(tenant, "").lock_exclusive().one(transaction).await
+}
+
+/// The folder with this id.
+async fn folder(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Attempt<Model> {
+    Ok(match one(db, tenant, id).await? {
+        None => Err(missing(id)),
+        Some(row) if row.kind != FOLDER => Err(no_folder(id)),
+        Some(row) => Ok(row),
+    })
+}
+
+/// An entry and the folders that it is in, the root last.
+async fn path(db: &impl ConnectionTrait, tenant: &str, id: &str) -> Attempt<Vec<Model>> {
+    let mut path: Vec<Model> = Vec::new();
+    let mut next = id.to_owned();
+    while !next.is_empty() {
+        let row = granted!(one(db, tenant, &next).await?.ok_or_else(|| missing(&next)));
+        if path.len() >= PATH_MAX {
+            return Ok(Err(Error::new(ErrorKind::Garbled, "a folder is stored below itself")));
+        }
+        next.clone_from(&row.parent_id);
+        path.push(row);
+    }
+    Ok(Ok(path))
+}
+
+/// How many folders lie below each other in an entry, itself included; of more than `most` at least one more than that.
+async fn height(db: &impl ConnectionTrait, entry: &Model, most: u64) -> Result<u64, DbErr> {
+    let mut level = vec![entry.id.clone()];
+    let mut height = 0;
+    while !level.is_empty() && height <= most {
+        height += 1;
+        let mut below = Vec::new();
+        for some in level.chunks(ROWS_AT_ONCE_MAX) {
+            let ids: Vec<String> = of(&entry.tenant_id)
+                .select_only()
+                .column(Column::Id)
+                .filter(Column::ParentId.is_in(some.iter().map(String::as_str)))
+                .into_tuple()
+                .all(db)
+                .await?;
+            below.extend(ids);
+        }
+        level = below;
+    }
+    Ok(height)
+}
+
+/// The sum of all sizes as a whole number: PostgreSQL and MariaDB would make it a decimal one.
+async fn bytes(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, DbErr> {
+    let whole = if db.get_database_backend() == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
+    let sum = Expr::expr(Column::Size.sum()).cast_as(whole);
+    let sum: Option<Option<i64>> =
+        of(tenant).select_only().column_as(sum, "bytes").into_tuple().one(db).await?;
+    Ok(count(sum.flatten().unwrap_or_default()))
+}
+
+impl Folders {
+    /// The trees in `store`, within `limits`.
+    pub fn new(store: &Store, limits: FolderLimits) -> Self {
+        Self { store: store.clone(), limits }
+    }
+
+    fn done<T>(&self, doing: &str, outcome: Attempt<T>) -> Result<T> {
+        outcome.map_err(|error| self.store.fail(doing, error))?
+    }
+
+    /// The same, where the only row that can be there already has this name.
+    fn named<T>(&self, doing: &str, name: &str, outcome: Attempt<T>) -> Result<T> {
+        match outcome {
+            Err(error) if is_duplicate(&error) => Err(taken(name)),
+            outcome => self.done(doing, outcome),
+        }
+    }
+
+    async fn insert_root(&self, row: &Model) -> Result<(), DbErr> {
+        let _permit = self.store.inner.gate.permit().await;
+        Entity::insert(row.clone().into_active_model())
+            .exec_without_returning(&self.store.inner.write)
+            .await
+            .map(drop)
+    }
+
+    async fn insert(&self, row: &Model) -> Attempt<()> {
+        let tenant = row.tenant_id.as_str();
+        let transaction = self.store.begin().await?;
+        let root = locked_root(&transaction, tenant).await?;
+        granted!(root.ok_or_else(|| missing(&row.parent_id)));
+        granted!(folder(&*transaction, tenant, &row.parent_id).await?);
+        let above = granted!(path(&*transaction, tenant, &row.parent_id).await?);
+        granted!(self.limits.deep_enough(above.len() as u64));
+        let beside = in_folder(tenant, &row.parent_id).count(&*transaction).await?;
+        granted!(self.limits.room_in_folder(beside));
+        // The root is a row, too, and no entry.
+        let entries = of(tenant).count(&*transaction).await?.saturating_sub(1);
+        let taken = bytes(&*transaction, tenant).await?;
+        granted!(self.limits.room_for(entries, taken, count(row.size)));
+        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(Ok(()))
+    }
+
+    /// Looks whether an entry may be moved into a folder.
+    async fn check_move(&self, transaction: &DatabaseTransaction, row: &Model, into: &str) -> Attempt<()> {
+        let tenant = row.tenant_id.as_str();
+        granted!(folder(transaction, tenant, into).await?);
+        let above = granted!(path(transaction, tenant, into).await?);
+        if above.iter().any(|folder| folder.id == row.id) {
+            return Ok(Err(below_itself(&row.name)));
+        }
+        let depth = above.len() as u64;
+        // The entry itself may lie as deep as the limit says, so that one more level is of interest.
+        let most = self.limits.depth.saturating_add(1).saturating_sub(depth);
+        let height = height(transaction, row, most).await?;
+        granted!(self.limits.deep_enough(depth + height - 1));
+        let beside = in_folder(tenant, into).count(transaction).await?;
+        granted!(self.limits.room_in_folder(beside));
+        Ok(Ok(()))
+    }
+
+    async fn update(&self, key: (&str, &str), change: &EntryChange, now_ms: i64) -> Attempt<FolderEntry> {
+        let (tenant, id) = key;
+        let transaction = self.store.begin().await?;
+        granted!(locked_root(&transaction, tenant).await?.ok_or_else(|| missing(id)));
+        let mut row = granted!(one(&*transaction, tenant, id).await?.ok_or_else(|| missing(id)));
+        if row.parent_id.is_empty() {
+            return Ok(Err(root_stays()));
+        }
+        if let Some(into) = change.parent.as_ref().filter(|into| **into != row.parent_id) {
+            granted!(self.check_move(&transaction, &row, into).await?);
+            row.parent_id.clone_from(into);
+        }
+        if let Some(name) = &change.name {
+            (row.name, row.name_folded) = granted!(ids::name("file", name));
+        }
+        row.updated_ms = now_ms;
+        Entity::update(row.clone().into_active_model().reset_all()).exec(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(Ok(row.into()))
+    }
+
+    async fn delete(&self, tenant: &str, ids: &[String]) -> Attempt<u64> {
+        let transaction = self.store.begin().await?;
+        let Some(root) = locked_root(&transaction, tenant).await? else { return Ok(Ok(0)) };
+        if ids.contains(&root.id) {
+            return Ok(Err(root_stays()));
+        }
+        let mut removed = 0;
+        for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+            let some = || some.iter().map(String::as_str);
+            let inside = of(tenant).filter(Column::ParentId.is_in(some()));
+            if inside
+                .filter(Column::Id.is_not_in(ids.iter().map(String::as_str)))
+                .one(&*transaction)
+                .await?
+                .is_some()
+            {
+                return Ok(Err(not_empty()));
+            }
+            let these =
+                Entity::delete_many().filter(Column::TenantId.eq(tenant)).filter(Column::Id.is_in(some()));
+            removed += these.exec(&*transaction).await?.rows_affected;
+        }
+        transaction.commit().await?;
+        Ok(Ok(removed))
+    }
+}
+
+/// The condition and the order of a list.
+fn filtered(tenant: &str, filter: &EntryFilter) -> Select<Entity> {
+    let mut found = in_folder(tenant, &text(&filter.folder));
+    if !filter.keywords.is_empty() {
+        found = found.filter(Column::NameFolded.like(containing(&filter.keywords)));
+    }
+    if let Some(kind) = filter.kind {
+        found = found.filter(Column::Kind.eq(word(kind)));
+    }
+    let by = match filter.order {
+        EntryOrder::Created => Column::CreatedMs,
+        EntryOrder::Updated => Column::UpdatedMs,
+        EntryOrder::Name => Column::NameFolded,
+        EntryOrder::Size => Column::Size,
+    };
+    let order = if filter.ascending { Order::Asc } else { Order::Desc };
+    found.order_by(by, order.clone()).order_by(Column::Id, order)
+}
+
+#[async_trait]
+impl FolderStore for Folders {
+    async fn root(&self, tenant: &TenantId, now_ms: i64) -> Result<FolderEntry> {
+        let doing = "find the root folder";
+        let find = || async {
+            let root = in_folder(&text(tenant.as_str()), "").one(&self.store.inner.read).await;
+            root.map_err(|error| self.store.fail(doing, error))
+        };
+        if let Some(root) = find().await? {
+            return Ok(root.into());
+        }
+        let made = FolderEntry {
+            id: weft_core::id::generate(),
+            parent: String::new(),
+            name: ROOT_NAME.to_owned(),
+            kind: EntryKind::Folder,
+            size: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        let row = Model::new(tenant, &made)?;
+        match repeated(|| self.insert_root(&row)).await {
+            Ok(()) => Ok(made),
+            // Somebody else was first.
+            Err(error) if is_duplicate(&error) => {
+                find().await?.map(FolderEntry::from).ok_or_else(|| missing(ROOT_NAME))
+            }
+            Err(error) => Err(self.store.fail("make the root folder", error)),
+        }
+    }
+
+    async fn add(&self, tenant: &TenantId, entry: &FolderEntry) -> Result<()> {
+        let row = Model::new(tenant, entry)?;
+        if row.parent_id.is_empty() {
+            return Err(missing(""));
+        }
+        self.named("store the file", &entry.name, repeated(|| self.insert(&row)).await)
+    }
+
+    async fn get(&self, tenant: &TenantId, id: &str) -> Result<FolderEntry> {
+        let row = one(&self.store.inner.read, &text(tenant.as_str()), &text(id)).await;
+        let row = row.map_err(|error| self.store.fail("read what is known of a file", error))?;
+        row.map(FolderEntry::from).ok_or_else(|| missing(id))
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &EntryFilter) -> Result<(Vec<FolderEntry>, u64)> {
+        // The root is in no folder that can be named.
+        if filter.folder.is_empty() {
+            return Ok((Vec::new(), 0));
+        }
+        let fail = |error| self.store.fail("list the files of a folder", error);
+        let found = filtered(&text(tenant.as_str()), filter);
+        let total = found.clone().count(&self.store.inner.read).await.map_err(fail)?;
+        let page = found.offset(bounded(filter.offset)).limit(bounded(filter.limit));
+        let rows = page.all(&self.store.inner.read).await.map_err(fail)?;
+        Ok((rows.into_iter().map(FolderEntry::from).collect(), total))
+    }
+
+    async fn path(&self, tenant: &TenantId, id: &str) -> Result<Vec<FolderEntry>> {
+        if id.is_empty() {
+            return Err(missing(id));
+        }
+        let path = path(&self.store.inner.read, &text(tenant.as_str()), &text(id)).await;
+        let path = self.done("read the folders of a file", path)?;
+        Ok(path.into_iter().map(FolderEntry::from).collect())
+    }
+
+    async fn with_folders(&self, tenant: &TenantId, ids: &[String]) -> Result<Vec<String>> {
+        let tenant = text(tenant.as_str());
+        let mut found = Vec::new();
+        for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+            let parents: Vec<String> = of(&tenant)
+                .select_only()
+                .column(Column::ParentId)
+                .distinct()
+                .filter(Column::ParentId.is_in(some.iter().map(|id| text(id))))
+                .filter(Column::Kind.eq(FOLDER))
+                .into_tuple()
+                .all(&self.store.inner.read)
+                .await
+                .map_err(|error| self.store.fail("look into folders", error))?;
+            found.extend(parents);
+        }
+        Ok(found)
+    }
+
+    async fn change(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        change: &EntryChange,
+        now_ms: i64,
+    ) -> Result<FolderEntry> {
+        let (tenant, id) = (text(tenant.as_str()), text(id));
+        let outcome = repeated(|| self.update((&tenant, &id), change, now_ms)).await;
+        self.named("change the file", change.name.as_deref().unwrap_or(&id), outcome)
+    }
+
+    async fn remove(&self, tenant: &TenantId, ids: &[String]) -> Result<u64> {
+        let (tenant, ids) = (text(tenant.as_str()), ids.iter().map(|id| text(id)).collect::<Vec<_>>());
+        let outcome = repeated(|| self.delete(&tenant, &ids)).await;
+        self.done("remove files", outcome)
+    }
+}
