@@ -341,7 +341,7 @@ fn tags_of_a_set_are_put_on_documents_and_find_them() {
     let search = |question: &str, within: &str| {
         home.weft(&["dataset", "search", question, "--in", within, "--json"]).with(0).json_lines()
     };
-    let cut = ["--set", "chunk_token_num=8"];
+    let cut = ["--set", "chunk_token_num=12"];
     home.weft(&[&["dataset", "ingest", "plain", &notes], &cut[..]].concat()).with(0);
     home.weft(&[&["dataset", "ingest", "tagged", &notes, "--set", &named], &cut[..]].concat()).with(0);
     // No word of the question stands in the document: the tag alone finds it, and the part that it is for.
