@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(120);
 
 /// A model that is asked again when it fails for the moment. Of a document it is asked many things, and with
 /// the first that it does not answer all the others would be lost.
-struct Patient<'a>(Direct<'a>);
+pub(crate) struct Patient<'a>(Direct<'a>);
 
 #[async_trait]
 impl Ask for Patient<'_> {
@@ -49,7 +49,7 @@ impl Ask for Patient<'_> {
     }
 }
 
-fn model<'a>(models: &'a dyn ModelDirectory, document: &'a Document) -> Patient<'a> {
+pub(crate) fn model<'a>(models: &'a dyn ModelDirectory, document: &'a Document) -> Patient<'a> {
     let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
     // Nothing that is made of a document has to do with the time.
     Patient(Direct { models, tenant: &document.key.dataset.tenant, llm_id, now_ms: document.updated_ms })
@@ -137,7 +137,7 @@ impl Addition for Graph {
 }
 
 /// What to say where the model of a document only quotes.
-fn nobody_writes(models: &dyn ModelDirectory, document: &Document) -> Result<Option<String>> {
+pub(crate) fn nobody_writes(models: &dyn ModelDirectory, document: &Document) -> Result<Option<String>> {
     let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
     let model = models.resolve(&document.key.dataset.tenant, llm_id)?;
     let note = "a table of contents and a graph need a language model, and none is configured";

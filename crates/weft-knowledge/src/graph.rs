@@ -5,11 +5,17 @@ mod communities;
 pub mod extract;
 pub mod find;
 pub mod merge;
+mod names;
 mod pagerank;
 pub mod question;
 pub mod refine;
+pub mod resolve;
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use weft_core::Json;
+use weft_core::id::DocumentId;
 
 /// Characters of a name.
 pub(crate) const NAME_MAX: usize = 200;
@@ -28,6 +34,9 @@ pub struct Entity {
     /// What is said of it.
     #[serde(default)]
     pub description: String,
+    /// The documents that speak of it, as far as they are listed.
+    #[serde(skip)]
+    pub sources: BTreeSet<DocumentId>,
 }
 
 /// How two things have to do with each other.
@@ -42,6 +51,9 @@ pub struct Relation {
     pub description: String,
     /// How much there is to it, from 0 on.
     pub weight: f64,
+    /// The documents that say so, as far as they are listed.
+    #[serde(skip)]
+    pub sources: BTreeSet<DocumentId>,
 }
 
 /// What one document says, as it is kept with it.
@@ -54,9 +66,23 @@ pub struct Subgraph {
     /// Names that mean the same thing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<Vec<String>>,
+    /// Names that were compared and do not mean the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub different: Vec<Vec<String>>,
     /// Reports on things that have much to do with each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<CommunityReport>,
+    /// Which document says all of it.
+    #[serde(skip)]
+    pub document: Option<DocumentId>,
+}
+
+impl Subgraph {
+    /// What was kept of a document. What cannot be read is no graph; reading the document again makes it anew.
+    pub fn of(document: DocumentId, kept: Json) -> Option<Self> {
+        let graph: Self = serde_json::from_value(kept).ok()?;
+        Some(Self { document: Some(document), ..graph })
+    }
 }
 
 /// A report on a community of entities.
@@ -70,7 +96,7 @@ pub struct CommunityReport {
     pub entities: Vec<String>,
 }
 
-/// Names that mean the same for us.
+/// A name whatever its case and its blanks.
 pub(crate) fn folded(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
 }

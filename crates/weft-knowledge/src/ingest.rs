@@ -7,7 +7,8 @@
 //!    chunks are kept beside those that it had.
 //! 2. *Enriching*: a model adds keywords, questions, metadata, and what else is made of a document.
 //! 3. *Embedding*: chunks get their vectors, batch by batch; those that have one are passed over.
-//! 4. *Summarizing*: a model sums up what belongs together, if the document asks for it ([`raptor`](crate::raptor)).
+//! 4. *Summarizing*: a model sums up what belongs together, if the document asks for it ([`raptor`](crate::raptor)). Summaries
+//!    over all documents are the chunks of one more document of the dataset, see [`summaries`].
 //! 5. *Indexing*: the new chunks are added to the index; then they take the place of the old ones in the store, in
 //!    one transaction; then what is of no more use is taken out of the index.
 //!
@@ -41,6 +42,7 @@ mod locks;
 mod pipeline;
 mod plan;
 mod removal;
+mod summaries;
 mod upload;
 mod work;
 mod worker;

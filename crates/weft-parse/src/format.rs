@@ -165,20 +165,7 @@ pub fn parse_with(
 /// `Invalid` for a file that is broken.
 pub fn pictures(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<FoundPictures> {
     let file = FileInput { name, bytes, settings, readings: &[], depth: 0 };
-    let contents = FileContents::of(bytes);
-    if (pdf::FORMAT.looks)(&contents) {
-        return pdf::pictures(&file).map_err(|reason| unreadable(name, reason));
-    }
-    let parts = match contents.container {
-        Some(ArchiveKind::Docx) => docx::picture_parts(bytes),
-        Some(ArchiveKind::Pptx) => pptx::picture_parts(bytes),
-        Some(ArchiveKind::Epub) => epub::picture_parts(bytes),
-        Some(ArchiveKind::OpenDocument) => opendocument::picture_parts(bytes),
-        _ => return Ok(picture::pictures(bytes)),
-    };
-    parts
-        .and_then(|parts| crate::pictures::in_archive(bytes, parts))
-        .map_err(|reason| unreadable(name, reason))
+    file.pictures().map_err(|reason| unreadable(name, reason))
 }
 
 fn unreadable(name: &str, Unreadable(reason): Unreadable) -> Error {
@@ -187,11 +174,42 @@ fn unreadable(name: &str, Unreadable(reason): Unreadable) -> Error {
 
 impl<'a> FileInput<'a> {
     /// A file in this one.
-    pub fn inner<'b>(&self, name: &'b str, bytes: &'b [u8]) -> FileInput<'b>
+    pub fn inner<'b>(&self, name: &'b str, bytes: &'b [u8], readings: &'b [PictureReading]) -> FileInput<'b>
     where
         'a: 'b,
     {
-        FileInput { name, bytes, settings: self.settings, readings: &[], depth: self.depth.saturating_add(1) }
+        FileInput { name, bytes, settings: self.settings, readings, depth: self.depth.saturating_add(1) }
+    }
+
+    /// The pictures in it that have to be read for its text.
+    pub fn pictures(&self) -> std::result::Result<FoundPictures, Unreadable> {
+        if self.depth > DEPTH_MAX {
+            return Ok(FoundPictures::default());
+        }
+        let contents = FileContents::of(self.bytes);
+        if (pdf::FORMAT.looks)(&contents) {
+            return pdf::pictures(self);
+        }
+        let parts = match contents.container {
+            Some(ArchiveKind::Docx) => docx::picture_parts(self.bytes)?,
+            Some(ArchiveKind::Pptx) => pptx::picture_parts(self.bytes)?,
+            Some(ArchiveKind::Epub) => epub::picture_parts(self.bytes)?,
+            Some(ArchiveKind::OpenDocument) => opendocument::picture_parts(self.bytes)?,
+            Some(ArchiveKind::Outlook) => return outlook::pictures(self),
+            _ if crate::pictures::of_file(self.bytes).is_some() => return Ok(picture::pictures(self.bytes)),
+            _ => return self.pictures_of_text(),
+        };
+        crate::pictures::in_archive(self.bytes, parts)
+    }
+
+    /// The same for a file that is text.
+    fn pictures_of_text(&self) -> std::result::Result<FoundPictures, Unreadable> {
+        // Why it cannot be read is said when it is.
+        match choose(self.name, self.bytes) {
+            Ok(format) if format.name == html::FORMAT.name => Ok(html::pictures(self.bytes)),
+            Ok(format) if format.name == mail::FORMAT.name => mail::pictures(self),
+            _ => Ok(FoundPictures::default()),
+        }
     }
 
     /// Reads it as what it is.

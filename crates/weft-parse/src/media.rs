@@ -139,12 +139,23 @@ fn placed(place: Position, lines: Vec<PictureLine>) -> Vec<ReadingLine> {
     kept
 }
 
+/// Bytes in which the headers of a mail are looked for.
+const MAIL_HEADERS_MAX: usize = 64 << 10;
+
 /// Kinds of files that may hold pictures which are read.
 fn may_hold_pictures(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(1_024)];
     start.windows(5).any(|bytes| bytes == b"%PDF-")
         || start.starts_with(b"PK\x03\x04")
         || crate::pictures::of_file(bytes).is_some()
+        || start.starts_with(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+        || holds(&bytes[..bytes.len().min(MAIL_HEADERS_MAX)], b"mime-version:")
+        || holds(bytes, b"data:image/")
+}
+
+/// Whether some bytes hold this, whatever the case of its letters.
+fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|some| some.eq_ignore_ascii_case(wanted))
 }
 
 /// The media type of a recording; nothing for another file.

@@ -73,12 +73,43 @@ impl Pictures {
     }
 }
 
+/// What parts the name of a file in a file from that of what is in it.
+const WITHIN: &str = " › ";
+
+/// What the pictures of an attachment are called after: its number, as two may have one name.
+pub(crate) fn attachment(number: usize, name: &str) -> String {
+    format!("{}. {}", number + 1, name.replace(WITHIN, " "))
+}
+
+/// What was read in the pictures of a file in this one, as that calls them.
+pub(crate) fn within(readings: &[PictureReading], file: &str) -> Vec<PictureReading> {
+    let own = |reading: &PictureReading| {
+        let rest = reading.part.strip_prefix(file)?;
+        let part = if rest.is_empty() { rest } else { rest.strip_prefix(WITHIN)? };
+        Some(PictureReading { part: part.to_owned(), ..reading.clone() })
+    };
+    readings.iter().filter_map(own).collect()
+}
+
+impl Pictures {
+    /// The pictures of a file in this one.
+    pub fn include(&mut self, file: &str, found: FoundPictures) {
+        for one in found.pictures {
+            let part =
+                if one.part.is_empty() { file.to_owned() } else { format!("{file}{WITHIN}{}", one.part) };
+            self.push(FoundPicture { part, ..one });
+        }
+        found.warnings.into_iter().for_each(|warning| self.warn(format!("in `{file}`: {warning}")));
+    }
+}
+
 /// Where a picture is, for the end of a phrase: a page, or a file within the document.
 pub(crate) fn whereabouts(page: u32, part: &str) -> String {
     match (page, part) {
         (0, "") => String::new(),
         (0, part) => format!(" in `{part}`"),
-        (page, _) => format!(" on page {page}"),
+        (page, "") => format!(" on page {page}"),
+        (page, part) => format!(" on page {page} of `{part}`"),
     }
 }
 

@@ -50,12 +50,27 @@ impl Recognition {
     pub fn begin(self, bounds: &Bounds) -> ExitCode {
         let mut command = Command::new(&self.program);
         command.arg(&self.picture).arg("stdout").arg("--tessdata-dir").arg(&self.data);
-        command.args(["-l", &self.languages, "--psm", "3", "-c", "tessedit_create_tsv=1"]);
+        command.args([
+            "-l",
+            &self.languages,
+            "--psm",
+            segmentation(&self.data),
+            "-c",
+            "tessedit_create_tsv=1",
+        ]);
         command.env_clear().env("OMP_THREAD_LIMIT", "1");
         let mut read: Vec<PathBuf> = LIBRARIES.map(PathBuf::from).into();
         read.extend([self.program, self.data, self.picture]);
         become_bounded_program(&read, bounds, &mut command)
     }
+}
+
+/// The data by which the program tells which way up a page is.
+const ORIENTATION: &str = "osd.traineddata";
+
+/// How the program is to look at a page: as it stands, or turned the way its letters are where it can tell.
+fn segmentation(data: &Path) -> &'static str {
+    if data.join(ORIENTATION).is_file() { "1" } else { "3" }
 }
 
 /// Reads pictures with the program Tesseract of this system.
@@ -275,6 +290,14 @@ mod tests {
         assert_eq!(texts, ["Invoice 4711", "合计金额", "", "Thanks"]);
         let place = found[0].place.unwrap();
         assert_eq!((place.left, place.right, place.top, place.bottom), (0.1, 0.5, 0.08, 0.2));
+    }
+
+    #[test]
+    fn pages_are_turned_where_the_program_can_tell() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(segmentation(folder.path()), "3");
+        std::fs::write(folder.path().join(ORIENTATION), b"x").unwrap();
+        assert_eq!(segmentation(folder.path()), "1");
     }
 
     #[test]

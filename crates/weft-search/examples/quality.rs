@@ -1,27 +1,31 @@
 //! How well questions find what people judged to be relevant: nDCG@10 and Recall@100 over test collections.
 //!
-//! `cargo run --release -p weft-search --example quality -- --data ../shared/data [--vectors FOLDER]`
+//! `cargo run --release -p weft-search --example quality -- --data ../shared/data [--vectors FOLDER] [--model FOLDER]`
 //!
 //! A collection is a folder with `corpus.jsonl` (or `.jsonl.gz`), `queries.jsonl` and `qrels.tsv`. Each folder below
 //! FOLDER is a model, whose vectors are read from `NAME.docs.f32` and `NAME.queries.f32`: for each line of the two files
-//! as many little-endian numbers as the model gives. Half of the questions, chosen by a hash of their ids, are for
+//! as many little-endian numbers as the model gives. `--model` names a folder with the files of a local embedder (docs/models.md):
+//! what is missing of its vectors is made first, of title, line break and text (`--query-prefix` and `--passage-prefix` for
+//! models that want them), and kept in a folder of its name below that of `--vectors`. Half of the questions, chosen by a hash of their ids, are for
 //! setting weights; figures are of the other half and of all. How they came out is in docs/quality.md.
 #![expect(clippy::print_stdout, reason = "a program for people at a terminal")]
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead as _, BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 use serde_json::Value as Json;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, TenantId};
-use weft_core::seam::Index;
+use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
 };
+use weft_core::seam::{Embedder as _, Index};
 use weft_knowledge::rank::{Fusion, RRF_DEPTH, RankSettings, Ranked, VECTOR_WEIGHT, rank, text_score};
+use weft_models::LocalEmbedder;
 use weft_search::TantivyIndex;
 
 /// Chunks that each part finds.
@@ -272,6 +276,54 @@ async fn measure(data: &Path, name: &str, model: Option<&Path>) -> Result<(), Fa
     Ok(())
 }
 
+/// Texts that the embedder gets at once.
+const TEXTS_AT_ONCE: usize = 32;
+
+/// Makes the vectors of a file's lines, unless they are there. Under another name until all of them are.
+async fn make_vectors(
+    embedder: &LocalEmbedder,
+    purpose: EmbeddingPurpose,
+    texts: &[String],
+    path: &Path,
+) -> Result<(), Failure> {
+    if path.exists() {
+        return Ok(());
+    }
+    let unfinished = path.with_extension("unfinished");
+    let mut file = BufWriter::new(File::create(&unfinished)?);
+    for (number, texts) in texts.chunks(TEXTS_AT_ONCE).enumerate() {
+        let made = embedder.embed(purpose, texts).await?.vectors;
+        if made.len() != texts.len() {
+            return Err(format!("the embedder gave {} vectors for {} texts", made.len(), texts.len()).into());
+        }
+        for number in made.iter().flatten() {
+            file.write_all(&number.to_le_bytes())?;
+        }
+        if number % 32 == 0 {
+            println!("{}: {} texts are done", path.display(), number * TEXTS_AT_ONCE + texts.len());
+        }
+    }
+    file.into_inner()?.sync_all()?;
+    Ok(fs::rename(&unfinished, path)?)
+}
+
+/// Makes what is missing of the vectors of a collection.
+async fn embed(collection: &Path, embedder: &LocalEmbedder, model: &Path) -> Result<(), Failure> {
+    let Some(name) = collection.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+    fs::create_dir_all(model)?;
+    let documents = lines(&collection.join("corpus.jsonl"))?;
+    let documents: Vec<String> = documents
+        .iter()
+        .map(|line| format!("{}\n{}", string(line, "title"), string(line, "text")).trim().to_owned())
+        .collect();
+    let path = model.join(format!("{name}.docs.f32"));
+    make_vectors(embedder, EmbeddingPurpose::Passage, &documents, &path).await?;
+    let questions: Vec<String> =
+        lines(&collection.join("queries.jsonl"))?.iter().map(|line| string(line, "text")).collect();
+    let path = model.join(format!("{name}.queries.f32"));
+    make_vectors(embedder, EmbeddingPurpose::Query, &questions, &path).await
+}
+
 /// The folders in a folder that hold such a file, by name.
 fn folders(folder: &Path, file: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = |folder: &Path| -> Vec<PathBuf> {
@@ -298,10 +350,23 @@ async fn main() -> Result<(), Failure> {
     let data = option("--data").unwrap_or_else(|| PathBuf::from("../shared/data"));
     let vectors = option("--vectors").unwrap_or_else(|| PathBuf::from("vectors"));
     let only = option("--only");
+    let text = |name: &str| option(name).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+    let embedder = match option("--model") {
+        None => None,
+        Some(folder) => {
+            let name = folder.file_name().ok_or("--model names no folder")?.to_owned();
+            let embedder = LocalEmbedder::open(name.to_string_lossy(), &folder)?
+                .with_prefixes(text("--query-prefix"), text("--passage-prefix"));
+            Some((embedder, vectors.join(name)))
+        }
+    };
     for folder in folders(&data, |name| name == "queries.jsonl") {
         let Some(name) = folder.file_name().and_then(|name| name.to_str()) else { continue };
         if only.as_ref().is_some_and(|only| only != Path::new(name)) {
             continue;
+        }
+        if let Some((embedder, model)) = &embedder {
+            embed(&folder, embedder, model).await?;
         }
         let models = folders(&vectors, |file| file == format!("{name}.docs.f32"));
         if models.is_empty() {

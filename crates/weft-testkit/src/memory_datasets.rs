@@ -92,6 +92,7 @@ fn extra_number(extra: Extra) -> u8 {
     match extra {
         Extra::Contents => 1,
         Extra::Graph => 2,
+        Extra::Summaries => 3,
     }
 }
 

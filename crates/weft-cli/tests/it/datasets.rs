@@ -319,3 +319,45 @@ fn a_pipeline_of_ones_own_cuts_the_documents() {
     let refused = ["dataset", "ingest", "others", &guide, "--pipeline", &agent];
     home.weft(&refused).with(2).says(&["no ingestion pipeline"]);
 }
+
+/// A set of tags is a file of texts with their tags; documents that name it are found by the tags of the texts most like them.
+#[test]
+fn tags_of_a_set_are_put_on_documents_and_find_them() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    write(
+        "tags.csv",
+        "oil pump with a leaking valve,\"maintenance, hydraulics\"\ncourt ruling on a tax form,law\n",
+    );
+    write("notes.md", "The pump lost its oil at the valve.\n\nNothing of the kind happened in spring.\n");
+    let set = path("tags.csv");
+    home.weft(&["dataset", "ingest", "tags", &set, "--method", "tag"]).with(0);
+    let listed = home.weft(&["dataset", "list", "--json"]).with(0).json_lines();
+    let id = listed.iter().find(|one| one["name"] == "tags").unwrap()["id"].as_str().unwrap().to_owned();
+    let notes = path("notes.md");
+    let named = format!("tag_kb_ids=[\"{id}\"]");
+    let search = |question: &str, within: &str| {
+        home.weft(&["dataset", "search", question, "--in", within, "--json"]).with(0).json_lines()
+    };
+    let cut = ["--set", "chunk_token_num=12"];
+    home.weft(&[&["dataset", "ingest", "plain", &notes], &cut[..]].concat()).with(0);
+    home.weft(&[&["dataset", "ingest", "tagged", &notes, "--set", &named], &cut[..]].concat()).with(0);
+    // No word of the question stands in the document: the tag alone finds it, and the part that it is for.
+    assert_eq!(search("hydraulics", "plain"), Vec::<Json>::new());
+    let found = search("hydraulics", "tagged");
+    assert!(found.len() == 1 && found[0]["content"].as_str().unwrap().contains("pump"), "{found:?}");
+    assert_eq!(search("law", "tagged"), Vec::<Json>::new());
+    // A tag that is asked for beside a word of the document ranks it higher.
+    let score = |within: &str| search("valve maintenance", within)[0]["similarity"].as_f64().unwrap();
+    assert!(score("tagged") > score("plain"));
+    // A set that has nothing to give says so.
+    home.weft(&["dataset", "add", "empty"]).with(0);
+    let listed = home.weft(&["dataset", "list", "--json"]).with(0).json_lines();
+    let id = listed.iter().find(|one| one["name"] == "empty").unwrap()["id"].as_str().unwrap().to_owned();
+    let named = format!("tag_kb_ids=[\"{id}\"]");
+    home.weft(&["dataset", "ingest", "untagged", &notes, "--set", &named]).with(0);
+    let shown = home.weft(&["dataset", "show", "untagged", "--json"]).with(0).stdout;
+    assert!(shown.contains("has no texts"), "{shown}");
+}

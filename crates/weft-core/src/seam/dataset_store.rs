@@ -328,6 +328,8 @@ pub enum Extra {
     Contents,
     /// The entities and relations it speaks of.
     Graph,
+    /// What the summaries over the documents of its dataset were made of.
+    Summaries,
 }
 
 /// Datasets, documents and chunks.

@@ -11,6 +11,7 @@ use weft_core::{Json, Result};
 use super::apart;
 use crate::graph::Subgraph;
 use crate::graph::merge::{Graph, merge};
+use crate::raptor::dataset::document_id;
 
 /// Graphs that are kept, at most.
 const KEPT_MAX: usize = 8;
@@ -41,22 +42,19 @@ impl Graphs {
         let mut made = Made::new();
         for dataset in datasets {
             let heads = store.document_heads(&dataset.key, &Heads::With(Extra::Graph)).await?;
-            made.push((dataset.key.clone(), passing(heads, scope)));
+            made.push((dataset.key.clone(), passing(&dataset.key, heads, scope)));
         }
         if let Some(graph) = self.known(&made) {
             return Ok(graph);
         }
-        let mut parts: Vec<Json> = Vec::new();
+        let mut parts: Vec<(DocumentId, Json)> = Vec::new();
         for (dataset, documents) in made.iter().filter(|(_, documents)| !documents.is_empty()) {
             let passing: HashSet<&DocumentId> = documents.iter().map(|(id, _)| id).collect();
             let kept = store.extras(dataset, Extra::Graph).await?;
-            parts.extend(kept.into_iter().filter(|(id, _)| passing.contains(id)).map(|(_, json)| json));
+            parts.extend(kept.into_iter().filter(|(id, _)| passing.contains(id)));
         }
-        let graph = apart(move || {
-            // What cannot be read is no graph; reading the document again makes it anew.
-            let parts = parts.into_iter().filter_map(|json| serde_json::from_value::<Subgraph>(json).ok());
-            Arc::new(merge(parts))
-        });
+        let graph =
+            apart(move || Arc::new(merge(parts.into_iter().filter_map(|(id, json)| Subgraph::of(id, json)))));
         let graph = graph.await?;
         self.keep(CachedGraph { scope: scope.clone(), made, graph: Arc::clone(&graph) });
         Ok(graph)
@@ -84,9 +82,14 @@ impl Graphs {
     }
 }
 
-fn passing(heads: Vec<DocumentHead>, scope: &Scope) -> Vec<(DocumentId, i64)> {
+/// Those of the scope, and what is known of the names of all of them.
+fn passing(dataset: &DatasetKey, heads: Vec<DocumentHead>, scope: &Scope) -> Vec<(DocumentId, i64)> {
     let chosen: Option<HashSet<&DocumentId>> = scope.documents.as_ref().map(|ids| ids.iter().collect());
+    let together = document_id(dataset);
     let passes = |head: &DocumentHead| {
+        if head.id == together {
+            return true;
+        }
         head.enabled
             && chosen.as_ref().is_none_or(|chosen| chosen.contains(&head.id))
             && scope.filter.as_ref().is_none_or(|filter| filter.matches(&head.metadata))

@@ -146,6 +146,7 @@ fn read(answer: &Json) -> Result<Subgraph> {
             name: text(item, &["name", "entity"], NAME_MAX),
             kind: text(item, &["kind", "type"], NAME_MAX).to_lowercase(),
             description: text(item, &["description"], DESCRIPTION_MAX),
+            ..Entity::default()
         };
         (!entity.name.is_empty()).then_some(entity)
     };
@@ -157,6 +158,7 @@ fn read(answer: &Json) -> Result<Subgraph> {
             target: text(item, &["target", "to"], NAME_MAX),
             description: text(item, &["description"], DESCRIPTION_MAX),
             weight: weight.min(WEIGHT_MAX),
+            ..Relation::default()
         };
         (!relation.source.is_empty() && !relation.target.is_empty()).then_some(relation)
     };

@@ -103,13 +103,13 @@ fn relations(graph: &Graph, nearness: &[f64], wanted: &[bool]) -> Vec<GraphRelat
 }
 
 /// Pairs of neighbouring characters, of which names that are alike have many in common.
-struct Grams {
+pub(super) struct Grams {
     text: String,
     pairs: HashSet<(char, char)>,
 }
 
 impl Grams {
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let text = folded(text);
         let chars: Vec<char> = text.chars().filter(|c| c.is_alphanumeric()).collect();
         let pairs = chars.windows(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect();
@@ -117,7 +117,7 @@ impl Grams {
     }
 
     /// The share of pairs in common (Dice 1945), 0 to 1.
-    fn alike(&self, other: &Self) -> f64 {
+    pub(super) fn alike(&self, other: &Self) -> f64 {
         if self.text == other.text {
             return 1.0;
         }
@@ -158,12 +158,13 @@ mod tests {
             name: name.to_owned(),
             kind: kind.to_owned(),
             description: format!("about {name}"),
+            ..Entity::default()
         };
         let relation = |source: &str, target: &str, weight: f64| Relation {
             source: source.to_owned(),
             target: target.to_owned(),
-            description: String::new(),
             weight,
+            ..Relation::default()
         };
         merge([Subgraph {
             entities: vec![

@@ -1,12 +1,14 @@
 //! The graphs of documents, put together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use indexmap::IndexMap;
+use weft_core::id::DocumentId;
 use weft_core::seam::knowledge::EntityKind;
 
+use super::names::{key, plurals};
 use super::pagerank::pagerank;
-use super::{CommunityReport, DESCRIPTION_MAX, Entity, Relation, Subgraph, cut, folded};
+use super::{CommunityReport, DESCRIPTION_MAX, Entity, Relation, Subgraph, cut};
 
 /// Entities of one graph, at most; those that are named later are left out.
 pub const ENTITIES_MAX: usize = 50_000;
@@ -30,6 +32,8 @@ pub struct Graph {
 
 /// Reports of one graph, at most.
 const REPORTS_MAX: usize = 10_000;
+/// Documents that are listed of an entity and of a relation, at most.
+const SOURCES_MAX: usize = 100;
 
 /// Names that mean the same: each leads to another one, and in the end to the one that counts.
 #[derive(Default)]
@@ -37,7 +41,7 @@ struct EntityAliases(HashMap<String, String>);
 
 impl EntityAliases {
     fn of(&self, name: &str) -> String {
-        let mut name = folded(name);
+        let mut name = key(name);
         while let Some(next) = self.0.get(&name) {
             name.clone_from(next);
         }
@@ -55,26 +59,57 @@ impl EntityAliases {
     }
 }
 
-/// How often each kind is said of each name.
-type Kinds = HashMap<String, BTreeMap<String, usize>>;
+/// How often each kind is said of each name, or each is written in which way.
+type Said = HashMap<String, BTreeMap<String, usize>>;
 
-/// Puts graphs together: what has the same name, whatever its case, is the same, and so is what a part says to be;
-/// weights are added and descriptions joined, as far as there is room.
+/// How the names that count are written.
+fn spellings(parts: &[Subgraph], names: &EntityAliases) -> Said {
+    let mut written = Said::new();
+    for part in parts {
+        let ends = part.relations.iter().flat_map(|relation| [&relation.source, &relation.target]);
+        for name in part.entities.iter().map(|entity| &entity.name).chain(ends) {
+            // Another name of the same thing is no way to write this one.
+            let of = names.of(name);
+            if of == key(name) {
+                let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+                *written.entry(of).or_default().entry(name).or_default() += 1;
+            }
+        }
+    }
+    written
+}
+
+/// The way that is most usual; of equals one with small and large letters, and then the first in the alphabet.
+fn most_usual(written: &BTreeMap<String, usize>) -> Option<&String> {
+    let mixed = |name: &str| name.chars().any(char::is_uppercase) && name.chars().any(char::is_lowercase);
+    let best = written.iter().rev().max_by_key(|(name, count)| (**count, mixed(name)));
+    best.map(|(name, _)| name)
+}
+
+/// Puts graphs together: what has the same name, whatever its case, punctuation and number, is the same, and so is what a
+/// part says to be; weights are added, descriptions joined and the documents listed, as far as there is room. In which order
+/// the parts come is all one.
 pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
-    let parts: Vec<Subgraph> = parts.into_iter().collect();
+    let parts = in_order(parts);
     let mut names = EntityAliases::default();
+    for (plural, singular) in plurals(&kinds_said(&parts)) {
+        names.0.insert(plural, singular);
+    }
     for alias in parts.iter().flat_map(|part| &part.aliases) {
         alias.windows(2).for_each(|pair| names.join(&pair[0], &pair[1]));
     }
     let mut reports = Vec::new();
     let mut entities: IndexMap<String, Entity> = IndexMap::new();
-    let mut kinds = Kinds::new();
+    let mut kinds = Said::new();
+    let written = spellings(&parts, &names);
     let mut relations: IndexMap<(String, String), Relation> = IndexMap::new();
     for part in parts {
-        for entity in part.entities {
+        for mut entity in part.entities {
+            entity.sources.extend(part.document.clone());
             add_entity(&names, &mut entities, &mut kinds, entity);
         }
-        for relation in part.relations {
+        for mut relation in part.relations {
+            relation.sources.extend(part.document.clone());
             add_relation(&names, &mut entities, &mut relations, relation);
         }
         let room = REPORTS_MAX.saturating_sub(reports.len());
@@ -86,14 +121,56 @@ pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
         if let Some((kind, _)) = best {
             entity.kind.clone_from(kind);
         }
+        if let Some(usual) = written.get(name).and_then(most_usual) {
+            entity.name.clone_from(usual);
+        }
+    }
+    for name in reports.iter_mut().flat_map(|report: &mut CommunityReport| &mut report.entities) {
+        if let Some(entity) = entities.get(&names.of(name)) {
+            name.clone_from(&entity.name);
+        }
     }
     Graph { reports, ..placed(entities, relations) }
+}
+
+/// The parts in an order that follows from what they say.
+fn in_order(parts: impl IntoIterator<Item = Subgraph>) -> Vec<Subgraph> {
+    let mut parts: Vec<Subgraph> = parts.into_iter().collect();
+    let content = |part: &Subgraph| {
+        // A graph can always be written; should it not, it comes first.
+        let json = serde_json::to_vec(part).unwrap_or_default();
+        (*blake3::hash(&json).as_bytes(), part.document.clone())
+    };
+    parts.sort_by_cached_key(content);
+    parts
+}
+
+/// What each name is said to be, by its key.
+fn kinds_said(parts: &[Subgraph]) -> HashMap<String, BTreeSet<String>> {
+    let mut said: HashMap<String, BTreeSet<String>> = HashMap::new();
+    for part in parts {
+        for entity in &part.entities {
+            said.entry(key(&entity.name)).or_default().insert(entity.kind.trim().to_lowercase());
+        }
+        for end in part.relations.iter().flat_map(|relation| [&relation.source, &relation.target]) {
+            said.entry(key(end)).or_default();
+        }
+    }
+    said
+}
+
+/// Adds documents to those that are listed; which ones these are does not follow from the order.
+fn add_sources(known: &mut BTreeSet<DocumentId>, more: BTreeSet<DocumentId>) {
+    known.extend(more);
+    while known.len() > SOURCES_MAX {
+        known.pop_last();
+    }
 }
 
 fn add_entity(
     names: &EntityAliases,
     entities: &mut IndexMap<String, Entity>,
-    kinds: &mut Kinds,
+    kinds: &mut Said,
     entity: Entity,
 ) {
     let name = names.of(&entity.name);
@@ -106,11 +183,8 @@ fn add_entity(
     }
     match entities.get_mut(&name) {
         Some(known) => {
-            // Whatever came first, it is shown by the name that counts.
-            if folded(&entity.name) == name && folded(&known.name) != name {
-                known.name.clone_from(&entity.name);
-            }
             join(&mut known.description, &entity.description);
+            add_sources(&mut known.sources, entity.sources);
         }
         None => {
             let description = cut(&entity.description, DESCRIPTION_MAX);
@@ -130,16 +204,21 @@ fn add_relation(
         return;
     }
     let weight = if relation.weight.is_finite() { relation.weight.max(0.0) } else { 1.0 };
-    if let Some(known) = relations.get_mut(&ends) {
-        known.weight += weight;
-        join(&mut known.description, &relation.description);
-        return;
-    }
     // An end that no entity describes is still one.
     for (folded, name) in [(&ends.0, &relation.source), (&ends.1, &relation.target)] {
         if !entities.contains_key(folded) && entities.len() < ENTITIES_MAX {
-            entities.insert(folded.clone(), Entity { name: name.trim().to_owned(), ..Entity::default() });
+            let sources = relation.sources.clone();
+            let name = name.trim().to_owned();
+            entities.insert(folded.clone(), Entity { name, sources, ..Entity::default() });
+        } else if let Some(known) = entities.get_mut(folded) {
+            add_sources(&mut known.sources, relation.sources.clone());
         }
+    }
+    if let Some(known) = relations.get_mut(&ends) {
+        known.weight += weight;
+        join(&mut known.description, &relation.description);
+        add_sources(&mut known.sources, relation.sources);
+        return;
     }
     if relations.len() < RELATIONS_MAX {
         let description = cut(&relation.description, DESCRIPTION_MAX);
@@ -201,12 +280,23 @@ mod tests {
     use super::*;
 
     fn entity(name: &str, kind: &str, description: &str) -> Entity {
-        Entity { name: name.to_owned(), kind: kind.to_owned(), description: description.to_owned() }
+        Entity {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            description: description.to_owned(),
+            ..Entity::default()
+        }
     }
 
     fn relation(source: &str, target: &str, weight: f64, description: &str) -> Relation {
         let description = description.to_owned();
-        Relation { source: source.to_owned(), target: target.to_owned(), weight, description }
+        Relation {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            weight,
+            description,
+            ..Relation::default()
+        }
     }
 
     #[test]
@@ -232,12 +322,15 @@ mod tests {
         let names: Vec<&str> = graph.entities.iter().map(|(entity, _)| entity.name.as_str()).collect();
         assert_eq!(names, ["Ada Lovelace", "Babbage", "Byron"]);
         let ada = &graph.entities[0].0;
-        assert_eq!(
-            (ada.kind.as_str(), ada.description.as_str()),
-            ("person", "Wrote notes. Was born in 1815.")
-        );
+        assert_eq!(ada.kind, "person");
+        // In an order that follows from what the parts say, and each only once.
+        assert!(ada.description.contains("Wrote notes.") && ada.description.contains("Was born in 1815."));
+        assert_eq!(ada.description.matches("Wrote").count(), 1);
         let (_, _, with) = &graph.relations[0];
-        assert_eq!((with.weight, with.description.as_str()), (5.0, "worked with wrote to"));
+        assert!(
+            with.weight == 5.0
+                && ["worked with", "wrote to"].iter().all(|said| with.description.contains(said))
+        );
         assert_eq!(graph.relations.len(), 2);
         assert!(graph.entities[0].1 > graph.entities[1].1 && graph.entities[1].1 > graph.entities[2].1);
         assert_eq!(
@@ -263,6 +356,74 @@ mod tests {
         assert_eq!(names, ["Ada Lovelace", "London"]);
         assert_eq!(graph.entities[0].0.description, "Lovelace Ada Lovelace A. Lovelace");
         assert_eq!((graph.relations.len(), graph.relations[0].2.weight), (1, 2.0));
+    }
+
+    #[test]
+    fn the_order_of_documents_is_all_one_and_a_removed_one_takes_its_part_away() {
+        let part = |document: &str, entities: Vec<Entity>, relations: Vec<Relation>| Subgraph {
+            entities,
+            relations,
+            document: Some(document.into()),
+            ..Subgraph::default()
+        };
+        let parts = [
+            part(
+                "1",
+                vec![entity("Steam engine", "category", "It moves.")],
+                vec![relation("Watt", "steam engines", 1.5, "built")],
+            ),
+            part(
+                "2",
+                vec![
+                    entity("STEAM-ENGINES", "category", "They burn coal."),
+                    entity("Watt", "person", "A Scot."),
+                ],
+                vec![],
+            ),
+            part(
+                "3",
+                vec![
+                    entity("steam engine", "machine", "It hisses."),
+                    entity("Watts", "person", "Another one."),
+                ],
+                vec![relation("Watt.", "Steam Engine", 0.1, "improved")],
+            ),
+            Subgraph {
+                aliases: vec![vec!["Watt".to_owned(), "James Watt".to_owned()]],
+                ..part("4", vec![entity("James Watt", "person", "")], vec![])
+            },
+        ];
+        let orders = [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]];
+        let graphs: Vec<Graph> =
+            orders.iter().map(|order| merge(order.map(|at| parts[at].clone()))).collect();
+        assert!(graphs.iter().all(|graph| *graph == graphs[0]), "{graphs:#?}");
+        let ids = |sources: &BTreeSet<DocumentId>| {
+            sources.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let mut told: Vec<(String, String, String)> = graphs[0]
+            .entities
+            .iter()
+            .map(|(entity, _)| (key(&entity.name), entity.kind.clone(), ids(&entity.sources)))
+            .collect();
+        told.sort();
+        let row =
+            |name: &str, kind: &str, sources: &str| (name.to_owned(), kind.to_owned(), sources.to_owned());
+        assert_eq!(
+            told,
+            [
+                row("james watt", "person", "1 2 3 4"),
+                row("steam engine", "category", "1 2 3"),
+                row("watts", "person", "3")
+            ]
+        );
+        let engine = graphs[0].entities.iter().find(|(entity, _)| entity.kind == "category").unwrap();
+        for said in ["It moves.", "They burn coal.", "It hisses."] {
+            assert!(engine.0.description.contains(said));
+        }
+        let [(_, _, built)] = &graphs[0].relations[..] else { panic!("{:?}", graphs[0].relations) };
+        assert!((built.weight - 1.6).abs() < 1e-9 && ids(&built.sources) == "1 3", "{built:?}");
+        let without = merge([parts[0].clone(), parts[1].clone()]);
+        assert!(!format!("{without:?}").contains("hisses") && !format!("{without:?}").contains("James"));
     }
 
     #[test]

@@ -7,19 +7,20 @@ use weft_core::{Error, Json, Result};
 use super::communities::communities;
 use super::find::alike;
 use super::merge::merge;
-use super::{CommunityReport, DESCRIPTION_MAX, NAME_MAX, Subgraph, cut, folded};
+use super::names::key;
+use super::{CommunityReport, DESCRIPTION_MAX, NAME_MAX, Subgraph, cut};
 use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const SAME: &str = include_str!("../prompts/graph_same.md");
 const REPORT: &str = include_str!("../prompts/graph_report.md");
 /// How much of their letters two names have in common that a model is asked about.
-const ALIKE_MIN: f64 = 0.5;
+pub(super) const ALIKE_MIN: f64 = 0.5;
 /// Pairs of names that a model is asked about, at most: those that are most alike.
-const PAIRS_MAX: usize = 200;
+pub(super) const PAIRS_MAX: usize = 200;
 /// Pairs of one request.
 const PAIRS_AT_ONCE: usize = 50;
 /// Entities of one graph that are compared, at most.
-const COMPARED_MAX: usize = 2_000;
+pub(super) const COMPARED_MAX: usize = 2_000;
 /// Communities that are reported on, at most: the largest.
 const REPORTS_MAX: usize = 20;
 /// A community of fewer entities says nothing that they do not say.
@@ -36,7 +37,23 @@ const REPORT_MAX: usize = 4_000;
 /// When the whole work has ended.
 pub async fn same_names(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<Vec<String>>> {
     let pairs = pairs(graph);
-    let mut notes = Vec::new();
+    let (same, _, notes) = match compared(model, &pairs).await? {
+        Ok(compared) => compared,
+        Err(error) => return Ok(Err(error)),
+    };
+    graph.aliases.extend(same);
+    Ok(Ok(notes))
+}
+
+/// The pairs whose names mean the same, those whose do not, and what could not be read.
+pub(super) type ComparedPairs = (Vec<Vec<String>>, Vec<Vec<String>>, Vec<String>);
+
+/// Has a model compare pairs of names. The inner error is a failure that may pass.
+///
+/// # Errors
+/// When the whole work has ended.
+pub(super) async fn compared(model: &dyn Ask, pairs: &[(String, String)]) -> Result<Result<ComparedPairs>> {
+    let (mut same, mut different, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for some in pairs.chunks(PAIRS_AT_ONCE) {
         let listed: String = some
             .iter()
@@ -46,8 +63,10 @@ pub async fn same_names(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<
         match ask_json(model, Step::Graph, SAME, &listed).await? {
             Ok(answer) => match numbers(&answer) {
                 Some(numbers) => {
-                    let chosen = numbers.into_iter().filter_map(|number| some.get(number));
-                    graph.aliases.extend(chosen.map(|(one, other)| vec![one.clone(), other.clone()]));
+                    for (number, (one, other)) in some.iter().enumerate() {
+                        let list = if numbers.contains(&number) { &mut same } else { &mut different };
+                        list.push(vec![one.clone(), other.clone()]);
+                    }
                 }
                 None => notes.push(unexpected("numbers of pairs").full()),
             },
@@ -55,7 +74,7 @@ pub async fn same_names(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<
             Err(error) => notes.push(format!("names were not compared: {}", error.full())),
         }
     }
-    Ok(Ok(notes))
+    Ok(Ok((same, different, notes)))
 }
 
 /// Pairs of names that are alike, the likeliest first.
@@ -66,7 +85,7 @@ fn pairs(graph: &Subgraph) -> Vec<(String, String)> {
     for (at, one) in names.iter().enumerate() {
         for other in &names[at + 1..] {
             let near = alike(one, other);
-            if near >= ALIKE_MIN && folded(one) != folded(other) {
+            if near >= ALIKE_MIN && key(one) != key(other) {
                 pairs.push((near, one, other));
             }
         }

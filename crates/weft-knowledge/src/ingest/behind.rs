@@ -178,6 +178,7 @@ impl Library {
     /// Takes the note away that the index may differ, when it was brought to a document. Under its lock.
     pub(super) async fn followed(&self, key: &DocumentKey, noted: Noted) -> Result<()> {
         self.behind.forget(key);
+        self.document_changed(key);
         // Whoever is putting all of it there sees that it has changed.
         if noted.busy || self.parts.queue.indexed(key, noted.number).await? {
             return Ok(());

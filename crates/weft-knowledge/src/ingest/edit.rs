@@ -253,6 +253,7 @@ impl Library {
             let _lock = library.lock(&key).await;
             let remove = library.parts.store.remove_chunks(&key, &ids);
             let (removed, note) = library.noted(&key, remove).await?;
+            library.chunks_changed(&key).await?;
             library.follow_behind(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
             Ok(removed)
         };
@@ -285,6 +286,7 @@ impl Library {
         }
         let key = &document.key;
         let note = self.parts.store.put_chunks(key, &chunks).await?;
+        self.chunks_changed(key).await?;
         let hidden = chunks.iter().filter(|chunk| !chunk.available).map(|chunk| chunk.id.clone()).collect();
         let changes = vec![
             IndexChange::Document(indexed_document(document)),

@@ -80,6 +80,7 @@ impl Library {
 
     async fn sync_noted(&self, key: &DocumentKey, note: IndexNote) -> Result<()> {
         self.behind.forget(key);
+        self.document_changed(key);
         let document = self.parts.store.document(key).await?;
         // What another process is putting there is not to be taken out again.
         let first = if note.busy { Vec::new() } else { vec![IndexChange::Clear(key.id.clone())] };
@@ -199,6 +200,7 @@ impl Library {
         self.mend().await?;
         let mut renewed = Vec::new();
         for key in self.every_dataset().await? {
+            self.look_at_summaries(&key);
             match self.held(&key).await? {
                 IndexState::InSync => continue,
                 IndexState::Differs => {

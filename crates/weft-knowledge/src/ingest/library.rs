@@ -19,6 +19,7 @@ use super::behind::Behind;
 use super::enrich::Addition;
 use super::gather::Arrivals;
 use super::locks::Locks;
+use super::summaries::ChangedDatasets;
 
 /// Tries to find a name that is free.
 const NAMES_MAX: u32 = 10_000;
@@ -75,6 +76,7 @@ pub struct Library {
     pub(super) locks: Arc<Locks>,
     pub(super) arrivals: Arc<Arrivals>,
     pub(super) behind: Arc<Behind>,
+    pub(super) summaries: Arc<ChangedDatasets>,
     pub(super) wake: Arc<Notify>,
     pub(super) changes: TaskTracker,
 }
@@ -94,6 +96,7 @@ impl Library {
             locks: Arc::default(),
             arrivals: Arc::default(),
             behind: Arc::default(),
+            summaries: Arc::default(),
             wake: Arc::default(),
             changes: TaskTracker::new(),
         }
@@ -222,7 +225,11 @@ impl Library {
         let (key, change) = (key.clone(), change.clone());
         let change = async move |library: Self| {
             let _lock = library.lock(&key).await;
-            library.change_document(&key, &change).await
+            let changed = library.change_document(&key, &change).await?;
+            if !changed.enabled {
+                library.remove_summaries_of(&key).await?;
+            }
+            Ok(changed)
         };
         self.whole(change).await
     }
@@ -236,7 +243,8 @@ impl Library {
             let key = DocumentKey::new(dataset, id.clone());
             let reset = async move |library: Self| {
                 let _lock = library.lock(&key).await;
-                library.reset_document(&key).await
+                library.reset_document(&key).await?;
+                library.remove_summaries_of(&key).await
             };
             self.whole(reset).await?;
         }

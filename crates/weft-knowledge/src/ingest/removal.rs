@@ -16,7 +16,7 @@ use super::library::Library;
 const REMOVED_AT_ONCE: u64 = 200;
 
 /// `None` for what is not there.
-fn found<T>(outcome: Result<T>) -> Result<Option<T>> {
+pub(super) fn found<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
@@ -68,6 +68,8 @@ impl Library {
         let blobs = self.parts.store.remove_documents(dataset, std::slice::from_ref(&key.id)).await?;
         self.parts.index.write(dataset, vec![IndexChange::RemoveDocument(key.id.clone())]).await?;
         self.remove_blobs(dataset, &blobs).await?;
+        self.remove_summaries_of(key).await?;
+        self.document_changed(key);
         self.parts.queue.forget(dataset, Some(&key.id), self.now_ms()).await?;
         Ok(blobs.len() as u64)
     }
@@ -120,6 +122,8 @@ impl Library {
                 }
                 if !is_back {
                     self.remove_blobs(dataset, std::slice::from_ref(blob)).await?;
+                    self.remove_summaries_of(&key).await?;
+                    self.document_changed(&key);
                 }
                 Some(lock)
             }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{Document, DocumentState};
+use weft_core::seam::dataset_store::{Document, DocumentState, Settings};
+use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::library::{Library, Naming};
@@ -26,6 +27,15 @@ pub fn numbered(name: &str, number: u32) -> String {
     format!("{}{ending}", &stem[..cut])
 }
 
+/// A file that is about to become a document.
+pub(super) struct NewDocument {
+    pub(super) id: DocumentId,
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
+    pub(super) method: ChunkMethod,
+    pub(super) settings: Settings,
+}
+
 impl Library {
     /// Keeps a file as a new document of a dataset, with the method and the settings of that. Nobody reads
     /// it yet. Its name may be a path within a folder, `guide/start.md`.
@@ -44,16 +54,33 @@ impl Library {
     ) -> Result<Document> {
         let within = self.parts.store.dataset_uncounted(dataset).await?;
         self.check_file(name, &bytes)?;
-        let id = DocumentId::generate();
+        let new = NewDocument {
+            id: DocumentId::generate(),
+            name: name.to_owned(),
+            bytes,
+            method: within.method,
+            settings: within.settings,
+        };
+        self.add_file(dataset, new, naming).await
+    }
+
+    /// Keeps a file as a document.
+    pub(super) async fn add_file(
+        &self,
+        dataset: &DatasetKey,
+        new: NewDocument,
+        naming: Naming,
+    ) -> Result<Document> {
+        let NewDocument { id, name, bytes, method, settings } = new;
         let blob = format!("documents/{id}");
         let now_ms = self.now_ms();
         let mut document = Document {
             key: DocumentKey::new(dataset, id),
-            name: name.to_owned(),
+            name: name.clone(),
             size: bytes.len() as u64,
             blob: blob.clone(),
-            method: within.method,
-            settings: within.settings,
+            method,
+            settings,
             metadata: serde_json::Map::new(),
             enabled: true,
             state: DocumentState::Unstarted,
@@ -71,7 +98,7 @@ impl Library {
             match self.parts.store.add_document(&document).await {
                 Ok(()) => return Ok(document),
                 Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
-                    document.name = numbered(name, number);
+                    document.name = numbered(&name, number);
                 }
                 Err(error) => {
                     let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;

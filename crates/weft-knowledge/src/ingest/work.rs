@@ -1,6 +1,7 @@
 //! The work on one document: does what [`super::plan`] decides.
 
 mod indexed;
+mod names;
 mod piped;
 mod summarize;
 mod tags;
@@ -25,7 +26,7 @@ use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
 use super::plan::{self, IngestPlan};
 use super::{embed, ids};
-use crate::raptor::Raptor;
+use crate::raptor::{Raptor, SummaryScope, dataset as of_dataset};
 
 /// Texts that an embedder gets at once.
 const TEXTS_AT_ONCE: u64 = 32;
@@ -87,8 +88,17 @@ impl<'a> DocumentWork<'a> {
         let dataset = library.parts.store.dataset_uncounted(&document.key.dataset).await?;
         let mut plan = IngestPlan::new(&document.settings);
         plan.vectors = !dataset.embedder.is_empty();
-        plan.summaries = Raptor::of(document).is_some();
-        plan.additions = library.parts.additions.iter().any(|one| one.wanted(&document.settings));
+        // Summaries over several documents are made where they are kept, in a document of their own.
+        let scope = Raptor::of(document).map(|raptor| raptor.scope);
+        plan.summaries = match scope {
+            Some(SummaryScope::Dataset) => of_dataset::is_of_dataset(document),
+            scope => scope.is_some(),
+        };
+        plan.additions = if of_dataset::is_of_dataset(document) {
+            of_dataset::has_resolution(&document.settings)
+        } else {
+            library.parts.additions.iter().any(|one| one.wanted(&document.settings))
+        };
         let stage = plan.stage_from(taken.stage);
         let message = plan::doing(stage).to_owned();
         let progress = IngestProgress { stage, share: plan.share(stage, 0.0), message };
@@ -162,9 +172,7 @@ impl<'a> DocumentWork<'a> {
     /// `Cancelled` when it is to stop, `Conflict` when it is lost, otherwise what it failed with.
     pub(super) async fn run(&self) -> Result<()> {
         let mut stage = self.plan.stage_from(self.taken.stage);
-        if self.plan.summaries && !self.plan.vectors {
-            self.warn("Summaries (raptor) need vectors, and the dataset has no embedder".to_owned());
-        }
+        self.warn_of_summaries();
         loop {
             self.say(stage, 0.0, "");
             self.tell().await?;
@@ -183,7 +191,24 @@ impl<'a> DocumentWork<'a> {
         }
     }
 
+    /// Says which summaries that are asked for there will not be.
+    fn warn_of_summaries(&self) {
+        let Some(asked) = Raptor::of(&self.taken.document) else { return };
+        let within = SummaryScope::of(&self.dataset.settings);
+        if !self.plan.vectors {
+            self.warn("Summaries (raptor) need vectors, and the dataset has no embedder".to_owned());
+        } else if asked.scope == SummaryScope::Dataset && within == SummaryScope::Document {
+            self.warn(
+                "Set `raptor.scope` to `dataset` for the dataset, too: summaries over all documents need it"
+                    .to_owned(),
+            );
+        }
+    }
+
     async fn read(&self) -> Result<()> {
+        if of_dataset::is_of_dataset(&self.taken.document) {
+            return self.begin_dataset().await;
+        }
         if let Some(pipeline) = pipeline_of(&self.taken.document.settings) {
             return self.read_by(&pipeline).await;
         }
@@ -347,6 +372,9 @@ impl<'a> DocumentWork<'a> {
     async fn add(&self) -> Result<()> {
         let parts = &self.library.parts;
         let document = &self.taken.document;
+        if of_dataset::is_of_dataset(document) {
+            return self.resolve_names().await;
+        }
         if !self.plan.additions {
             return Ok(());
         }

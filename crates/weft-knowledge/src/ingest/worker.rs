@@ -82,6 +82,9 @@ impl IngestWorker {
                 due = self.next_mend();
                 let library = Arc::clone(&self.library);
                 self.mend(&mut mending, async move { library.mend().await.map(drop) });
+            } else if mending.is_empty() && self.library.has_changed_datasets() {
+                let library = Arc::clone(&self.library);
+                self.mend(&mut mending, async move { library.renew_summaries().await });
             }
             tokio::select! {
                 // A stop first: there may be no end of documents that wait.
@@ -113,7 +116,7 @@ impl IngestWorker {
                 biased;
                 () = leaving.cancelled() => {}
                 mended = mend => if let Err(error) = mended {
-                    tracing::warn!(error = error.detail(), "the index cannot be mended");
+                    tracing::warn!(error = error.detail(), "an index or summaries cannot be mended");
                 }
             }
         });

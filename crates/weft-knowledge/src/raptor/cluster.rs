@@ -8,7 +8,7 @@ const COMPONENTS_MAX: usize = 12;
 /// For each of these numbers there are so many vectors: of few vectors many numbers say more than they know.
 const VECTORS_A_COMPONENT: usize = 6;
 /// Vectors that are looked at together, at most; more are taken in blocks, as they stand in the document.
-const BLOCK_MAX: usize = 1_000;
+pub const BLOCK_MAX: usize = 1_000;
 /// Rounds of a power iteration, and of an expectation maximisation, at most.
 const ROUNDS_MAX: usize = 30;
 /// So many further groups without a better criterion end the search.
@@ -243,7 +243,14 @@ mod tests {
     use super::*;
 
     fn settings() -> Raptor {
-        Raptor { prompt: String::new(), tokens_max: 256, threshold: 0.1, clusters_max: 64, seed: 0 }
+        Raptor {
+            scope: super::super::SummaryScope::Document,
+            prompt: String::new(),
+            tokens_max: 256,
+            threshold: 0.1,
+            clusters_max: 64,
+            seed: 0,
+        }
     }
 
     fn noisy(direction: usize, at: usize) -> Vec<f32> {

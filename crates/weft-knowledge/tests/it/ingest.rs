@@ -2,6 +2,8 @@
 
 mod apart;
 mod changes;
+mod dataset_names;
+mod dataset_summaries;
 mod fakes;
 mod kit;
 mod recovery;

@@ -1,12 +1,17 @@
 //! HTML: what a reader of the page sees, its main part first of all.
 
+mod data_uri;
 mod dom;
 mod walk;
 
+use std::collections::HashSet;
+
 use dom::{Dom, DomNodeKind, Id};
+use weft_core::seam::document_reader::{FoundPicture, FoundPictures};
 
 use super::{FileContents, FileFormat, FileInput, ReadResult};
 use crate::parts::PartCollector;
+use crate::pictures::{Pictures, of_file, whereabouts};
 use crate::words::{beginning, decode, decode_as};
 
 /// Pages of the web.
@@ -35,7 +40,7 @@ fn is_html(text: &str) -> bool {
 }
 
 fn read(file: &FileInput<'_>) -> ReadResult {
-    let mut parts = PartCollector::default();
+    let mut parts = PartCollector::with_pictures(file.readings);
     page(&written(file.bytes), &mut parts);
     Ok(parts.finish())
 }
@@ -82,6 +87,50 @@ pub fn page(text: &str, parts: &mut PartCollector) {
 pub fn fragment(text: &str, parts: &mut PartCollector) {
     let dom = parsed(text, parts);
     walk::walk(&dom, Dom::ROOT, parts);
+}
+
+/// The pictures that a page holds itself (data URIs), as far as they are shown.
+pub fn pictures(bytes: &[u8]) -> FoundPictures {
+    let mut found = Pictures::default();
+    let dom = Dom::parse(&written(bytes));
+    pictures_below(&dom, main_part(&dom), &mut found);
+    found.finish()
+}
+
+/// The same of a piece of HTML.
+pub fn pictures_of_fragment(text: &str, found: &mut Pictures) {
+    pictures_below(&Dom::parse(text), Dom::ROOT, found);
+}
+
+fn pictures_below(dom: &Dom, root: Id, found: &mut Pictures) {
+    let mut seen = HashSet::new();
+    let mut open = vec![root];
+    while let Some(id) = open.pop() {
+        if walk::is_passed_over(dom, id) {
+            continue;
+        }
+        open.extend(dom.children(id).iter().rev());
+        let Some(source) = dom.attribute(id, "src").filter(|_| dom.name(id) == "img") else { continue };
+        let Some(part) = data_uri::part(source) else { continue };
+        // One picture may be shown at many places.
+        if found.is_full() || !seen.insert(part.clone()) {
+            continue;
+        }
+        let Some(bytes) = data_uri::decoded(source) else {
+            found.warn(format!("the {part} is damaged or too large, and is not read"));
+            continue;
+        };
+        match of_file(&bytes) {
+            Some(mut picture) if found.takes(picture.width, picture.height, &whereabouts(0, &part)) => {
+                picture.bytes = bytes.into();
+                found.push(FoundPicture { part, is_figure: true, picture, ..FoundPicture::default() });
+            }
+            Some(_) => {}
+            // Drawings have their text in them, and are mostly signs.
+            None if source.get(..14).is_some_and(|start| start.eq_ignore_ascii_case("data:image/svg")) => {}
+            None => found.warn(format!("the {part} is of a kind that is not read")),
+        }
+    }
 }
 
 /// Adds a chapter of a book, whose pictures are named as they are seen from `path`, the chapter's own.

@@ -1,11 +1,14 @@
 //! EML: headers, text and attachments of a mail.
 
 use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mail_parser::{Address, MessageParser, MimeHeaders as _, PartType};
+use weft_core::seam::document_reader::FoundPictures;
 
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html, text};
 use crate::parts::PartCollector;
+use crate::pictures::{Pictures, attachment, within};
 use crate::words;
 
 /// Mails as they are sent.
@@ -78,9 +81,10 @@ impl ParsedMail {
         if self.attachments.len() > ATTACHMENTS_MAX {
             parts.warn(format!("only the first {ATTACHMENTS_MAX} attachments were read"));
         }
-        for (name, bytes) in self.attachments.iter().take(ATTACHMENTS_MAX) {
+        for (number, (name, bytes)) in self.attachments.iter().take(ATTACHMENTS_MAX).enumerate() {
             parts.heading(2, &format!("Attachment: {name}"));
-            match file.inner(name, bytes).read() {
+            let readings = within(file.readings, &attachment(number, name));
+            match file.inner(name, bytes, &readings).read() {
                 Ok(parsed) => parts.include(parsed),
                 Err(Unreadable(reason)) => {
                     parts.warn(format!("cannot read the attachment `{name}`: {reason}"));
@@ -88,9 +92,39 @@ impl ParsedMail {
             }
         }
     }
+
+    /// The pictures that its text shows and that are attached to it, or are in what is attached.
+    pub fn pictures(&self, file: &FileInput<'_>) -> FoundPictures {
+        let mut found = Pictures::default();
+        if self.text.trim().is_empty() {
+            html::pictures_of_fragment(&self.html, &mut found);
+        }
+        for (number, (name, bytes)) in self.attachments.iter().take(ATTACHMENTS_MAX).enumerate() {
+            if found.is_full() {
+                break;
+            }
+            let inner = file.inner(name, bytes, &[]);
+            // Why an attachment cannot be read is said when it is; a defect of a library is a reason like any other.
+            if let Ok(Ok(pictures)) = catch_unwind(AssertUnwindSafe(|| inner.pictures())) {
+                found.include(&attachment(number, name), pictures);
+            }
+        }
+        found.finish()
+    }
+}
+
+/// The pictures of a mail.
+pub(crate) fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
+    Ok(opened(file)?.pictures(file))
 }
 
 fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::with_pictures(file.readings);
+    opened(file)?.add(file, &mut parts);
+    Ok(parts.finish())
+}
+
+fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
     // A mail that was saved as text by an editor may have letters of two or four bytes.
     let bytes = if words::is_wide(file.bytes) {
         Cow::Owned(words::decode(file.bytes).into_bytes())
@@ -123,9 +157,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         };
         mail.attachments.push((name, bytes));
     }
-    let mut parts = PartCollector::default();
-    mail.add(file, &mut parts);
-    Ok(parts.finish())
+    Ok(mail)
 }
 
 fn addresses(addresses: Option<&Address<'_>>) -> String {

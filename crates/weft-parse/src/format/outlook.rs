@@ -3,6 +3,7 @@
 use std::io::{Cursor, Read as _};
 
 use cfb::CompoundFile;
+use weft_core::seam::document_reader::FoundPictures;
 
 use super::mail::ParsedMail;
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
@@ -104,10 +105,21 @@ fn iso(seconds: u64) -> Option<String> {
 }
 
 fn read(file: &FileInput<'_>) -> ReadResult {
+    let mut parts = PartCollector::with_pictures(file.readings);
+    opened(file, &mut parts)?.add(file, &mut parts);
+    Ok(parts.finish())
+}
+
+/// The pictures of a mail.
+pub(crate) fn pictures(file: &FileInput<'_>) -> Result<FoundPictures, Unreadable> {
+    // What is missing of it is said when it is read.
+    Ok(opened(file, &mut PartCollector::default())?.pictures(file))
+}
+
+fn opened(file: &FileInput<'_>, parts: &mut PartCollector) -> Result<ParsedMail, Unreadable> {
     let open = CompoundFile::open(Cursor::new(file.bytes));
     let mut message =
         OutlookMessage(open.map_err(|cause| Unreadable::because("its list of parts is broken", cause))?);
-    let mut parts = PartCollector::default();
     let mut mail = ParsedMail { subject: message.text("", property::SUBJECT), ..ParsedMail::default() };
     let name = message.text("", property::SENDER_NAME);
     let addresses = property::SENDER_ADDRESS.map(|number| message.text("", number));
@@ -142,8 +154,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
             None => parts.warn(format!("the attachment `{name}` is not a file and was left out")),
         }
     }
-    mail.add(file, &mut parts);
-    Ok(parts.finish())
+    Ok(mail)
 }
 
 #[cfg(test)]

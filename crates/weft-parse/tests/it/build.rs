@@ -249,6 +249,21 @@ pub fn pdf_with_pictures(pages: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     pdf_of_pictures(&pictures.collect::<Vec<_>>())
 }
 
+/// The same where the pages are turned clockwise.
+pub fn pdf_with_turned_pictures(pages: &[(&str, Option<&[u8]>)], degrees: u32) -> Vec<u8> {
+    let upright = pdf_with_pictures(pages);
+    // What stands behind is found by reading the file through, as its list of places is wrong then.
+    let (mut turned, mut from) = (Vec::new(), 0);
+    let wanted = b"/MediaBox";
+    while let Some(at) = upright[from..].windows(wanted.len()).position(|some| some == wanted) {
+        turned.extend_from_slice(&upright[from..from + at]);
+        turned.extend_from_slice(format!("/Rotate {degrees} /MediaBox").as_bytes());
+        from += at + wanted.len();
+    }
+    turned.extend_from_slice(&upright[from..]);
+    turned
+}
+
 /// A PDF with a picture that says to have more pixels than anybody would read.
 pub fn pdf_with_bomb() -> Vec<u8> {
     let head = "/Subtype /Image /Width 60000 /Height 60000 /BitsPerComponent 8 /ColorSpace /DeviceGray /Filter /FlateDecode";

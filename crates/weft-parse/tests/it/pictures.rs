@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
 use bytes::Bytes;
 use serde_json::json;
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, ReadDocument, ReadRequest};
@@ -15,7 +16,7 @@ use weft_core::{Error, ErrorKind, Result};
 use weft_parse::{ChildReader, InProcess, Limits, MediaReader, Tesseract, Worker};
 use weft_testkit::contracts::picture_reader::{WORDS, picture_reader_keeps_its_contract};
 
-use crate::build::{archive_of, pdf_with_pictures, relations};
+use crate::build::{archive_of, pdf_with_pictures, pdf_with_turned_pictures, relations};
 
 const SCAN: &[u8] = include_bytes!("files/scan.jpg");
 
@@ -108,6 +109,31 @@ async fn scanned_pages_are_read_with_their_places() {
 }
 
 #[tokio::test]
+async fn scans_on_turned_pages_are_read_as_they_are_seen() {
+    for (degrees, size, right) in [
+        (0, (850, 1_100), 600.0),
+        (90, (1_100, 850), 800.0),
+        (180, (850, 1_100), 600.0),
+        (270, (1_100, 850), 800.0),
+    ] {
+        let scan = Bytes::from(pdf_with_turned_pictures(&[("", Some(SCAN))], degrees));
+        let found =
+            InProcess::default().pictures(&request("a.pdf", ChunkMethod::Naive), scan.clone()).await.unwrap();
+        let [one] = &found.pictures[..] else { panic!("{degrees}: {found:?}") };
+        assert_eq!((one.picture.width, one.picture.height), size, "{degrees}");
+        let expected = if degrees == 0 { "image/jpeg" } else { "image/png" };
+        assert_eq!(one.picture.media_type, expected, "{degrees}");
+        assert!(
+            (one.place.left - 0.0).abs() < 0.1 && (one.place.right - right).abs() < 0.1,
+            "{degrees}: {:?}",
+            one.place
+        );
+        let document = reader(Columns).read(&request("a.pdf", ChunkMethod::Naive), scan).await.unwrap();
+        assert!(text(&document).starts_with("A first line goes on here."), "{degrees}: {}", text(&document));
+    }
+}
+
+#[tokio::test]
 async fn figures_stand_in_the_text_of_their_page() {
     let file = Bytes::from(pdf_with_pictures(&[("The figure shows the plan.", Some(WORDS_JPEG))]));
     let says = reader(Says("Plan of the house", AtomicUsize::new(0)));
@@ -194,6 +220,80 @@ async fn pictures_in_office_files_and_books_stand_in_the_text_where_they_are_sho
         assert_eq!(asked, 1, "{name}: neither the ornament is read nor what is not shown");
         assert_eq!(document.warnings, Vec::<String>::new(), "{name}");
     }
+}
+
+/// A picture in a page, and the page in a mail with attachments.
+fn page_with_picture() -> String {
+    let data = base64::engine::general_purpose::STANDARD.encode(SCAN);
+    format!(
+        "<html><body><p>Before.</p><img alt='A chart' src='data:image/jpeg;base64,{data}'><p>After.</p>\
+         <div hidden><img src='data:image/jpeg;base64,{data}AAAA'></div>\
+         <img src='data:image/png;base64,%%%'><img src='data:image/svg+xml,%3Csvg/%3E'></body></html>"
+    )
+}
+
+fn mail_with_attachments(attachments: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut mail = "From: a@example.com\r\nTo: b@example.com\r\nSubject: Papers\r\nMIME-Version: 1.0\r\n\
+        Content-Type: multipart/mixed; boundary=\"=\"\r\n\r\n--=\r\nContent-Type: text/plain\r\n\r\nSee below.\r\n"
+        .to_owned();
+    for (name, bytes) in attachments {
+        let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+        mail.push_str(&format!(
+            "--=\r\nContent-Type: application/octet-stream; name=\"{name}\"\r\nContent-Disposition: attachment; \
+             filename=\"{name}\"\r\nContent-Transfer-Encoding: base64\r\n\r\n{data}\r\n"
+        ));
+    }
+    mail.push_str("--=--\r\n");
+    mail.into_bytes()
+}
+
+#[tokio::test]
+async fn pictures_that_a_page_holds_itself_stand_where_they_are_shown() {
+    let page = Bytes::from(page_with_picture());
+    let document = reader(Says("Turnover 4711", AtomicUsize::new(0)))
+        .read(&request("a.html", ChunkMethod::Naive), page)
+        .await;
+    let document = document.unwrap();
+    let text = text(&document);
+    let places = ["Before.", "A chart", "Turnover 4711", "After."].map(|part| text.find(part));
+    assert!(places.is_sorted() && places.iter().all(Option::is_some), "{text}");
+    assert_eq!(text.matches("4711").count(), 1, "what is hidden is not read");
+    assert!(
+        document.warnings.iter().any(|warning| warning.contains("is damaged")),
+        "{:?}",
+        document.warnings
+    );
+}
+
+#[tokio::test]
+async fn pictures_attached_to_a_mail_are_read_and_so_are_those_in_attachments() {
+    let scanned = pdf_with_pictures(&[("", Some(SCAN))]);
+    let page = page_with_picture();
+    let inner = mail_with_attachments(&[("inner.jpg", SCAN)]);
+    let attachments: [(&str, &[u8]); 5] = [
+        ("photo.jpg", SCAN),
+        ("photo.jpg", SCAN),
+        ("scan.pdf", &scanned),
+        ("page.html", page.as_bytes()),
+        ("forwarded.eml", &inner),
+    ];
+    let says = Says("Turnover 4711", AtomicUsize::new(0));
+    let mail = Bytes::from(mail_with_attachments(&attachments));
+    let document = reader(says).read(&request("a.eml", ChunkMethod::Naive), mail.clone()).await.unwrap();
+    let text = text(&document);
+    for (name, after) in [
+        ("photo.jpg", "Turnover 4711"),
+        ("scan.pdf", "Turnover 4711"),
+        ("page.html", "Turnover 4711"),
+        ("inner.jpg", "Turnover 4711"),
+    ] {
+        let at = text.find(&format!("Attachment: {name}")).unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(text[at..].contains(after), "{name}: {text}");
+    }
+    assert_eq!(text.matches("Turnover 4711").count(), 5, "{text}");
+    // Without anybody who reads pictures the rest of the mail is read, and each attachment says what is missing.
+    let alone = InProcess::default().read(&request("a.eml", ChunkMethod::Naive), mail).await.unwrap();
+    assert!(alone.warnings.iter().any(|warning| warning.contains("OCR is needed")), "{:?}", alone.warnings);
 }
 
 #[tokio::test]

@@ -2,15 +2,19 @@
 //!
 //! They are made document by document, by the same work that reads documents ([`weft_knowledge::ingest`]): to run a task is to
 //! write into the settings of every document that it is wanted, and to have them read again; to trace it is to look at the
-//! states of these documents.
+//! states of these documents. What is made of all of them together is a document, too, which the library adds itself.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use weft_core::id::DatasetKey;
-use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState, Settings};
-use weft_core::{DocumentId, hex};
+use weft_core::seam::dataset_store::{
+    Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Settings,
+};
+use weft_core::{DocumentId, DocumentKey, ErrorKind, hex};
+use weft_knowledge::raptor::SummaryScope;
+use weft_knowledge::raptor::dataset::{document_id, is_of_dataset, is_wanted};
 
 use super::owned;
 use crate::auth::Caller;
@@ -51,6 +55,20 @@ impl Task {
         }
         section[self.switch] = json!(true);
         settings
+    }
+
+    /// What a document is asked for, as its dataset says whether all of them are summed up together.
+    fn asked_within(self, dataset: &Dataset, settings: Settings) -> Settings {
+        let mut settings = self.asked(settings);
+        if self.is_over_documents(dataset) {
+            settings[self.section]["scope"] = json!("dataset");
+        }
+        settings
+    }
+
+    /// Whether it is made of all documents together, and no document has its own.
+    fn is_over_documents(self, dataset: &Dataset) -> bool {
+        self.section == RAPTOR.section && SummaryScope::of(&dataset.settings) == SummaryScope::Dataset
     }
 
     /// There is one of its kind in a dataset, so its name follows from that.
@@ -169,7 +187,8 @@ async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Resu
 
 async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<(), ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
-    let documents = documents(state, &dataset.key).await?;
+    let mut documents = documents(state, &dataset.key).await?;
+    documents.retain(|document| !is_of_dataset(document));
     if documents.is_empty() {
         return Err(ApiError::data(format!("No documents in Dataset {id}")));
     }
@@ -179,12 +198,19 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     }
     let mut ids: Vec<DocumentId> = Vec::with_capacity(documents.len());
     for document in documents {
-        let settings = Some(task.asked(document.settings));
-        let change = DocumentChange { settings, ..DocumentChange::default() };
+        let settings = task.asked_within(&dataset, document.settings.clone());
+        let is_done = document.state == DocumentState::Done && settings == document.settings;
+        if is_done && task.is_over_documents(&dataset) {
+            continue;
+        }
+        let change = DocumentChange { settings: Some(settings), ..DocumentChange::default() };
         state.app.library.update_document(&document.key, &change).await?;
         ids.push(document.key.id);
     }
     state.app.library.queue(&dataset.key, &ids).await?;
+    if is_wanted(&dataset.settings) {
+        state.app.library.ask_for_summaries(&dataset.key).await?;
+    }
     Ok(())
 }
 
@@ -195,7 +221,22 @@ async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     if documents.is_empty() {
         return Ok(Success(json!({})).into_response());
     }
-    Ok(Success(told(&documents, &task.id(&dataset.key))).into_response())
+    let begins = task.is_over_documents(&dataset) && is_about_to_begin(state, &dataset).await?;
+    let mut told = told(&documents, &task.id(&dataset.key));
+    if begins && let Some(share) = told["progress"].as_f64().filter(|share| *share > 0.0) {
+        told["progress"] = json!(share * documents.len() as f64 / (documents.len() + 1) as f64);
+    }
+    Ok(Success(told).into_response())
+}
+
+/// Whether what is made of all documents together is not there yet, and no worker has begun with it.
+async fn is_about_to_begin(state: &ServerState, dataset: &Dataset) -> Result<bool, ApiError> {
+    let key = DocumentKey::new(&dataset.key, document_id(&dataset.key));
+    match state.app.datasets.extra(&key, Extra::Summaries).await {
+        Ok(made) => Ok(made.is_none()),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(!dataset.embedder.is_empty()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A task as clients know it: −1 is the progress of one that has failed.

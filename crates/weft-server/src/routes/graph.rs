@@ -35,8 +35,7 @@ pub async fn get(
     let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
     let kept = state.app.datasets.extras(&dataset.key, Extra::Graph).await?;
     let merged = tokio::task::spawn_blocking(move || {
-        let read = |(_, json)| serde_json::from_value::<Subgraph>(json).ok();
-        view(&merge(kept.into_iter().filter_map(read)))
+        view(&merge(kept.into_iter().filter_map(|(id, json)| Subgraph::of(id, json))))
     });
     let graph = merged.await.map_err(|cause| ApiError::internal(&cause.to_string()))?;
     Ok(Success(json!({"graph": graph, "mind_map": {}})).into_response())

@@ -27,6 +27,7 @@ pub fn view(graph: &Graph) -> Json {
                 "target": graph.entities[*target].0.name,
                 "description": relation.description,
                 "weight": relation.weight,
+                "source_id": relation.sources,
             })
         })
         .collect();
@@ -39,6 +40,7 @@ pub fn view(graph: &Graph) -> Json {
                 "entity_type": entity.kind,
                 "description": entity.description,
                 "pagerank": importance,
+                "source_id": entity.sources,
             })
         })
         .collect();

@@ -115,11 +115,6 @@ pub(crate) fn check(problems: &mut Problems, field: &str, settings: &Json) {
         );
         problems.add(field, &message, settings);
     }
-    let scope = settings.pointer("/raptor/scope").unwrap_or(&Json::Null);
-    if scope == "dataset" {
-        let message = "Summaries over several documents are not part of this build";
-        problems.add(&format!("{field}.raptor.scope"), message, scope);
-    }
 }
 
 /// What settings ask for that this build does not do: they are kept, and whoever has a document read with them is told.
@@ -299,7 +294,7 @@ mod tests {
             ("children_delimiter", json!("."), json!(1)),
             ("toc_extraction", json!(false), json!(0)),
             ("raptor", json!({"use_raptor": true, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
-            ("raptor", json!({"scope": "file"}), json!({"scope": "dataset"})),
+            ("raptor", json!({"scope": "dataset"}), json!({"scope": "tenant"})),
             ("raptor", json!({"threshold": 1, "max_cluster": 1024}), json!({"threshold": 2})),
             ("raptor", json!({"random_seed": 0}), json!({"random_seed": -1})),
             (

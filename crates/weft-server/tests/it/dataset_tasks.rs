@@ -55,6 +55,25 @@ async fn summaries_without_vectors_are_told_of() {
 }
 
 #[tokio::test]
+async fn summaries_over_all_documents_are_asked_for_by_the_dataset() {
+    let bench = bench(Script::new()).await;
+    let made = json!({"name": "Docs", "parser_config": {"raptor": {"scope": "dataset"}}});
+    let id = bench.post("/api/v1/datasets", made).await.data()["id"].as_str().unwrap().to_owned();
+    let dataset = format!("/api/v1/datasets/{id}");
+    bench.document(&dataset, "a.txt", "one\ntwo").await;
+    bench.post(&format!("{dataset}/run_raptor"), json!({})).await.data();
+    let read = bench.work(&dataset).await;
+    let raptor = &read["docs"][0]["parser_config"]["raptor"];
+    assert_eq!((&raptor["use_raptor"], &raptor["scope"]), (&json!(true), &json!("dataset")));
+    let said = read["docs"][0]["progress_msg"].as_str().unwrap();
+    assert!(said.contains("Summaries (raptor) need vectors"), "{said}");
+    assert_eq!(bench.get(&format!("{dataset}/trace_raptor")).await.data()["progress"], 1.0);
+    // Nothing is read again that asks for them already.
+    bench.post(&format!("{dataset}/run_raptor"), json!({})).await.data();
+    assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"], "DONE");
+}
+
+#[tokio::test]
 async fn chunks_get_the_tags_of_the_texts_most_like_them() {
     let bench = bench(Script::new()).await;
     let tags = bench.dataset("Tags").await;

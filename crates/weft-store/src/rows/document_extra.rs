@@ -41,6 +41,7 @@ fn kind(extra: Extra) -> i64 {
     match extra {
         Extra::Contents => 1,
         Extra::Graph => 2,
+        Extra::Summaries => 3,
     }
 }
 

@@ -1,10 +1,13 @@
-//! Summaries of clusters of a document's chunks, level by level. Each is kept as soon as it is made, with what it is of, so
-//! that work which is done again asks no model twice.
+//! Summaries of clusters of chunks, level by level: of a document's, or of those of all documents of a dataset. Each is kept as
+//! soon as it is made, with what it is of, so that work which is done again asks no model twice.
 
-use std::collections::HashMap;
+mod over_documents;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _};
+use weft_core::id::DocumentId;
 use weft_core::seam::dataset_store::{IngestStage, StoredChunk};
 use weft_core::seam::document_reader::PieceKind;
 use weft_core::seam::{ChatModel, Embedder};
@@ -14,15 +17,30 @@ use super::{DocumentWork, QUESTIONS_AT_ONCE, TEXTS_AT_ONCE, part, vectors};
 use crate::ask::{answer, request};
 use crate::ingest::ids::Namer;
 use crate::ingest::indexing::CHUNKS_AT_ONCE;
-use crate::raptor::{self, LEVELS_MAX, Raptor};
+use crate::raptor::dataset::{self, summary_text};
+use crate::raptor::{self, LEVELS_MAX, Raptor, SummaryScope};
 use crate::tokens;
 
 /// Characters of a summary; what a model writes beyond is cut off.
 const SUMMARY_CHARS_MAX: usize = 32_000;
 
+/// Who sums up, and how.
+struct Summarizer {
+    model: Arc<dyn ChatModel>,
+    embedder: Arc<dyn Embedder>,
+    settings: Raptor,
+    /// The names of the documents that are summed up together; of one alone there are none.
+    names: HashMap<DocumentId, String>,
+}
+
 /// All summaries that there are, by what they are of.
+#[derive(Default)]
 struct Summaries {
     known: HashMap<String, Arc<StoredChunk>>,
+    /// Those that the last time made, of which the ones that are still right are taken over.
+    earlier: HashMap<String, Arc<StoredChunk>>,
+    /// What the groups of this time are.
+    used: HashSet<String>,
     next_ordinal: u64,
 }
 
@@ -30,6 +48,14 @@ struct Summaries {
 struct SummaryGroup {
     of: String,
     texts: Vec<String>,
+    /// The documents that it comes from, as far as they are listed.
+    documents: Option<BTreeSet<String>>,
+}
+
+/// The text of a summary, with its vector if there is one already.
+struct MadeSummary {
+    text: String,
+    vector: Option<Vec<f32>>,
 }
 
 impl DocumentWork<'_> {
@@ -43,21 +69,27 @@ impl DocumentWork<'_> {
             return Ok(());
         }
         let embedder = models.embedder(&self.dataset.key.tenant, &self.dataset.embedder)?;
-        let (mut nodes, mut summaries) = self.begun().await?;
-        for level in 1..=LEVELS_MAX {
+        let by = Summarizer { model, embedder, settings, names: HashMap::new() };
+        if by.settings.scope == SummaryScope::Dataset {
+            return self.summarize_dataset(by).await;
+        }
+        let (nodes, mut summaries) = self.begun().await?;
+        self.levels(&by, 1, nodes, &mut summaries).await
+    }
+
+    /// Sums up some chunks, and the summaries again, from a level on.
+    async fn levels(
+        &self,
+        by: &Summarizer,
+        first: u64,
+        mut nodes: Vec<Arc<StoredChunk>>,
+        summaries: &mut Summaries,
+    ) -> Result<()> {
+        for level in first..=LEVELS_MAX {
             if nodes.len() < 2 {
                 break;
             }
-            let groups = grouped(&nodes, &settings).await?;
-            let missing = missing(&nodes, &groups, &summaries);
-            self.make((&*model, &*embedder), (&settings, level), missing, &mut summaries).await?;
-            let next = groups.iter().filter_map(|group| match group[..] {
-                [] => None,
-                // What stands alone needs no summary, and takes part in the next level.
-                [at] => nodes.get(at).cloned(),
-                _ => summaries.known.get(&fingerprint(&nodes, group)).cloned(),
-            });
-            let next: Vec<Arc<StoredChunk>> = next.collect();
+            let next = self.level(by, level, &nodes, summaries).await?;
             if next.len() >= nodes.len() {
                 break;
             }
@@ -66,22 +98,45 @@ impl DocumentWork<'_> {
         Ok(())
     }
 
+    /// Sums up some chunks once. What takes part in the next level.
+    async fn level(
+        &self,
+        by: &Summarizer,
+        level: u64,
+        nodes: &[Arc<StoredChunk>],
+        summaries: &mut Summaries,
+    ) -> Result<Vec<Arc<StoredChunk>>> {
+        let groups = grouped(nodes, &by.settings).await?;
+        let of: Vec<String> =
+            groups.iter().map(|group| by.settings.fingerprint(&members(nodes, group))).collect();
+        let several = groups.iter().zip(&of).filter(|(group, _)| group.len() > 1);
+        let missing: Vec<SummaryGroup> = several
+            .filter(|(_, of)| summaries.used.insert((*of).clone()) && !summaries.known.contains_key(*of))
+            .map(|(group, of)| SummaryGroup::new(of, &members(nodes, group)))
+            .collect();
+        self.make(by, level, missing, summaries).await?;
+        let next = groups.iter().zip(&of).filter_map(|(group, of)| match group[..] {
+            [] => None,
+            // What stands alone needs no summary, and takes part in the next level.
+            [at] => nodes.get(at).cloned(),
+            _ => summaries.known.get(of).cloned(),
+        });
+        Ok(next.collect())
+    }
+
     /// The chunks of the document that have a vector, and the summaries of an earlier attempt.
     async fn begun(&self) -> Result<(Vec<Arc<StoredChunk>>, Summaries)> {
         let mut nodes = Vec::new();
-        let mut summaries = Summaries { known: HashMap::new(), next_ordinal: 0 };
+        let mut summaries = Summaries::default();
         let mut after = None;
         loop {
             let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
             let Some(last) = last else { return Ok((nodes, summaries)) };
             (after, summaries.next_ordinal) = (Some(last), last + 1);
             for chunk in page.into_iter().filter(|chunk| chunk.available && chunk.vector.is_some()) {
-                let of = chunk.fields.get(raptor::OF).and_then(Json::as_str).map(str::to_owned);
-                match of {
-                    Some(of) if raptor::is_summary(&chunk) => {
-                        drop(summaries.known.insert(of, Arc::new(chunk)));
-                    }
-                    _ => nodes.push(Arc::new(chunk)),
+                match of(&chunk) {
+                    Some(of) => drop(summaries.known.insert(of, Arc::new(chunk))),
+                    None => nodes.push(Arc::new(chunk)),
                 }
             }
         }
@@ -90,18 +145,19 @@ impl DocumentWork<'_> {
     /// Makes the summaries of a level that are missing.
     async fn make(
         &self,
-        (model, embedder): (&dyn ChatModel, &dyn Embedder),
-        (settings, level): (&Raptor, u64),
-        missing: Vec<SummaryGroup>,
+        by: &Summarizer,
+        level: u64,
+        mut missing: Vec<SummaryGroup>,
         summaries: &mut Summaries,
     ) -> Result<()> {
+        self.take_over(by, level, &mut missing, summaries).await?;
         let count = missing.len() as u64;
         let batch = usize::try_from(TEXTS_AT_ONCE).unwrap_or(1);
         for (number, groups) in missing.chunks(batch).enumerate() {
             let ask = |group: &SummaryGroup| {
                 let texts: Vec<&str> = group.texts.iter().map(String::as_str).collect();
-                let (instructions, question) = settings.question(&texts);
-                async move { answer(model, request(&instructions, &question)).await }.boxed()
+                let (instructions, question) = by.settings.question(&texts);
+                async move { answer(&*by.model, request(&instructions, &question)).await }.boxed()
             };
             let asked: Vec<_> = groups.iter().map(ask).collect();
             let answers: Vec<Result<String>> =
@@ -110,14 +166,15 @@ impl DocumentWork<'_> {
             for (group, answer) in groups.iter().zip(answers) {
                 match self.bearable(answer) {
                     Ok(Some(text)) if !text.trim().is_empty() => {
-                        made.push((group, text.trim().chars().take(SUMMARY_CHARS_MAX).collect::<String>()));
+                        let text = text.trim().chars().take(SUMMARY_CHARS_MAX).collect();
+                        made.push((group, MadeSummary { text, vector: None }));
                     }
                     Ok(_) => {}
                     Err(error) => broken = Some(error),
                 }
             }
             // What was answered is kept, also when something was not.
-            self.keep_summaries(embedder, level, made, summaries).await?;
+            self.keep_summaries(by, level, made, summaries).await?;
             if let Some(error) = broken {
                 return Err(error);
             }
@@ -128,67 +185,108 @@ impl DocumentWork<'_> {
         Ok(())
     }
 
+    /// Keeps what the last time said of the same chunks, and leaves the rest of the groups.
+    async fn take_over(
+        &self,
+        by: &Summarizer,
+        level: u64,
+        missing: &mut Vec<SummaryGroup>,
+        summaries: &mut Summaries,
+    ) -> Result<()> {
+        let groups = std::mem::take(missing);
+        let mut earlier = Vec::new();
+        for group in &groups {
+            if let Some(known) = summaries.earlier.remove(&group.of) {
+                let text = summary_text(&known).to_owned();
+                earlier.push((group, MadeSummary { text, vector: known.vector.clone() }));
+            }
+        }
+        self.keep_summaries(by, level, earlier, summaries).await?;
+        missing.extend(groups.into_iter().filter(|group| !summaries.known.contains_key(&group.of)));
+        Ok(())
+    }
+
     async fn keep_summaries(
         &self,
-        embedder: &dyn Embedder,
+        by: &Summarizer,
         level: u64,
-        made: Vec<(&SummaryGroup, String)>,
+        made: Vec<(&SummaryGroup, MadeSummary)>,
         summaries: &mut Summaries,
     ) -> Result<()> {
         if made.is_empty() {
             return Ok(());
         }
-        let texts: Vec<String> = made.iter().map(|(_, text)| text.clone()).collect();
-        let made_vectors = vectors(embedder, &texts).await?;
-        let document = &self.taken.document.key;
+        let lacking = made.iter().filter(|(_, made)| made.vector.is_none());
+        let texts: Vec<String> = lacking.map(|(_, made)| made.text.clone()).collect();
+        let mut new =
+            if texts.is_empty() { Vec::new() } else { vectors(&*by.embedder, &texts).await? }.into_iter();
         let mut chunks = Vec::with_capacity(made.len());
-        for ((group, content), vector) in made.into_iter().zip(made_vectors) {
-            // What it is of is part of what its name follows from: two groups may have one summary.
-            let id = Namer::new(&document.id).chunk(&format!("{}\n{content}", group.of));
-            chunks.push(StoredChunk {
-                id,
-                document: document.clone(),
-                ordinal: summaries.next_ordinal,
-                kind: PieceKind::Text,
-                tokens: u32::try_from(tokens::at_most(&content)).unwrap_or(u32::MAX),
-                content,
-                searched: None,
-                headings: Vec::new(),
-                positions: Vec::new(),
-                keywords: Vec::new(),
-                questions: Vec::new(),
-                fields: raptor::fields(level, &group.of),
-                parent: None,
-                available: true,
-                vector: Some(vector),
-                created_ms: self.library.now_ms(),
-            });
+        for (group, made) in made {
+            let vector = made.vector.or_else(|| new.next());
+            let ordinal = summaries.next_ordinal;
+            chunks.push(StoredChunk { vector, ordinal, ..self.summary(by, level, group, made.text) });
             summaries.next_ordinal += 1;
         }
         self.library.parts.queue.add_new(&self.taken.lease, &chunks).await?;
         self.said(|said| said.kept = true);
         for chunk in chunks {
-            let of = chunk.fields.get(raptor::OF).and_then(Json::as_str).unwrap_or_default().to_owned();
-            summaries.known.insert(of, Arc::new(chunk));
+            summaries.known.insert(of(&chunk).unwrap_or_default(), Arc::new(chunk));
         }
         Ok(())
     }
+
+    /// A summary as it is kept, without its place and its vector.
+    fn summary(&self, by: &Summarizer, level: u64, group: &SummaryGroup, text: String) -> StoredChunk {
+        let document = &self.taken.document.key;
+        // What it is of is part of what its name follows from: two groups may have one summary.
+        let id = Namer::new(&document.id).chunk(&format!("{}\n{text}", group.of));
+        let mut fields = raptor::fields(level, &group.of);
+        let content = match by.settings.scope {
+            SummaryScope::Document => text,
+            SummaryScope::Dataset => {
+                dataset::note_documents(&mut fields, group.documents.as_ref());
+                dataset::shown(&text, group.documents.as_ref(), &by.names)
+            }
+        };
+        StoredChunk {
+            id,
+            document: document.clone(),
+            ordinal: 0,
+            kind: PieceKind::Text,
+            tokens: u32::try_from(tokens::at_most(&content)).unwrap_or(u32::MAX),
+            content,
+            searched: None,
+            headings: Vec::new(),
+            positions: Vec::new(),
+            keywords: Vec::new(),
+            questions: Vec::new(),
+            fields,
+            parent: None,
+            available: true,
+            vector: None,
+            created_ms: self.library.now_ms(),
+        }
+    }
 }
 
-fn fingerprint(nodes: &[Arc<StoredChunk>], group: &[usize]) -> String {
-    let members: Vec<&StoredChunk> =
-        group.iter().filter_map(|at| nodes.get(*at).map(|node| &**node)).collect();
-    raptor::fingerprint(&members)
+impl SummaryGroup {
+    fn new(of: &str, members: &[&StoredChunk]) -> Self {
+        Self {
+            of: of.to_owned(),
+            texts: members.iter().map(|chunk| summary_text(chunk).to_owned()).collect(),
+            documents: dataset::documents_of(members.iter().copied()),
+        }
+    }
 }
 
-/// What is to be summed up and has not been.
-fn missing(nodes: &[Arc<StoredChunk>], groups: &[Vec<usize>], summaries: &Summaries) -> Vec<SummaryGroup> {
-    let group = |group: &Vec<usize>| {
-        let of = fingerprint(nodes, group);
-        let texts = group.iter().filter_map(|at| nodes.get(*at).map(|node| node.content.clone())).collect();
-        (!summaries.known.contains_key(&of)).then_some(SummaryGroup { of, texts })
-    };
-    groups.iter().filter(|group| group.len() > 1).filter_map(group).collect()
+/// What a chunk is a summary of; nothing when it is none.
+fn of(chunk: &StoredChunk) -> Option<String> {
+    let of = chunk.fields.get(raptor::OF).and_then(Json::as_str).filter(|_| raptor::is_summary(chunk));
+    of.map(str::to_owned)
+}
+
+fn members<'a>(nodes: &'a [Arc<StoredChunk>], group: &[usize]) -> Vec<&'a StoredChunk> {
+    group.iter().filter_map(|at| nodes.get(*at).map(|node| &**node)).collect()
 }
 
 async fn grouped(nodes: &[Arc<StoredChunk>], settings: &Raptor) -> Result<Vec<Vec<usize>>> {

@@ -61,7 +61,15 @@ impl DocumentWork<'_> {
         for id in &self.plan.tag_sets {
             let key = DatasetKey::new(&self.dataset.key.tenant, id.as_str());
             match self.library.parts.store.dataset_uncounted(&key).await {
-                Ok(set) => sets.push(set.key.id),
+                Ok(set) => {
+                    if self.library.parts.index.size(&key).await?.chunks == 0 {
+                        self.warn(format!(
+                            "The tag set `{}` has no texts that are found: read its documents first",
+                            set.name
+                        ));
+                    }
+                    sets.push(set.key.id);
+                }
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     self.warn(format!("The tag set `{id}` is not there"));
                 }

@@ -426,6 +426,7 @@ impl ChatModel for FormModel {
         let passage = request.messages[1].text.lines().nth(1).unwrap_or_default().to_owned();
         let answer = match () {
             () if asked.contains("keywords") => format!("key of {passage}, second"),
+            () if asked.contains("pairs of names") => "[0]".to_owned(),
             () if asked.contains("sum up") => format!("sum of {}", request.messages[1].text.len()),
             () if asked.contains("questions") => format!("1. What of {passage}?"),
             () => "{\"author\": \"Ada\", \"year\": 1843}".to_owned(),

@@ -13,7 +13,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, DatasetCounts, Document, DocumentFilter, DocumentState, StoredChunk,
 };
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::seam::ingest_queue::NotedFilter;
+use weft_core::seam::ingest_queue::{IngestOutcome, NotedFilter};
 use weft_core::seam::{BlobStore, Clock, DatasetStore, IngestQueue};
 use weft_core::value::Json;
 use weft_knowledge::ingest::{Addition, LibraryLimits, LibraryParts, WorkerPace};
@@ -172,18 +172,15 @@ impl World {
     /// How many summaries are kept of a document, whatever becomes of it.
     pub async fn kept_summaries(&self, key: &DocumentKey) -> usize {
         let now_ms = self.clock.now_ms() + 3_600_000_000;
-        let taken = self.queue.take(now_ms, now_ms, 1).await.unwrap();
-        let Some(taken) = taken.into_iter().find(|taken| taken.lease.document == *key) else { return 0 };
-        let new = self.queue.new_chunks(&taken.lease, None, 9_999).await.unwrap();
-        self.queue
-            .settle(
-                &taken.lease,
-                &weft_core::seam::ingest_queue::IngestOutcome::Released,
-                self.clock.now_ms(),
-            )
-            .await
-            .unwrap();
-        new.iter().filter(|chunk| weft_knowledge::raptor::is_summary(chunk)).count()
+        let mut kept = 0;
+        for taken in self.queue.take(now_ms, now_ms, 99).await.unwrap() {
+            if taken.lease.document == *key {
+                let new = self.queue.new_chunks(&taken.lease, None, 9_999).await.unwrap();
+                kept = new.iter().filter(|chunk| weft_knowledge::raptor::is_summary(chunk)).count();
+            }
+            self.queue.settle(&taken.lease, &IngestOutcome::Released, self.clock.now_ms()).await.unwrap();
+        }
+        kept
     }
 
     pub async fn documents(&self) -> Vec<Document> {

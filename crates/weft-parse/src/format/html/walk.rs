@@ -1,6 +1,7 @@
 //! From the tree of a page to its parts.
 
 use super::super::epub::unescaped;
+use super::data_uri;
 use super::dom::{Dom, DomNodeKind, Id};
 use crate::archive::beside;
 use crate::grid::{Grid, Header};
@@ -226,8 +227,10 @@ impl HtmlWalk<'_> {
 
     /// What was read in a picture: a paragraph of its own, or a part of the text that it stands in.
     fn picture_text(&mut self, id: Id) {
-        let Some((path, source)) = self.path.zip(self.dom.attribute(id, "src")) else { return };
-        let Some(text) = self.parts.picture_text(&beside(path, &unescaped(source))) else { return };
+        let Some(source) = self.dom.attribute(id, "src") else { return };
+        let in_book = || self.path.map(|path| beside(path, &unescaped(source)));
+        let Some(part) = data_uri::part(source).or_else(in_book) else { return };
+        let Some(text) = self.parts.picture_text(&part) else { return };
         if self.is_between_blocks() {
             self.parts.paragraph(&text);
         } else {

@@ -88,6 +88,19 @@ impl PageFrame {
         }
     }
 
+    /// A rectangle of the page as it is seen when that is turned clockwise.
+    pub fn turned(&self, place: Position, degrees: i32) -> Position {
+        let (left, right, top, bottom) = (place.left, place.right, place.top, place.bottom);
+        let (width, height) = (self.width, self.height);
+        let [left, right, top, bottom] = match degrees {
+            90 => [height - bottom, height - top, left, right],
+            180 => [width - right, width - left, height - bottom, height - top],
+            270 => [top, bottom, width - right, width - left],
+            _ => return place,
+        };
+        Position { left, right, top, bottom, ..place }
+    }
+
     /// A rectangle as people measure it: from the upper left corner.
     pub fn rectangle(&self, rect: Rect) -> Position {
         let finite = |number: f32| if number.is_finite() { number } else { 0.0 };

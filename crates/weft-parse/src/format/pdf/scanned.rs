@@ -1,6 +1,6 @@
 //! Pages and figures that are pictures: which they are, and what was read in them.
 
-use pdf_oxide::extractors::ColorSpace;
+use pdf_oxide::extractors::{ColorSpace, ImageData, PdfImage, PixelFormat};
 use pdf_oxide::{PdfDocument, PdfFilter, PdfImageHandle};
 use weft_core::seam::document_reader::{FoundPicture, FoundPictures, PictureReading, Position};
 use weft_core::seam::picture_reader::Picture;
@@ -33,15 +33,20 @@ pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) ->
             continue;
         }
         let frame = PageFrame::of(document, number);
+        let page_turn = document.get_page_rotation(index).unwrap_or_default();
         let is_figure = PdfPage::read(document, number).is_ok_and(|page| !page.is_empty());
         for image in images {
-            let place = frame.rectangle(image.bbox);
+            let place = frame.turned(frame.rectangle(image.bbox), page_turn);
             if !pictures.takes(image.width, image.height, &format!(" on page {number}")) {
                 continue;
             }
-            match file_of(&image) {
+            let turn = turn_of(page_turn, image.rotation_degrees);
+            match file_of(&image, turn) {
                 Ok((media_type, bytes)) => {
-                    let (width, height) = (image.width, image.height);
+                    let (width, height) = match turn {
+                        90 | 270 => (image.height, image.width),
+                        _ => (image.width, image.height),
+                    };
                     let media_type = media_type.to_owned();
                     let picture = Picture { media_type, width, height, bytes: bytes.into() };
                     pictures.push(FoundPicture { place, is_figure, picture, ..FoundPicture::default() });
@@ -54,17 +59,49 @@ pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) ->
     pictures.finish()
 }
 
-/// A picture as a file: as it is where the document holds one, else as PNG.
-fn file_of(image: &PdfImageHandle<'_>) -> Result<(&'static str, Vec<u8>), String> {
+/// How far a picture has to be turned clockwise to stand as people see it: its page is turned clockwise, and it is drawn on
+/// that counterclockwise.
+#[expect(clippy::cast_possible_truncation, reason = "a number of degrees below 360")]
+fn turn_of(page: i32, drawn: f32) -> i32 {
+    let turn = (page - drawn.round() as i32).rem_euclid(360);
+    // What lies askew is left to whoever reads it.
+    if turn % 90 == 0 { turn } else { 0 }
+}
+
+/// A picture that was turned clockwise.
+fn turned(image: &PdfImage, turn: i32) -> pdf_oxide::Result<PdfImage> {
+    let pixels = image.to_dynamic_image()?;
+    let pixels = match turn {
+        90 => pixels.rotate90(),
+        180 => pixels.rotate180(),
+        _ => pixels.rotate270(),
+    };
+    let (width, height, is_coloured) = (pixels.width(), pixels.height(), pixels.color().has_color());
+    let (space, format, pixels) = if is_coloured {
+        (ColorSpace::DeviceRGB, PixelFormat::RGB, pixels.into_rgb8().into_raw())
+    } else {
+        (ColorSpace::DeviceGray, PixelFormat::Grayscale, pixels.into_luma8().into_raw())
+    };
+    Ok(PdfImage::new(width, height, space, 8, ImageData::Raw { pixels, format }))
+}
+
+/// A picture as a file, turned clockwise: as it is where the document holds one that stands upright, else as PNG.
+fn file_of(image: &PdfImageHandle<'_>, turn: i32) -> Result<(&'static str, Vec<u8>), String> {
     let reason = |cause: pdf_oxide::Error| cause.to_string().chars().take(200).collect::<String>();
     // Of four colours few programs know which.
-    if image.filter_chain == [PdfFilter::DCTDecode] && image.color_space != ColorSpace::DeviceCMYK {
+    if turn == 0
+        && image.filter_chain == [PdfFilter::DCTDecode]
+        && image.color_space != ColorSpace::DeviceCMYK
+    {
         let bytes = image.raw_compressed_bytes().map_err(reason)?;
         if bytes.starts_with(b"\xff\xd8\xff") {
             return Ok(("image/jpeg", bytes));
         }
     }
-    let decoded = image.decode().map_err(reason)?;
+    let mut decoded = image.decode().map_err(reason)?;
+    if turn != 0 {
+        decoded = turned(&decoded, turn).map_err(reason)?;
+    }
     Ok(("image/png", decoded.to_png_bytes().map_err(reason)?))
 }
 
@@ -191,6 +228,30 @@ mod tests {
             .collect();
         assert_eq!(texts, ["First line goes on.", "Second paragraph."]);
         assert!(elements.iter().all(|one| one.positions.is_empty() || one.positions == [reading.place]));
+    }
+
+    #[test]
+    fn pictures_are_turned_the_way_they_are_seen() {
+        let pixels = vec![1, 2, 3, 4, 5, 6];
+        let image = ImageData::Raw { pixels, format: PixelFormat::Grayscale };
+        let image = PdfImage::new(3, 2, ColorSpace::DeviceGray, 8, image);
+        let check = |turn: i32, size: (u32, u32), expected: &[u8]| {
+            let turned = turned(&image, turn).unwrap();
+            assert_eq!((turned.width(), turned.height()), size);
+            assert!(
+                matches!(turned.data(), ImageData::Raw { pixels, .. } if pixels == expected),
+                "{turn}: {turned:?}"
+            );
+        };
+        check(90, (2, 3), &[4, 1, 5, 2, 6, 3]);
+        check(180, (3, 2), &[6, 5, 4, 3, 2, 1]);
+        check(270, (2, 3), &[3, 6, 2, 5, 1, 4]);
+        // A page that is turned back by its content stands upright.
+        assert_eq!([turn_of(90, 90.0), turn_of(90, 0.0), turn_of(0, 90.0), turn_of(0, 7.0)], [0, 90, 270, 0]);
+        assert_eq!(
+            (turn_of(270, -90.0), turn_of(0, f32::NAN), turn_of(0, f32::MAX)),
+            (0, 0, turn_of(0, f32::MAX))
+        );
     }
 
     #[test]

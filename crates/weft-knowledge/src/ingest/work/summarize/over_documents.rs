@@ -1,0 +1,159 @@
+//! Summaries over all documents of a dataset. Its chunks are read in blocks, as the documents were added, so that never more
+//! of them than one block are held; what a block gives is few enough to be held for the levels above.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use weft_core::id::DocumentKey;
+use weft_core::seam::dataset_store::{ChunkFilter, Extra, IngestStage, StoredChunk};
+use weft_core::seam::ingest_queue::Amended;
+use weft_core::{Json, Result};
+
+use super::{Summaries, Summarizer, of};
+use crate::ingest::indexing::CHUNKS_AT_ONCE;
+use crate::ingest::work::DocumentWork;
+use crate::raptor::dataset::{CHUNKS_MAX, has_resolution};
+use crate::raptor::{BLOCK_MAX, is_summary};
+
+/// Summaries that get their vectors back at once.
+const AMENDED_AT_ONCE: usize = 500;
+
+/// Chunks of the dataset that wait until a block is full.
+#[derive(Default)]
+struct Gathered {
+    block: Vec<Arc<StoredChunk>>,
+    /// How many there were before these.
+    before: usize,
+    /// What takes part in the second level.
+    next: Vec<Arc<StoredChunk>>,
+}
+
+impl DocumentWork<'_> {
+    /// Begins with what is made of all documents of a dataset: there is no file to be read.
+    pub(in crate::ingest::work) async fn begin_dataset(&self) -> Result<()> {
+        let (queue, lease) = (&self.library.parts.queue, &self.taken.lease);
+        let stamp = self.library.summarized_documents(&self.dataset.key).await?.stamp();
+        queue.put_new_extra(lease, Extra::Summaries, &stamp).await?;
+        if !has_resolution(&self.taken.document.settings) {
+            queue.put_new_extra(lease, Extra::Graph, &Json::Null).await?;
+        }
+        queue.put_new(lease, &[], IngestStage::Enriching).await
+    }
+
+    /// Sums up what the documents of the dataset say.
+    pub(super) async fn summarize_dataset(&self, mut by: Summarizer) -> Result<()> {
+        let parts = &self.library.parts;
+        let taking_part = self.library.summarized_documents(&self.dataset.key).await?;
+        // What is looked at now is what the summaries are of, whatever changes from here on.
+        parts.queue.put_new_extra(&self.taken.lease, Extra::Summaries, &taking_part.stamp()).await?;
+        let documents: Vec<DocumentKey> = taking_part.keys(&self.dataset.key);
+        by.names = taking_part.names;
+        let (_, mut summaries) = self.begun().await?;
+        summaries.earlier = self.earlier_summaries().await?;
+        let mut gathered = Gathered::default();
+        for document in &documents {
+            self.gather(&by, document, &mut gathered, &mut summaries).await?;
+        }
+        self.sum_block(&by, &mut gathered, &mut summaries).await?;
+        let next = std::mem::take(&mut gathered.next);
+        // Where nothing belonged together there is nothing to sum up again.
+        if next.len() < gathered.before {
+            self.levels(&by, 2, next, &mut summaries).await?;
+        }
+        self.leave_out(summaries).await
+    }
+
+    /// Takes the chunks of a document into the blocks.
+    async fn gather(
+        &self,
+        by: &Summarizer,
+        document: &DocumentKey,
+        gathered: &mut Gathered,
+        summaries: &mut Summaries,
+    ) -> Result<()> {
+        for offset in (0..).step_by(BLOCK_MAX) {
+            let filter = ChunkFilter {
+                vectors: true,
+                offset,
+                limit: BLOCK_MAX as u64,
+                available: Some(true),
+                ..ChunkFilter::default()
+            };
+            let (page, total) = match self.library.parts.store.chunks(document, &filter).await {
+                // It was removed meanwhile, so the summaries are about to be made anew.
+                Err(error) if error.kind == weft_core::ErrorKind::NotFound => return Ok(()),
+                page => page?,
+            };
+            for chunk in page.into_iter().filter(|chunk| chunk.vector.is_some() && !is_summary(chunk)) {
+                if gathered.before + gathered.block.len() >= CHUNKS_MAX {
+                    self.warn(format!("Only the first {CHUNKS_MAX} chunks of the dataset are summed up"));
+                    return Ok(());
+                }
+                gathered.block.push(Arc::new(chunk));
+                if gathered.block.len() >= BLOCK_MAX {
+                    self.sum_block(by, gathered, summaries).await?;
+                }
+            }
+            if offset + BLOCK_MAX as u64 >= total {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn sum_block(
+        &self,
+        by: &Summarizer,
+        gathered: &mut Gathered,
+        summaries: &mut Summaries,
+    ) -> Result<()> {
+        let block = std::mem::take(&mut gathered.block);
+        gathered.before += block.len();
+        match block.len() {
+            0 | 1 => gathered.next.extend(block),
+            _ => gathered.next.extend(self.level(by, 1, &block, summaries).await?),
+        }
+        Ok(())
+    }
+
+    /// The summaries that are found until these are done.
+    async fn earlier_summaries(&self) -> Result<std::collections::HashMap<String, Arc<StoredChunk>>> {
+        let mut earlier = std::collections::HashMap::new();
+        for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
+            let filter =
+                ChunkFilter { vectors: true, offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+            let (page, total) = self.library.parts.store.chunks(&self.taken.document.key, &filter).await?;
+            let known = page.into_iter().filter_map(|chunk| Some((of(&chunk)?, Arc::new(chunk))));
+            earlier.extend(known);
+            if offset + CHUNKS_AT_ONCE >= total {
+                break;
+            }
+        }
+        Ok(earlier)
+    }
+
+    /// Leaves out what an attempt before this one has made of documents as they are no more.
+    async fn leave_out(&self, summaries: Summaries) -> Result<()> {
+        let Summaries { known, used, .. } = summaries;
+        let used: HashSet<&String> = used.iter().collect();
+        if known.keys().all(|of| used.contains(of)) {
+            return Ok(());
+        }
+        let mut right: Vec<Arc<StoredChunk>> =
+            known.into_iter().filter(|(of, _)| used.contains(of)).map(|(_, chunk)| chunk).collect();
+        right.sort_by_key(|chunk| chunk.ordinal);
+        let queue = &self.library.parts.queue;
+        let chunks: Vec<StoredChunk> = right.iter().map(|chunk| StoredChunk::clone(chunk)).collect();
+        queue.put_new(&self.taken.lease, &chunks, IngestStage::Summarizing).await?;
+        for some in right.chunks(AMENDED_AT_ONCE) {
+            let with = |chunk: &Arc<StoredChunk>| Amended {
+                id: chunk.id.clone(),
+                keywords: None,
+                questions: None,
+                vector: chunk.vector.clone(),
+            };
+            self.amend(&some.iter().map(with).collect::<Vec<_>>()).await?;
+        }
+        Ok(())
+    }
+}
