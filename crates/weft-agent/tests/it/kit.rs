@@ -296,6 +296,7 @@ fn told(signal: &Signal) -> String {
         Signal::Limited(reason) => format!("limited {}", reason.as_str()),
         Signal::Warn(message) => format!("warn {message}"),
         Signal::Used(_) => "used".to_owned(),
+        Signal::Stored(_) => "stored".to_owned(),
         Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => "said".to_owned(),
     }
 }
