@@ -13,6 +13,7 @@ mod pick_up;
 mod rebuild;
 mod replay;
 mod sealed;
+mod stores;
 mod trial;
 mod turn;
 mod used;
@@ -28,9 +29,9 @@ use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
 use weft_core::inbox::Inbox;
 use weft_core::past_calls::PastCalls;
+use weft_core::seam::Seams;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
-use weft_core::seam::{ProcessStore, RunMessages, RunStore, Seams, SessionStore, SpendingStore};
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TenantId, TurnInput};
 use weft_dsl::Plan;
 
@@ -46,6 +47,7 @@ pub use self::owner::ProcessIdentity;
 use self::owner::{Ownership, TakenRun};
 pub use self::pick_up::PickedUp;
 pub use self::replay::Replayed;
+pub use self::stores::Stores;
 pub use self::trial::{AnswerSource, Trial, Tried};
 use self::turn::{last_record, next_state};
 use crate::answers::{self, AnswerStatus};
@@ -66,21 +68,6 @@ use crate::turn_calls::keep_those_of;
 
 /// How much of a question is kept with its run.
 const QUERY_KEPT_MAX: usize = 500;
-
-/// The stores an engine keeps runs and sessions in.
-#[derive(Clone)]
-pub struct Stores {
-    /// Runs and journals.
-    pub runs: Arc<dyn RunStore>,
-    /// Conversations.
-    pub sessions: Arc<dyn SessionStore>,
-    /// What runs have used.
-    pub spending: Arc<dyn SpendingStore>,
-    /// Who is at work.
-    pub processes: Arc<dyn ProcessStore>,
-    /// What waits for agents at work in other processes.
-    pub messages: Arc<dyn RunMessages>,
-}
 
 /// A turn to run.
 #[derive(Clone, Debug)]
