@@ -191,20 +191,34 @@ impl Library {
             return Err(Error::invalid("the chunk has no text"));
         }
         for _ in 0..TRIES_MAX {
-            let document = self.parts.store.document(key).await?;
-            not_being_read(&document)?;
-            let before = self.with_vector(key, id).await?;
-            let mut chunk = edit.clone().of(before.clone());
-            if chunk.vector.is_none() || embed::text(&chunk) != embed::text(&before) {
-                chunk.vector = self.vector(&document, &chunk).await?;
-            }
-            let new = chunk.clone();
+            let EditedChunk { document, before, after } = self.edited(key, id, edit.clone()).await?;
+            let new = after.clone();
             let replace = async move |library: Self| library.replace_if(&document, &before, new).await;
             if self.whole(replace).await? {
-                return Ok(chunk);
+                return Ok(after);
             }
         }
-        Err(restless(key))
+        // Others are faster each time. Now they wait while the vector is made.
+        let (key, id) = (key.clone(), id.clone());
+        let replace = async move |library: Self| {
+            let _lock = library.lock(&key).await;
+            let EditedChunk { document, after, .. } = library.edited(&key, &id, edit).await?;
+            library.put(&document, vec![after.clone()]).await?;
+            Ok(after)
+        };
+        self.whole(replace).await
+    }
+
+    /// What a change makes of a chunk as it is now.
+    async fn edited(&self, key: &DocumentKey, id: &ChunkId, edit: ChunkEdit) -> Result<EditedChunk> {
+        let document = self.parts.store.document(key).await?;
+        not_being_read(&document)?;
+        let before = self.with_vector(key, id).await?;
+        let mut after = edit.of(before.clone());
+        if after.vector.is_none() || embed::text(&after) != embed::text(&before) {
+            after.vector = self.vector(&document, &after).await?;
+        }
+        Ok(EditedChunk { document, before, after })
     }
 
     /// Puts a chunk in the place of another one, unless that or the document has changed since.
@@ -330,6 +344,13 @@ impl Library {
         let ((), note) = self.noted(key, reset).await?;
         self.follow(key, note, vec![IndexChange::Clear(key.id.clone())]).await
     }
+}
+
+/// A chunk before and after a change, in a document as it was then.
+struct EditedChunk {
+    document: Document,
+    before: StoredChunk,
+    after: StoredChunk,
 }
 
 /// Chunks that are switched in one step.

@@ -24,6 +24,21 @@ async fn done(text: &str) -> (World, DocumentKey, Arc<Library>) {
     (world, key, process.library)
 }
 
+/// Nobody is so slow that others are always faster.
+#[tokio::test(start_paused = true)]
+async fn many_changes_of_one_chunk_at_once_are_all_made() {
+    let (world, key, library) = done("a\nb").await;
+    let id = world.found(&key).await.remove(0).id;
+    let edit = |nth: usize| ChunkEdit { content: Some(format!("at once {nth}")), ..ChunkEdit::default() };
+    let changes = (0..40).map(|nth| library.update_chunk(&key, &id, edit(nth)));
+    for (nth, changed) in futures::future::join_all(changes).await.into_iter().enumerate() {
+        assert_eq!(changed.unwrap().content, format!("at once {nth}"));
+    }
+    let stored = world.found(&key).await.remove(0);
+    assert!(stored.content.starts_with("at once "));
+    assert_eq!(world.index.held(&world.dataset).chunks[&id].1.content, stored.content, "the index has the same");
+}
+
 #[tokio::test(start_paused = true)]
 async fn chunks_are_added_changed_hidden_and_removed() {
     let (world, key, library) = done("a\nb").await;
