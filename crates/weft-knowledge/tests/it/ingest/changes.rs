@@ -36,7 +36,11 @@ async fn many_changes_of_one_chunk_at_once_are_all_made() {
     }
     let stored = world.found(&key).await.remove(0);
     assert!(stored.content.starts_with("at once "));
-    assert_eq!(world.index.held(&world.dataset).chunks[&id].1.content, stored.content, "the index has the same");
+    assert_eq!(
+        world.index.held(&world.dataset).chunks[&id].1.content,
+        stored.content,
+        "the index has the same"
+    );
 }
 
 #[tokio::test(start_paused = true)]
