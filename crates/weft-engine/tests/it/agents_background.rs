@@ -66,10 +66,7 @@ fn it_survives_a_crash() {
             world.cut_at(Some(cut));
             let mut handle = world.engine().start(turn(&world.plan, asking("What is 6 * 7?"))).await.unwrap();
             let speaking = async { while handle.entries.next().await.unwrap().is_some() {} };
-            let stalled = tokio::select! {
-                () = speaking => false,
-                () = world.store.stalled.notified() => true,
-            };
+            let stalled = world.is_cut_off(speaking).await;
             (world, stalled.then_some(handle.key))
         });
         let Some(key) = key else { break };

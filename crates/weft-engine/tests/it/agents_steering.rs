@@ -123,10 +123,7 @@ fn what_has_been_read_survives_a_crash() {
                 while handle.entries.next().await.unwrap().is_some() {}
                 drop(sent);
             };
-            let stalled = tokio::select! {
-                () = speaking => false,
-                () = world.store.stalled.notified() => true,
-            };
+            let stalled = world.is_cut_off(speaking).await;
             (world, stalled.then_some(handle.key))
         });
         // It had ended before so many entries.
@@ -192,10 +189,7 @@ fn what_another_process_left_is_read_once_after_a_crash() {
             let message = RunMessage { run, id: "m".to_owned(), text, sent_ms: 0 };
             assert!(world.store.store.leave_message(&message).await.unwrap());
             let listening = async { while handle.entries.next().await.unwrap().is_some() {} };
-            let stalled = tokio::select! {
-                () = listening => false,
-                () = world.store.stalled.notified() => true,
-            };
+            let stalled = world.is_cut_off(listening).await;
             (world, stalled.then_some(handle.key))
         });
         let Some(key) = key else { break };

@@ -208,6 +208,14 @@ impl World {
         *self.store.cut.lock().unwrap() = cut;
     }
 
+    /// Whether the process of this work is cut off before the work is over.
+    pub async fn is_cut_off(&self, work: impl Future<Output = ()>) -> bool {
+        tokio::select! {
+            () = work => false,
+            () = self.store.stalled.notified() => true,
+        }
+    }
+
     /// A process takes up a run that was cut off, and works on it to its end.
     pub async fn go_on_with(&self, key: &RunKey) {
         let run = self.store.get(key).await.unwrap();
