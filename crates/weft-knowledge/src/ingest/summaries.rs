@@ -114,10 +114,12 @@ impl Library {
     /// Notes that people have changed chunks of a document, which its counts and times do not tell.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// When the store cannot be used.
     pub(super) async fn chunks_changed(&self, document: &DocumentKey) -> Result<()> {
         let key = DocumentKey::new(&document.dataset, dataset::document_id(&document.dataset));
-        if key.id != document.id {
+        // Hardly any dataset has such a document, so it is looked for before anything is written. One that comes after this
+        // look reads the chunks as they are now.
+        if key.id != document.id && found(self.parts.store.document(&key).await)?.is_some() {
             found(self.parts.store.put_extra(&key, Extra::Summaries, &Json::Null).await)?;
         }
         Ok(())
