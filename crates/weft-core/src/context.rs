@@ -303,6 +303,11 @@ pub struct NodeContext {
     pub signals: mpsc::Sender<(u32, Signal)>,
 }
 
+/// The error of work whose run hears of nothing any more.
+pub(crate) fn no_longer_listens() -> Error {
+    Error::new(ErrorKind::Cancelled, "the run has been cancelled")
+}
+
 impl NodeContext {
     /// Shows a piece of the answer to the user. Waits while another activation speaks, and when the engine
     /// is behind.
@@ -339,10 +344,7 @@ impl NodeContext {
     /// # Errors
     /// `Cancelled` when the run no longer listens.
     pub async fn signal(&self, signal: Signal) -> Result<()> {
-        self.signals
-            .send((self.activation, signal))
-            .await
-            .map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))
+        self.signals.send((self.activation, signal)).await.map_err(|_| no_longer_listens())
     }
 
     /// What names the work at hand: its run, its activation, and within an agent's work the calls that lead to it.
@@ -432,8 +434,7 @@ impl NodeContext {
             let (safe, noted) = oneshot::channel();
             let started = EffectStarted { key: Arc::clone(key), kind, safe: Some(safe) };
             self.signal(Signal::EffectStarted(started)).await?;
-            let since =
-                noted.await.map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))?;
+            let since = noted.await.map_err(|_| no_longer_listens())?;
             if self.run.seams.clock.running().saturating_sub(since) <= NOTE_AGE_MAX {
                 return Ok(());
             }

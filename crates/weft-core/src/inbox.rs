@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::context::{NodeContext, Signal};
+use crate::context::{NodeContext, Signal, no_longer_listens};
 use crate::effect::{Delivery, EffectResult, Known};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::id::RunKey;
 use crate::seam::RunMessages;
 use crate::seam::run_messages::{MESSAGES_MAX, RunMessage, too_many};
@@ -253,7 +253,7 @@ impl NodeContext {
         }
         let (safe, stored) = oneshot::channel();
         self.signal(Signal::Stored(safe)).await?;
-        stored.await.map(drop).map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))
+        stored.await.map(drop).map_err(|_| no_longer_listens())
     }
 }
 
@@ -270,6 +270,7 @@ pub fn taken(key: &str, gave: &EffectResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[tokio::test]
     async fn a_message_is_taken_once_or_taken_back() {
