@@ -95,7 +95,7 @@ pub async fn ask(
     let question = ctx.effects.question("model", &request);
     let unheard = request.audience == Audience::Nobody;
     let call = answered(ctx, model, request, &mut *show, &mut failure);
-    let asking = ctx.effect_asking(("model", Delivery::Idempotent), question, call);
+    let asking = ctx.effect_asking("model", Delivery::Idempotent, question, call);
     let answered = match ctx.budget.time_left() {
         None => asking.await,
         Some(left) => match tokio::time::timeout(left, asking).await {

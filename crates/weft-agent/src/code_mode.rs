@@ -226,7 +226,7 @@ impl Script {
     ) -> Result<ToolStep> {
         let job = Job { ctx, model, tools, options, writer: None };
         // The time that the script sees is that of its first run, also when that was in another process.
-        (self.now_ms, _) = ctx.effect(("time", Delivery::Idempotent), async { Ok(self.now_ms) }).await?;
+        (self.now_ms, _) = ctx.effect("time", Delivery::Idempotent, async { Ok(self.now_ms) }).await?;
         loop {
             if !self.open.is_empty() {
                 let said = std::mem::take(&mut self.said);
@@ -269,7 +269,7 @@ impl Script {
         };
         let question = ctx.effects.question("code", &program);
         let run = async { ctx.run.seams.sandbox.run(&ctx.run.tenant, program).await };
-        ctx.effect_asking(("code", Delivery::Idempotent), question, run).await.map(|(ran, _)| ran)
+        ctx.effect_asking("code", Delivery::Idempotent, question, run).await.map(|(ran, _)| ran)
     }
 
     /// Takes in what it waits for now.

@@ -49,8 +49,8 @@ pub(crate) async fn shelve(
         return Ok(None);
     }
     let name = format!("{FILE_PREFIX}{tool}.txt");
-    let keep = async { run_files::keep(ctx, (&name, "text/plain"), text.as_bytes().to_vec().into()).await };
-    let (file, _) = ctx.effect(("file", Delivery::Idempotent), keep).await?;
+    let keep = async { run_files::keep(ctx, &name, "text/plain", text.as_bytes().to_vec().into()).await };
+    let (file, _) = ctx.effect("file", Delivery::Idempotent, keep).await?;
     let letters = text.chars().count();
     let head: String = text.chars().take(HEAD_LETTERS).collect();
     let text = format!(

@@ -16,8 +16,8 @@ use weft_core::{Piece, Result};
 use self::answer::finish;
 use self::prompts::observation;
 use self::review::{MADE_MAX, Review, Said};
-use self::stage::{report, staged};
-use self::steps::{Step, Steps};
+use self::stage::{Stage, report, staged};
+use self::steps::{Step, Steps, Task};
 use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, Reply, ask};
 use crate::calls;
@@ -93,7 +93,7 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
     let asked = asked.map(|message| message.text.clone()).unwrap_or_default();
     if tools.is_empty() {
         // There is nothing to plan with.
-        return Ok(Steps::new(lines, (asked, String::new()), 0));
+        return Ok(Steps::new(lines, Task { request: asked, plan: String::new() }, 0));
     }
     let request = match lines.len() > STANDALONE_MAX {
         true => rewritten(job, &lines, asked).await?,
@@ -105,7 +105,7 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
     let plan = match options.analyse || options.review {
         true => {
             let messages = prompts::analyse(instructions, &request, tools, options);
-            let plan = staged(job, ("analyze_task", 0), messages).await?.unwrap_or_default();
+            let plan = staged(job, Stage::first("analyze_task"), messages).await?.unwrap_or_default();
             if plan.is_empty() {
                 prompts::concat(instructions, &request, options)
             } else {
@@ -115,12 +115,12 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
         }
         false => {
             let plan = prompts::concat(instructions, &request, options);
-            report(job, ("analyze_task", 0), plan.as_str()).await?;
+            report(job, Stage::first("analyze_task"), plan.as_str()).await?;
             plan
         }
     };
     let shown = shown.unwrap_or_else(|| plan.clone());
-    let mut steps = Steps::new(lines, (request, plan), job.options.requests_with_tools());
+    let mut steps = Steps::new(lines, Task { request, plan }, job.options.requests_with_tools());
     steps.review = options.review.then(|| Review::new(shown));
     Ok(steps)
 }
@@ -147,7 +147,9 @@ async fn look_at_plan(
             let asked =
                 prompts::analyse(instructions(&steps.lines), &steps.request, tools, &job.options.planner);
             let asked = prompts::analyse_again(asked, &review.plan, &reason);
-            let plan = staged(job, ("analyze_task", review.made), asked).await?.unwrap_or_default();
+            let plan = staged(job, Stage { name: "analyze_task", before: review.made }, asked)
+                .await?
+                .unwrap_or_default();
             match plan.is_empty() {
                 true => steps.rejected(&reason),
                 false => {
@@ -167,7 +169,7 @@ async fn rewritten(job: &Job<'_>, lines: &[Line], asked: String) -> Result<Strin
     let room = room(job.model.info().window, job.options.sampling.max_tokens, 0) / 2;
     let Ok((said, _)) = fit(rest, room) else { return Ok(asked) };
     let messages = prompts::rewrite(&said, &job.options.planner);
-    let rewritten = staged(job, ("Multi-turn conversation optimization", 0), messages).await?;
+    let rewritten = staged(job, Stage::first("Multi-turn conversation optimization"), messages).await?;
     Ok(rewritten.filter(|text| !text.trim().is_empty()).map_or(asked, |text| text.trim().to_owned()))
 }
 
@@ -238,7 +240,7 @@ async fn next_step(
 async fn look_at_results(job: &Job<'_>, steps: &mut Steps) -> Result<()> {
     let Some(results) = steps.results() else { return Ok(()) };
     let seen = observation(&results, None);
-    let reflection = ("reflection", steps.rounds());
+    let reflection = Stage { name: "reflection", before: steps.rounds() };
     let looked_back = match job.options.planner.reflect {
         true => {
             staged(job, reflection, prompts::reflect(&steps.request, &seen, &job.options.planner)).await?

@@ -288,7 +288,7 @@ impl Research<'_> {
     /// The time, as it was when this was first asked.
     async fn now_ms(&self) -> Result<i64> {
         let clock = &self.ctx.run.seams.clock;
-        let now = self.ctx.effect(("clock", Delivery::Idempotent), async { Ok(clock.now_ms()) });
+        let now = self.ctx.effect("clock", Delivery::Idempotent, async { Ok(clock.now_ms()) });
         now.await.map(|(now, _)| now)
     }
 }

@@ -15,7 +15,7 @@ const ID_BYTES: usize = 16;
 ///
 /// # Errors
 /// What keeping it fails with.
-pub async fn keep(ctx: &NodeContext, (name, mime_type): (&str, &str), bytes: Bytes) -> Result<StoredFile> {
+pub async fn keep(ctx: &NodeContext, name: &str, mime_type: &str, bytes: Bytes) -> Result<StoredFile> {
     let name = plain_name(name);
     // A file is kept, and read by others: no secret goes into a text.
     let bytes = match std::str::from_utf8(&bytes).map(|text| ctx.run.masks.text(text)) {

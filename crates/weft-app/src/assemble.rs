@@ -411,8 +411,8 @@ fn engine(config: &Config, seams: Arc<Seams>, store: &Store) -> Engine {
     let (sessions, spending) = (store.sessions(), store.spending());
     let (processes, messages) = (store.processes(), store.messages());
     let stores = Stores { runs, sessions, spending, processes, messages };
-    let limits = (config.limits.engine(), config.limits.allowances());
-    Engine::as_process(seams, Some(stores), limits, this_process())
+    let limits = &config.limits;
+    Engine::as_process(seams, Some(stores), limits.engine(), limits.allowances(), this_process())
 }
 
 fn model_check(models: &Arc<Directory>) -> Arc<ModelCheck> {

@@ -19,7 +19,7 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::Outbound;
 
 use crate::process::WindowFolders;
-use crate::window::Window;
+use crate::window::{Held, Window};
 
 /// Where systems keep browsers that are driven by this protocol.
 const SYSTEM_PROGRAMS: [&str; 8] = [
@@ -103,8 +103,12 @@ impl Browser for Chromium {
         let (place, notes) = WindowFolders::new(&profiles, profile)?;
         let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
         let started = process::start(&self.settings, &program, &place, proxy.address())?;
-        let mut window =
-            Window::new(started, (tenant.clone(), Arc::clone(&self.outbound)), (place, proxy, turn));
+        let mut window = Window::new(
+            started,
+            tenant.clone(),
+            Arc::clone(&self.outbound),
+            Held { place, _proxy: proxy, _turn: turn },
+        );
         window.begin(self.settings.download_bytes, notes).await?;
         Ok(Box::new(window))
     }

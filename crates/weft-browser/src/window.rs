@@ -81,24 +81,28 @@ pub(crate) struct Window {
     /// Where our scripts live in the page that was looked at last, apart from its own.
     world: Option<i64>,
     download_bytes: u64,
-    place: WindowFolders,
-    _held: (GuardProxy, OwnedSemaphorePermit),
+    held: Held,
+}
+
+/// What a window has for as long as it is open.
+pub(crate) struct Held {
+    /// Its profile and its downloads.
+    pub(crate) place: WindowFolders,
+    /// What all of its connections go through.
+    pub(crate) _proxy: GuardProxy,
+    /// Its place among those that may be open.
+    pub(crate) _turn: OwnedSemaphorePermit,
 }
 
 impl Window {
-    pub(crate) fn new(
-        started: Started,
-        (tenant, outbound): (TenantId, Arc<Outbound>),
-        (place, proxy, turn): (WindowFolders, GuardProxy, OwnedSemaphorePermit),
-    ) -> Self {
-        let (pages, world, _held) = (Vec::new(), None, (proxy, turn));
-        Self { started, tenant, outbound, pages, world, download_bytes: 0, place, _held }
+    pub(crate) fn new(started: Started, tenant: TenantId, outbound: Arc<Outbound>, held: Held) -> Self {
+        Self { started, tenant, outbound, pages: Vec::new(), world: None, download_bytes: 0, held }
     }
 
     /// What is said before the first action.
     pub(crate) async fn begin(&mut self, download_bytes: u64, notes: Vec<String>) -> Result<()> {
         self.download_bytes = download_bytes;
-        let folder = self.place.downloads();
+        let folder = self.held.place.downloads();
         let downloads = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
         let begun = async {
             self.browser("Browser.setDownloadBehavior", downloads).await?;
@@ -230,7 +234,7 @@ impl Window {
             }
             BrowserAction::Upload { element, name, bytes } => {
                 let element = self.element(element).await?;
-                let path = self.place.uploads().join(plain_name(&name));
+                let path = self.held.place.uploads().join(plain_name(&name));
                 tokio::fs::write(&path, bytes)
                     .await
                     .map_err(|cause| Error::internal("cannot give a file to the browser").because(cause))?;
@@ -342,7 +346,7 @@ impl Window {
         self.started.connection.happened().downloads.clear();
         let mut downloads = Vec::new();
         for download in begun {
-            let path = self.place.downloads().join(plain_name(&download.guid));
+            let path = self.held.place.downloads().join(plain_name(&download.guid));
             let fits = tokio::fs::metadata(&path).await.is_ok_and(|file| file.len() <= self.download_bytes);
             if download.state == "completed" && fits {
                 let bytes = tokio::fs::read(&path).await;

@@ -54,20 +54,23 @@ pub enum WorkerEnd {
     Broken,
 }
 
+/// What one piece of work may take.
+#[derive(Clone, Copy, Debug)]
+pub struct AskLimits {
+    /// From the question to the end of the answer.
+    pub time: Duration,
+    /// Bytes that are read of the answer, at most.
+    pub answer_max: u64,
+}
+
 impl Worker {
-    /// Starts the worker, hands over what it is to do, and waits for at most `time` and a little more.
-    /// Dropping the future ends the worker. Of its answer `answer_max` bytes are read.
+    /// Starts the worker, hands over what it is to do, and waits for at most the time that it has and a little more.
+    /// Dropping the future ends the worker.
     ///
     /// # Errors
     /// `Unavailable` when it cannot be started or confined, is no worker, or is lost.
-    pub async fn ask(
-        &self,
-        duty: &Duty,
-        asked: &[&[u8]],
-        time: Duration,
-        answer_max: u64,
-    ) -> Result<WorkerEnd> {
-        match self.exchange(duty, asked, time, answer_max).await? {
+    pub async fn ask(&self, duty: &Duty, asked: &[&[u8]], limits: AskLimits) -> Result<WorkerEnd> {
+        match self.exchange(duty, asked, limits).await? {
             Some((answer, status)) => duty.ended(answer, status),
             None => Ok(WorkerEnd::Late),
         }
@@ -81,10 +84,9 @@ impl Worker {
         &self,
         duty: &Duty,
         asked: &[&[u8]],
-        time: Duration,
-        answer_max: u64,
+        limits: AskLimits,
     ) -> Result<Option<WorkerEnd>> {
-        match self.exchange(duty, asked, time, answer_max).await? {
+        match self.exchange(duty, asked, limits).await? {
             Some((_, status)) if status.code() == Some(FAILED) => Ok(None),
             Some((answer, status)) => duty.ended(answer, status).map(Some),
             None => Ok(Some(WorkerEnd::Late)),
@@ -96,9 +98,9 @@ impl Worker {
         &self,
         duty: &Duty,
         asked: &[&[u8]],
-        time: Duration,
-        answer_max: u64,
+        limits: AskLimits,
     ) -> Result<Option<(Vec<u8>, ExitStatus)>> {
+        let AskLimits { time, answer_max } = limits;
         // Dropped with this future, which kills it.
         let mut child = self.start(duty)?;
         let exchanged = exchange(&mut child, duty, asked, answer_max);

@@ -19,7 +19,7 @@ use weft_core::Result;
 
 use crate::Confinement;
 use crate::fork_server::{ENDED, Hello, READY};
-use crate::outer::{Duty, PATIENCE, Worker, WorkerEnd};
+use crate::outer::{AskLimits, Duty, PATIENCE, Worker, WorkerEnd};
 
 /// How long it may take to be ready.
 const STARTING: Duration = Duration::from_secs(30);
@@ -49,6 +49,15 @@ struct WarmServer {
     _process: JoinSet<()>,
 }
 
+/// What forks come from.
+#[derive(Clone, Copy, Debug)]
+pub struct ForkParent<'a> {
+    /// The program, and how it is started.
+    pub worker: &'a Worker,
+    /// What it gives up before it forks.
+    pub confinement: Confinement,
+}
+
 impl ForkServer {
     /// What [`Worker::ask`] does, by a fork. Nothing where there is no fork server: then the worker has to
     /// be started for this.
@@ -57,11 +66,13 @@ impl ForkServer {
     /// As [`Worker::ask`].
     pub async fn ask(
         &self,
-        (worker, confinement): (&Worker, Confinement),
+        parent: ForkParent<'_>,
         duty: &Duty,
         asked: &[&[u8]],
-        (time, answer_max): (Duration, u64),
+        limits: AskLimits,
     ) -> Result<Option<WorkerEnd>> {
+        let ForkParent { worker, confinement } = parent;
+        let AskLimits { time, answer_max } = limits;
         // One that something has ended, or that has just gone because it had nothing to do, is followed by another one.
         for _ in 0..2 {
             let Some(server) = self.server(worker, confinement).await else { return Ok(None) };

@@ -71,7 +71,7 @@ async fn evaluated(
     let mut all = Vec::new();
     let mut wrong = None;
     for file in files {
-        match Loaded::read(file, (app, setup), mode).await {
+        match Loaded::read(file, app, setup, mode).await {
             Ok(loaded) => all.push(loaded),
             // Everything that is wrong is told at once.
             Err(failure) => {

@@ -43,7 +43,7 @@ pub fn tenant(name: &str) -> Outcome<TenantId> {
     Ok(TenantId::new(name))
 }
 
-async fn note(app: &App, tenant: &TenantId, (action, target): (&str, &str)) {
+async fn note(app: &App, tenant: &TenantId, action: &str, target: &str) {
     app.note(Audited { tenant, actor: CLI, action, target, outcome: 0, address: "" }).await;
 }
 
@@ -54,7 +54,7 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
     let key = NewKey { role: args.role.into(), ..NewKey::owners(&args.name) };
     let tenant = tenant(&args.tenant)?;
     let made = app.create_key(&tenant, key).await?;
-    note(app, &tenant, ("create key", made.stored.id())).await;
+    note(app, &tenant, "create key", made.stored.id()).await;
     let mut data = Data::stdout();
     if args.json {
         let mut line = as_json(&made.stored);
@@ -86,7 +86,7 @@ async fn revoke(args: &TokenRevokeArgs, app: &App) -> Outcome {
     let tenant = tenant(&args.tenant)?;
     let token = tokens::named(&*app.tokens, &tenant, &args.token).await?;
     app.tokens.remove(&tenant, &token.hash).await?;
-    note(app, &tenant, ("revoke key", token.id())).await;
+    note(app, &tenant, "revoke key", token.id()).await;
     let mut data = Data::stdout();
     match args.json {
         true => data.line(&as_json(&token).to_string())?,

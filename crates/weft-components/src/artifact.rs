@@ -21,9 +21,9 @@ pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Resu
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
         let bytes = ctx.run.seams.documents.write(request).await?;
-        run_files::keep(ctx, (&name, request.format.mime_type()), bytes).await
+        run_files::keep(ctx, &name, request.format.mime_type(), bytes).await
     };
-    Ok(ctx.effect_asking(("file", Delivery::Idempotent), question, work).await?.0)
+    Ok(ctx.effect_asking("file", Delivery::Idempotent, question, work).await?.0)
 }
 
 /// The same without secrets, if it has any: a file is kept, and read by others.

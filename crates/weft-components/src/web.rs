@@ -193,7 +193,7 @@ async fn sent(ctx: &NodeContext, request: HttpRequest, again: Delivery) -> (Resu
         now = true;
         ctx.run.seams.http.send(&ctx.run.tenant, request).await
     };
-    let answer = ctx.effect_asking(("http", again), question, call).await;
+    let answer = ctx.effect_asking("http", again, question, call).await;
     (answer.map(|(answer, _)| answer), now)
 }
 

@@ -366,10 +366,11 @@ impl NodeContext {
     /// run no longer listens.
     pub fn effect<T: Serialize + DeserializeOwned>(
         &self,
-        kind: (&'static str, Delivery),
+        kind: &'static str,
+        again: Delivery,
         call: impl Future<Output = Result<T>>,
     ) -> impl Future<Output = Result<(T, bool)>> {
-        self.effect_asking(kind, None, call)
+        self.effect_asking(kind, again, None, call)
     }
 
     /// The same for a call whose question is known ([`Effects::question`]): in a recording its answer is
@@ -379,7 +380,8 @@ impl NodeContext {
     /// As [`NodeContext::effect`].
     pub async fn effect_asking<T: Serialize + DeserializeOwned>(
         &self,
-        (kind, again): (&'static str, Delivery),
+        kind: &'static str,
+        again: Delivery,
         question: Option<Arc<str>>,
         call: impl Future<Output = Result<T>>,
     ) -> Result<(T, bool)> {

@@ -201,7 +201,7 @@ impl NodeContext {
             let news = new.ok_or_else(|| Error::internal("what had arrived is not in the journal"))?;
             Ok(Arrival { request, news })
         };
-        let (arrival, _) = self.effect((kind, Delivery::Idempotent), arrive).await?;
+        let (arrival, _) = self.effect(kind, Delivery::Idempotent, arrive).await?;
         Ok(Some(arrival.news))
     }
 

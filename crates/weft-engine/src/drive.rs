@@ -98,6 +98,12 @@ pub struct RunReport {
     pub machine: Machine,
 }
 
+/// What an activation leaves for the nodes behind it.
+struct Onward<'a> {
+    edges: &'a NextEdges,
+    assigned: &'a [Assignment],
+}
+
 /// An activation under way.
 struct RunningActivation {
     who: ActivationRef,
@@ -451,7 +457,12 @@ impl<'a> RunDriver<'a> {
         let outputs = Arc::new(settled.finished.outputs);
         let assigned = settled.finished.assigned;
         self.last = Arc::clone(&outputs);
-        self.note_finished(active, &outputs, settled.error.as_ref(), (&settled.onward, &assigned));
+        self.note_finished(
+            active,
+            &outputs,
+            settled.error.as_ref(),
+            Onward { edges: &settled.onward, assigned: &assigned },
+        );
         let done = FinishedActivation { outputs, onward: settled.onward, changes };
         self.machine.finished(settled.activation, done);
         self.follow();
@@ -468,7 +479,7 @@ impl<'a> RunDriver<'a> {
         active: RunningActivation,
         outputs: &Arc<Outputs>,
         error: Option<&Error>,
-        (onward, assigned): (&NextEdges, &[Assignment]),
+        onward: Onward<'_>,
     ) {
         self.end_calls(&active);
         self.note_sources();
@@ -480,8 +491,8 @@ impl<'a> RunDriver<'a> {
             outputs: Arc::clone(outputs),
             error: error.map(|error| error.full().into()),
             elapsed: active.began.elapsed().as_secs_f64(),
-            route: onward.clone(),
-            assigned: assigned.to_vec(),
+            route: onward.edges.clone(),
+            assigned: onward.assigned.to_vec(),
             suspension: active.suspension,
             spent,
         });

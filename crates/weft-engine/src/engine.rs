@@ -204,14 +204,15 @@ impl Engine {
         limits: EngineLimits,
         allowances: Allowances,
     ) -> Self {
-        Self::as_process(seams, stores, (limits, allowances), ProcessIdentity::nameless())
+        Self::as_process(seams, stores, limits, allowances, ProcessIdentity::nameless())
     }
 
     /// The same as a process that others can tell to be gone.
     pub fn as_process(
         seams: Arc<Seams>,
         stores: Option<Stores>,
-        (limits, allowances): (EngineLimits, Allowances),
+        limits: EngineLimits,
+        allowances: Allowances,
         process: ProcessIdentity,
     ) -> Self {
         let stores = stores.map(retrying);

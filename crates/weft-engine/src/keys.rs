@@ -48,8 +48,7 @@ impl ResumedInput {
 
     /// Turns the failure of a node that lacks a key into a question. What has called tools in the meantime
     /// fails all the same: to begin again would be to call them again.
-    pub(crate) fn ask(self, context: (&str, u64), result: Result<Finished>) -> Result<Finished> {
-        let (name, tool_calls) = context;
+    pub(crate) fn ask(self, name: &str, tool_calls: u64, result: Result<Finished>) -> Result<Finished> {
         let error = match result {
             Err(error) if error.kind == ErrorKind::Unauthenticated && tool_calls == 0 => error,
             other => return other,

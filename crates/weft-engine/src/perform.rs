@@ -123,7 +123,7 @@ pub fn work(
 async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) -> Result<Finished> {
     let before = ResumedInput::of(context)?;
     let result = perform(node, context, limit).await;
-    before.ask((&node.name, context.budget.own().tool_calls), result)
+    before.ask(&node.name, context.budget.own().tool_calls, result)
 }
 
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.

@@ -145,7 +145,8 @@ impl RetryingStore<dyn RunStore> {
     async fn append_by<F: Future<Output = Result<()>> + Send>(
         &self,
         append: impl Fn(Vec<StoredEntry>) -> F,
-        (lease, entries): (&RunLease, Vec<StoredEntry>),
+        lease: &RunLease,
+        entries: Vec<StoredEntry>,
         mut tries: Tries,
     ) -> Result<()> {
         loop {
@@ -176,12 +177,12 @@ impl RunStore for RetryingStore<dyn RunStore> {
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let tries = Tries::new(WRITES_TRIED_MAX);
-        self.append_by(|entries| self.0.append(lease, entries), (lease, entries), tries).await
+        self.append_by(|entries| self.0.append(lease, entries), lease, entries, tries).await
     }
 
     async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let tries = Tries::new(WRITES_TRIED_MAX);
-        self.append_by(|entries| self.0.append_text(lease, entries), (lease, entries), tries).await
+        self.append_by(|entries| self.0.append_text(lease, entries), lease, entries, tries).await
     }
 
     /// Whether an unanswered call took the run is seen by the name that only this process has. One that is
@@ -252,7 +253,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
             Ok(Err(_)) => {}
             Err(error) => {
                 tries.after(error).await?;
-                self.append_by(|entries| self.0.append(lease, entries), (lease, entries), tries).await?;
+                self.append_by(|entries| self.0.append(lease, entries), lease, entries, tries).await?;
             }
         }
         Ok(self.finish(lease, finished).await)

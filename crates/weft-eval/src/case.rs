@@ -62,6 +62,15 @@ pub struct Taken {
     pub answers: Vec<RecordedAnswers>,
 }
 
+/// What a turn is given beside the conversation.
+struct GivenTurn {
+    input: TurnInput,
+    /// As it was drawn when the turn was recorded.
+    seed: Option<u64>,
+    /// As it was then.
+    now_ms: Option<i64>,
+}
+
 impl Subject {
     /// Whether a case speaks of nodes that the canvas has, by id or display name.
     ///
@@ -90,9 +99,10 @@ impl Subject {
     async fn turn(
         &self,
         conversation: &mut Conversation,
-        (input, seed): (TurnInput, Option<u64>),
-        (now_ms, source): (Option<i64>, AnswerSource<'_>),
+        given: GivenTurn,
+        source: AnswerSource<'_>,
     ) -> Result<Tried> {
+        let GivenTurn { input, seed, now_ms } = given;
         input.check_files()?;
         let request = StartRun {
             plan: Arc::clone(&self.plan),
@@ -133,8 +143,8 @@ impl Subject {
                 return Ok(());
             };
             let source = AnswerSource::Recorded { answers, models: Some(models) };
-            let given = (turn.input(), Some(*seed));
-            let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
+            let given = GivenTurn { input: turn.input(), seed: Some(*seed), now_ms: Some(*now_ms) };
+            let tried = self.turn(&mut conversation, given, source).await?;
             let seen = Observed::of(&tried);
             let usual = usual_endings(case, at);
             report.turns.push(looked_at(turn, usual, seen, judged, &tried.calls));
@@ -146,8 +156,8 @@ impl Subject {
         let mut conversation = self.begin();
         let (mut taken, mut judged_all) = (Vec::new(), Vec::new());
         for (at, turn) in case.turns.iter().enumerate() {
-            let tried =
-                self.turn(&mut conversation, (turn.input(), None), (None, AnswerSource::Outside)).await?;
+            let given = GivenTurn { input: turn.input(), seed: None, now_ms: None };
+            let tried = self.turn(&mut conversation, given, AnswerSource::Outside).await?;
             let seen = Observed::of(&tried);
             let judged = self.judge(turn, &seen).await?;
             let (seed, now_ms) = begun(&tried);
@@ -176,8 +186,8 @@ impl Subject {
         let mut turns = Vec::new();
         for Taken { input, seed, now_ms, answers } in taken {
             let source = AnswerSource::Recorded { answers, models: None };
-            let given = (input.clone(), Some(*seed));
-            let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
+            let given = GivenTurn { input: input.clone(), seed: Some(*seed), now_ms: Some(*now_ms) };
+            let tried = self.turn(&mut conversation, given, source).await?;
             let seen = Observed::of(&tried);
             let mut answers = tried.answers;
             // Activations are told apart by their order, so only what follows the last answer is no use.

@@ -143,10 +143,9 @@ pub async fn retrieve(
             documents: asked.documents.clone(),
             filter: retrieved.filter.in_force(),
         };
-        let chunk =
-            graph::question::chunk((knowledge, model), (tenant, scope), question, &mut retrieved.notes);
-        if let Some(chunk) = chunk.await? {
-            retrieved.passages.insert(0, chunk);
+        let passage = graph::question::passage(&search, scope, &mut retrieved.notes).await?;
+        if let Some(passage) = passage {
+            retrieved.passages.insert(0, passage);
         }
     }
     Ok(retrieved)
@@ -179,21 +178,25 @@ pub fn stripped(question: &str) -> &str {
     &question[..end.unwrap_or(0)]
 }
 
-struct RetrievalSearch<'a> {
-    knowledge: &'a dyn Knowledge,
-    model: &'a dyn Ask,
-    tenant: &'a TenantId,
-    asked: &'a Retrieval,
-    question: &'a str,
+/// A question on its way: who asks whom, for what.
+pub(crate) struct RetrievalSearch<'a> {
+    /// What is searched.
+    pub(crate) knowledge: &'a dyn Knowledge,
+    /// The model that helps with it.
+    pub(crate) model: &'a dyn Ask,
+    /// Whose datasets these are.
+    pub(crate) tenant: &'a TenantId,
+    /// How to search.
+    pub(crate) asked: &'a Retrieval,
+    /// The question as it is searched for.
+    pub(crate) question: &'a str,
 }
 
 impl RetrievalSearch<'_> {
     async fn fill(&self, retrieved: &mut Retrieved) -> Result<()> {
         let (asked, notes) = (self.asked, &mut retrieved.notes);
         let datasets = ids(&retrieved.datasets);
-        let parts = (self.knowledge, self.model);
-        let choice = (&asked.filter, self.question);
-        retrieved.filter = filters::decide(parts, (self.tenant, &datasets), choice, notes).await?;
+        retrieved.filter = filters::decide(self, &datasets, notes).await?;
         let questions = words::questions(self.model, self.question, &asked.languages, notes).await?;
         let keywords = if asked.keywords {
             words::keywords(self.model, self.question, notes).await?
@@ -241,15 +244,7 @@ impl RetrievalSearch<'_> {
         let whole = SearchRequest { given: Expansion::Children, offset: 0, limit: usize::MAX, ..request };
         let mut found = self.knowledge.search(self.tenant, &whole).await?;
         if !found.passages.is_empty() {
-            let parts = (self.knowledge, self.model);
-            contents::question::enhance(
-                parts,
-                self.tenant,
-                (self.question, limit),
-                &mut found.passages,
-                notes,
-            )
-            .await?;
+            contents::question::enhance(self, limit, &mut found.passages, notes).await?;
         }
         let passages = parents::substituted(&found.passages);
         let documents = recounted(found.documents, &passages);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
-use weft_child::{Duty, WorkerEnd};
+use weft_child::{AskLimits, Duty, WorkerEnd};
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
@@ -145,16 +145,16 @@ impl ChildReader {
 
     /// Has a worker do what it is asked: a fork of one that is ready, where there are such.
     async fn ended(&self, asked: &[&[u8]]) -> Result<WorkerEnd> {
-        let time = self.limits.time;
+        let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         {
-            let bounds = (time, ANSWER_BYTES_MAX);
-            let forked = self.forks.ask((&self.worker, self.confinement), &DUTY, asked, bounds).await?;
+            let parent = weft_child::ForkParent { worker: &self.worker, confinement: self.confinement };
+            let forked = self.forks.ask(parent, &DUTY, asked, limits).await?;
             if let Some(ended) = forked {
                 return Ok(ended);
             }
         }
-        self.worker.ask(&DUTY, asked, time, ANSWER_BYTES_MAX).await
+        self.worker.ask(&DUTY, asked, limits).await
     }
 
     /// The bytes of the operator's font, if a text may want it.

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use weft_child::{Bounds, Confinement, Duty, Worker, WorkerEnd, become_bounded_program};
+use weft_child::{AskLimits, Bounds, Confinement, Duty, Worker, WorkerEnd, become_bounded_program};
 use weft_core::seam::PictureReader;
 use weft_core::seam::picture_reader::{PIXELS_MAX, Picture, PictureLine, PicturePlace, TEXT_CHARS_MAX};
 use weft_core::{Error, ErrorKind, Result};
@@ -183,7 +183,8 @@ impl PictureReader for Tesseract {
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
-        match self.worker.ask_program(&DUTY, &[&order], self.limits.time, ANSWER_BYTES_MAX).await? {
+        let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
+        match self.worker.ask_program(&DUTY, &[&order], limits).await? {
             Some(WorkerEnd::Answered(told)) => Ok(lines(&String::from_utf8_lossy(&told))),
             Some(WorkerEnd::Late | WorkerEnd::OutOfTime) => Err(self.late()),
             Some(WorkerEnd::Broken) => Err(self.too_much()),

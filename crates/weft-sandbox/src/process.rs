@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use weft_child::{Confinement, Duty, Worker, WorkerEnd};
+use weft_child::{AskLimits, Confinement, Duty, Worker, WorkerEnd};
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
@@ -76,17 +76,11 @@ impl ProcessSandbox {
         Self { components: Some(Components::new(folder)), ..self }
     }
 
-    async fn ask(
-        &self,
-        duty: &Duty,
-        order: &SandboxOrder,
-        time: Duration,
-        answer_max: u64,
-    ) -> Result<WorkerReply> {
+    async fn ask(&self, duty: &Duty, order: &SandboxOrder, limits: AskLimits) -> Result<WorkerReply> {
         let mut request = serde_json::to_vec(order)
             .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
         request.push(b'\n');
-        let told = match self.worker.ask(duty, &[&request], time, answer_max).await? {
+        let told = match self.worker.ask(duty, &[&request], limits).await? {
             WorkerEnd::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
                 Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
             })?,
@@ -102,7 +96,7 @@ impl ProcessSandbox {
         let _alone = python.preparing.lock().await;
         let order = SandboxOrder::Prepare { python: python.folder.clone() };
         let answer_max = u64::try_from(ANSWER_REST).unwrap_or(u64::MAX);
-        match self.ask(&PREPARING, &order, PREPARING_MAX, answer_max).await? {
+        match self.ask(&PREPARING, &order, AskLimits { time: PREPARING_MAX, answer_max }).await? {
             WorkerReply::Told(SandboxAnswer::Prepared) => Ok(()),
             WorkerReply::Told(SandboxAnswer::Unable(reason)) => Err(self.unprepared(&reason)),
             WorkerReply::Told(_) => {
@@ -149,7 +143,7 @@ impl Sandbox for ProcessSandbox {
         // Whoever waits for the interpreter takes nobody's place meanwhile.
         let ask = async || {
             let _slot = self.slots.acquire(tenant).await?;
-            self.ask(&DUTY, &order, limits.time, answer_max(limits)).await
+            self.ask(&DUTY, &order, ask_limits(limits)).await
         };
         let mut answer = ask().await?;
         if let (WorkerReply::Told(SandboxAnswer::Unprepared), Some(python)) = (&answer, python) {
@@ -176,6 +170,11 @@ impl Sandbox for ProcessSandbox {
     ) -> Result<Ran> {
         self.call_component(tenant, tool, call, limits).await
     }
+}
+
+/// What the worker of a program may take.
+fn ask_limits(limits: Limits) -> AskLimits {
+    AskLimits { time: limits.time, answer_max: answer_max(limits) }
 }
 
 /// Bytes of an answer, at most.

@@ -127,7 +127,12 @@ fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Resu
         if !written.contains(&name) {
             text.push_str(written);
         } else {
-            put(&mut text, kind, (&one.token, written), (&name, &values))?;
+            put(
+                &mut text,
+                kind,
+                &WrittenToken { token: &one.token, written },
+                &Marks { name: &name, values: &values },
+            )?;
         }
         if text.len() > SQL_MAX {
             return too_long();
@@ -159,13 +164,23 @@ fn marked(sql: &[SqlPart]) -> (String, String, Vec<&Json>) {
     (text, name, values)
 }
 
+/// A token, and how it stands in the text.
+struct WrittenToken<'a> {
+    token: &'a Token,
+    written: &'a str,
+}
+
+/// The words that stand for values.
+struct Marks<'a> {
+    /// What all of them begin with.
+    name: &'a str,
+    values: &'a [&'a Json],
+}
+
 /// Puts a token down that holds words for values.
-fn put(
-    text: &mut String,
-    kind: DatabaseKind,
-    (token, written): (&Token, &str),
-    (name, values): (&str, &[&Json]),
-) -> Result<()> {
+fn put(text: &mut String, kind: DatabaseKind, token: &WrittenToken<'_>, marks: &Marks<'_>) -> Result<()> {
+    let &WrittenToken { token, written } = token;
+    let &Marks { name, values } = marks;
     let word = |place: usize| format!("{name}{place}x");
     match token {
         Token::Word(found) if found.quote_style.is_none() => {

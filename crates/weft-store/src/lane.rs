@@ -231,13 +231,29 @@ pub(crate) fn shared(backend: DbBackend) -> &'static str {
     }
 }
 
+/// A column with a number that changes with each change of its row.
+#[derive(Clone, Copy)]
+pub(crate) struct NumberedColumn {
+    pub(crate) table: &'static str,
+    pub(crate) column: &'static str,
+}
+
+/// Which row of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct RowId<'a> {
+    pub(crate) tenant: &'a str,
+    pub(crate) id: &'a str,
+}
+
 /// Gives the row of a tenant with this id when its column has this number. If it has nobody changes it before the
 /// transaction ends.
 pub(crate) fn row_with(
     backend: DbBackend,
-    (table, column): (&str, &str),
-    (tenant, id, number): (&str, &str, i64),
+    numbered: NumberedColumn,
+    row: RowId<'_>,
+    number: i64,
 ) -> Statement {
+    let NumberedColumn { table, column } = numbered;
     let at = |n| Placeholder(backend, n);
     let sql = format!(
         "SELECT {column} FROM {table} WHERE tenant_id = {} AND id = {} AND {column} = {}{}",
@@ -246,7 +262,7 @@ pub(crate) fn row_with(
         at(3),
         shared(backend)
     );
-    let values = [Value::from(text(tenant)), Value::from(text(id)), Value::from(number)];
+    let values = [Value::from(text(row.tenant)), Value::from(text(row.id)), Value::from(number)];
     Statement::from_sql_and_values(backend, sql, values)
 }
 

@@ -107,6 +107,19 @@ impl fmt::Debug for Vault {
     }
 }
 
+/// What a store keeps sealed.
+struct Sealed<'a> {
+    /// For people.
+    what: String,
+    /// What to do when it cannot be opened.
+    remedy: String,
+    /// What it was sealed for, so that it opens nowhere else.
+    place: &'a [u8],
+    /// The key it was sealed with.
+    key_name: &'a str,
+    bytes: &'a [u8],
+}
+
 /// What to do about a key that is not there yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AbsentKey {
@@ -134,26 +147,26 @@ impl Vault {
     }
 
     fn open(&self, key: &VaultKey, row: &Model) -> Result<Secret> {
-        let again = format!("put it again with `weft secret set {}`", row.name);
-        let what = (format!("the secret `{}`", row.name), again);
-        self.unsealed(key, &row.key_name, &row.sealed, (&bound_to(&row.tenant_id, &row.name), what))
+        let sealed = Sealed {
+            what: format!("the secret `{}`", row.name),
+            remedy: format!("put it again with `weft secret set {}`", row.name),
+            place: &bound_to(&row.tenant_id, &row.name),
+            key_name: &row.key_name,
+            bytes: &row.sealed,
+        };
+        self.unsealed(key, &sealed)
     }
 
-    /// What was sealed for a place, with the words for what it is and for what to do when it cannot be opened.
-    fn unsealed(
-        &self,
-        key: &VaultKey,
-        key_name: &str,
-        sealed: &[u8],
-        (place, (what, again)): (&[u8], (String, String)),
-    ) -> Result<Secret> {
+    fn unsealed(&self, key: &VaultKey, sealed: &Sealed<'_>) -> Result<Secret> {
+        let &Sealed { ref what, ref remedy, place, key_name, bytes } = sealed;
         if key_name != key.name() {
-            return Err(self.other_key(&what));
+            return Err(self.other_key(what));
         }
         let damaged = || {
-            Error::new(ErrorKind::Garbled, format!("what is stored of {what} is damaged")).help(again.clone())
+            Error::new(ErrorKind::Garbled, format!("what is stored of {what} is damaged"))
+                .help(remedy.clone())
         };
-        let sealed = sealed.strip_prefix(&[FORM]).ok_or_else(damaged)?;
+        let sealed = bytes.strip_prefix(&[FORM]).ok_or_else(damaged)?;
         let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN).ok_or_else(damaged)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| damaged())?;
         let mut sealed = sealed.to_vec();
@@ -255,7 +268,7 @@ impl ToolServerStore for SealedToolServers {
     async fn put(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
         let key = self.0.key(AbsentKey::Make).await?;
         let bytes = sealed(key, &text(tenant.as_str()), &of_server(&server.id), &server.sealed)?;
-        self.0.store.put_tool_server(&tool_server::Model::new(tenant, server, (key.name(), bytes))?).await
+        self.0.store.put_tool_server(&tool_server::Model::new(tenant, server, key.name(), bytes)?).await
     }
 
     async fn list(&self, tenant: &TenantId) -> Result<Vec<StoredToolServer>> {
@@ -280,9 +293,15 @@ impl Vault {
     async fn opened_server(&self, row: tool_server::Model) -> Result<StoredToolServer> {
         let key = self.key(AbsentKey::Refuse).await?;
         let place = bound_to(&row.tenant_id, &of_server(&row.id));
-        let what = (format!("the MCP server `{}`", row.name), "remove it, and add it again".to_owned());
-        let sealed = self.unsealed(key, &row.key_name, &row.sealed, (&place, what))?;
-        row.into_server(sealed)
+        let sealed = Sealed {
+            what: format!("the MCP server `{}`", row.name),
+            remedy: "remove it, and add it again".to_owned(),
+            place: &place,
+            key_name: &row.key_name,
+            bytes: &row.sealed,
+        };
+        let secret = self.unsealed(key, &sealed)?;
+        row.into_server(secret)
     }
 }
 

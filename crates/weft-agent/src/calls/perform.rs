@@ -47,7 +47,7 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     let end = match again(tool.as_deref()) {
         // What it does inside is kept with the run, each part on its own.
         None => last.await,
-        Some(again) => agent.effect_asking(("tool", again), question, last).await.map(|(last, _)| last),
+        Some(again) => agent.effect_asking("tool", again, question, last).await.map(|(last, _)| last),
     };
     if job.ctx.cancel.is_cancelled() {
         return Err(Error::new(ErrorKind::Cancelled, "the run has been cancelled"));

@@ -61,7 +61,7 @@ pub(super) async fn whole(
 ) -> Result<GraphReply> {
     let run = run_context(&agent.seams, agent.settings.budget, thread);
     let events = Arc::new(Events::unread(run.run.as_str()));
-    turn(agent, thread, message, options, (run, events)).await
+    turn(agent, thread, message, Attempt { options, run, events }).await
 }
 
 /// Does a turn while its events are read.
@@ -74,7 +74,7 @@ pub(super) fn streamed(
     async_stream::stream! {
         let run = run_context(&agent.seams, agent.settings.budget, &thread);
         let (events, mut coming) = Events::read(run.run.as_str());
-        let mut work = turn(&agent, &thread, message, options, (run, Arc::new(events))).boxed();
+        let mut work = turn(&agent, &thread, message, Attempt { options, run, events: Arc::new(events) }).boxed();
         let done = loop {
             tokio::select! {
                 biased;
@@ -90,14 +90,20 @@ pub(super) fn streamed(
     }
 }
 
+/// What one turn has of its own, whichever thread it goes on with.
+struct Attempt {
+    options: TurnOptions,
+    run: Arc<RunContext>,
+    events: Arc<Events>,
+}
+
 async fn turn(
     agent: &Definition,
     thread: &str,
     message: Option<Message>,
-    options: TurnOptions,
-    (run, events): (Arc<RunContext>, Arc<Events>),
+    attempt: Attempt,
 ) -> Result<GraphReply> {
-    let turn = begin(agent, thread, message, options, (run, events)).await?;
+    let turn = begin(agent, thread, message, attempt).await?;
     let (begin_storing, storing) = oneshot::channel::<Background>();
     let store = async { storing.await.ok()?.await };
     // Whatever is to be remembered is stored while the nodes go on.
@@ -112,9 +118,9 @@ async fn begin<'a>(
     agent: &'a Definition,
     thread: &'a str,
     message: Option<Message>,
-    options: TurnOptions,
-    (run, events): (Arc<RunContext>, Arc<Events>),
+    attempt: Attempt,
 ) -> Result<Turn<'a>> {
+    let Attempt { options, run, events } = attempt;
     let saved = agent.checkpointer.latest(thread).await?;
     if message.is_none() && saved.is_none() {
         return Err(Error::not_found(format!("there is no thread `{thread}`")));

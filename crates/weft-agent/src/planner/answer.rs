@@ -4,7 +4,7 @@ use weft_core::context::Signal;
 use weft_core::seam::chat_model::Author;
 use weft_core::{Error, ErrorKind, Json, Piece, Result};
 
-use super::stage::begun;
+use super::stage::{Stage, begun};
 use super::steps::Steps;
 use super::{Form, prompts, request};
 use crate::answer_stream::AnswerStream;
@@ -112,7 +112,7 @@ async fn cite(
     rules: &str,
     voice: &mut AnswerStream<'_>,
 ) -> Result<Ending> {
-    let traced = begun(job, ("gen_citations", 0), Json::Null).await?;
+    let traced = begun(job, Stage::first("gen_citations"), Json::Null).await?;
     let lines: Vec<Line> = prompts::cite_pass(text, sources, rules).into_iter().map(Line::pinned).collect();
     let mut shown = false;
     let reply = match request(job, lines, Form::Free).await {

@@ -12,11 +12,25 @@ use crate::driver::Job;
 use crate::trace::{Gave, Traced};
 use crate::window::Line;
 
-/// What the trace calls a stage, and how many there were of that name before.
-pub(super) type Named = (&'static str, u32);
+/// A stage in the trace.
+#[derive(Clone, Copy)]
+pub(super) struct Stage {
+    /// What the trace calls it.
+    pub(super) name: &'static str,
+    /// How many there were of that name before.
+    pub(super) before: u32,
+}
+
+impl Stage {
+    /// The only one of its name, or the first.
+    pub(super) const fn first(name: &'static str) -> Self {
+        Self { name, before: 0 }
+    }
+}
 
 /// Puts the beginning of a stage into the trace.
-pub(super) async fn begun<'j>(job: &Job<'j>, (name, before): Named, asked: Json) -> Result<Traced<'j>> {
+pub(super) async fn begun<'j>(job: &Job<'j>, stage: Stage, asked: Json) -> Result<Traced<'j>> {
+    let Stage { name, before } = stage;
     let part = &job.ctx.part;
     let call = if before == 0 { format!("{part}{name}") } else { format!("{part}{name}_{before}") };
     let started = ToolStarted {
@@ -30,15 +44,19 @@ pub(super) async fn begun<'j>(job: &Job<'j>, (name, before): Named, asked: Json)
 }
 
 /// Puts a stage into the trace that asks nobody.
-pub(super) async fn report(job: &Job<'_>, name: Named, result: &str) -> Result<()> {
-    begun(job, name, Json::Null).await?.finish(Gave { result: Json::from(result), ..Gave::default() }).await
+pub(super) async fn report(job: &Job<'_>, stage: Stage, result: &str) -> Result<()> {
+    begun(job, stage, Json::Null).await?.finish(Gave { result: Json::from(result), ..Gave::default() }).await
 }
 
 /// Asks the model something beside the conversation. Nothing when it fails: the work goes on without.
 /// What ends the whole work is an error.
-pub(super) async fn staged(job: &Job<'_>, name: Named, messages: Vec<ChatMessage>) -> Result<Option<String>> {
+pub(super) async fn staged(
+    job: &Job<'_>,
+    stage: Stage,
+    messages: Vec<ChatMessage>,
+) -> Result<Option<String>> {
     let asked = messages.last().map(|message| Json::from(message.text.as_str()));
-    let traced = begun(job, name, asked.unwrap_or_default()).await?;
+    let traced = begun(job, stage, asked.unwrap_or_default()).await?;
     let lines: Vec<Line> = messages.into_iter().map(Line::pinned).collect();
     let reply = match request(job, lines, Form::Free).await {
         Ok(request) => {

@@ -48,6 +48,15 @@ pub struct Steps {
     over: bool,
 }
 
+/// What the planner sets out with.
+#[derive(Debug)]
+pub struct Task {
+    /// The request as it is planned for.
+    pub request: String,
+    /// What is known about it.
+    pub plan: String,
+}
+
 /// What is to be done next.
 #[derive(Debug)]
 pub enum Step<'a> {
@@ -63,7 +72,8 @@ pub enum Step<'a> {
 
 impl Steps {
     /// A planner that has not begun.
-    pub fn new(lines: Vec<Line>, (request, plan): (String, String), rounds_max: u32) -> Self {
+    pub fn new(lines: Vec<Line>, task: Task, rounds_max: u32) -> Self {
+        let Task { request, plan } = task;
         Self {
             lines,
             request,

@@ -125,7 +125,7 @@ async fn judged(
     let base = course.findings.queries.len();
     let each = level.iter().zip(answers).enumerate().map(|(place, (asked, answer))| async move {
         let ctx = research.inside(&format!("{}-judge", base + place));
-        judge(research, &ctx, (original, asked, answer), depth).await
+        judge(research, &ctx, &Point { original, asked, answer }, depth).await
     });
     let mut judged = Vec::new();
     for one in join_all(each).await {
@@ -142,12 +142,20 @@ async fn judged(
     Ok(judged)
 }
 
+/// A question on the way to the original one, and what was found for it.
+struct Point<'a> {
+    original: &'a str,
+    asked: &'a Question,
+    answer: &'a Answer,
+}
+
 async fn judge(
     research: &Research<'_>,
     ctx: &NodeContext,
-    (original, asked, answer): (&str, &Question, &Answer),
+    point: &Point<'_>,
     depth: usize,
 ) -> Result<Judged> {
+    let Point { original, asked, answer } = point;
     let passages = answer.text(research.model.info().window / WINDOW_SHARE);
     let given = format!("The question: {}\n\nThe passages:\n{passages}", asked.question);
     let verdict: Verdict = structured(research, ctx, SUFFICIENT, &given, &VERDICT).await?;

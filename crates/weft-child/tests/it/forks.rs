@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weft_child::{Confinement, Duty, ForkServer, Worker, WorkerEnd};
+use weft_child::{AskLimits, Confinement, Duty, ForkParent, ForkServer, Worker, WorkerEnd};
 
 use crate::boundary::{REFUSED, Victim, read};
 
@@ -18,7 +18,8 @@ fn worker(arguments: &[&str]) -> Worker {
 async fn ask(server: &ForkServer, line: &str, time: Duration) -> WorkerEnd {
     let (worker, line) = (worker(&["answers"]), format!("{line}\n"));
     let asked = [line.as_bytes()];
-    let ended = server.ask((&worker, Confinement::Required), &DUTY, &asked, (time, 1 << 20)).await;
+    let parent = ForkParent { worker: &worker, confinement: Confinement::Required };
+    let ended = server.ask(parent, &DUTY, &asked, AskLimits { time, answer_max: 1 << 20 }).await;
     ended.unwrap().expect("it is a fork server")
 }
 

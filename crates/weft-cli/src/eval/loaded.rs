@@ -33,7 +33,7 @@ impl Loaded {
     ///
     /// # Errors
     /// What is wrong with any of it; what is wrong with the canvas is shown.
-    pub async fn read(path: &Path, (app, setup): (&App, &Setup), mode: Mode) -> Outcome<Self> {
+    pub async fn read(path: &Path, app: &App, setup: &Setup, mode: Mode) -> Outcome<Self> {
         let shown = path.display();
         let told = |invalid: Invalid| refused(&format!("the eval {shown}"), invalid);
         let text = read_text(path)?;

@@ -75,7 +75,7 @@ pub async fn past(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
     must_be_free(args)?;
     let id = args.run.clone().unwrap_or_default();
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let taken = take(&RunKey::new(&tenant(), RunId::from(id.as_str())), args, (&app, setup)).await;
+    let taken = take(&RunKey::new(&tenant(), RunId::from(id.as_str())), args, &app, setup).await;
     app.shut_down(Duration::ZERO).await?;
     let (canvas, turns, case) = taken?;
     finish(args, &canvas, turns, case)
@@ -84,7 +84,8 @@ pub async fn past(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
 async fn take(
     key: &RunKey,
     args: &EvalRecordArgs,
-    (app, setup): (&App, &Setup),
+    app: &App,
+    setup: &Setup,
 ) -> Outcome<(PathBuf, Vec<(Turn, Observed)>, RecordedCase)> {
     let run = app.runs.get(key).await.map_err(|error| {
         Failure::from(error)

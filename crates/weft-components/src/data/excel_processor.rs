@@ -211,7 +211,7 @@ impl ExcelProcessor {
                 };
                 let question = ctx.effects.question("tables", &id);
                 let ((name, sheets), _): ((String, Vec<Sheet>), _) =
-                    ctx.effect_asking(("tables", Delivery::Idempotent), question, reading).await?;
+                    ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
                 let sheets = self.selection.apply(&name, sheets)?;
                 let single = sheets.len() == 1;
                 for sheet in sheets {

@@ -252,7 +252,7 @@ impl Component for Parser {
             }
             _ => ChunkMethod::One,
         };
-        let read = passed::read(ctx, &document, (method, &settings)).await?;
+        let read = passed::read(ctx, &document, method, &settings).await?;
         passed::learn(&mut document, &read);
         let mut finished = passed::finished(&document, None)?;
         finished.outputs.set("name", Value::text(document.name.clone()));

@@ -125,10 +125,11 @@ impl Passed {
     pub async fn cut(
         &self,
         ctx: &NodeContext,
-        (method, settings): (ChunkMethod, &serde_json::Map<String, Json>),
+        method: ChunkMethod,
+        settings: &serde_json::Map<String, Json>,
     ) -> Result<Finished> {
         let mut document = self.document(ctx)?;
-        let read = read(ctx, &document, (method, settings)).await?;
+        let read = read(ctx, &document, method, settings).await?;
         for warning in &read.warnings {
             ctx.signal(weft_core::context::Signal::Warn(warning.clone())).await?;
         }
@@ -154,7 +155,8 @@ pub fn learn(document: &mut PipelineDocument, read: &ReadDocument) {
 pub async fn read(
     ctx: &NodeContext,
     document: &PipelineDocument,
-    (method, settings): (ChunkMethod, &serde_json::Map<String, Json>),
+    method: ChunkMethod,
+    settings: &serde_json::Map<String, Json>,
 ) -> Result<ReadDocument> {
     let (_, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &document.file).await?;
     let mut all = document.settings.clone();

@@ -147,6 +147,6 @@ impl Component for TitleChunker {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        self.passed.cut(ctx, (ChunkMethod::Titles, &self.settings)).await
+        self.passed.cut(ctx, ChunkMethod::Titles, &self.settings).await
     }
 }

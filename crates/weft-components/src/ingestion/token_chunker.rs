@@ -121,6 +121,6 @@ impl Component for TokenChunker {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        self.passed.cut(ctx, (self.method, &self.settings)).await
+        self.passed.cut(ctx, self.method, &self.settings).await
     }
 }

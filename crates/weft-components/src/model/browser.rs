@@ -191,7 +191,7 @@ impl Browser {
             for id in artifact::named(&value)?.into_iter().take(UPLOADS_MAX) {
                 let about =
                     async { ctx.run.seams.files.read(&ctx.run.tenant, &id).await.map(|(file, _)| file.name) };
-                let (name, _) = ctx.effect(("upload", Delivery::Idempotent), about).await?;
+                let (name, _) = ctx.effect("upload", Delivery::Idempotent, about).await?;
                 files.push((name, id));
             }
         }

@@ -59,7 +59,7 @@ impl Caller {
         let settings = &self.settings;
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.asking.llm_id)?;
         warn_of_prices(ctx, &*model).await?;
-        let (request, note) = request(settings, ctx, (model.info(), asker)).await?;
+        let (request, note) = request(settings, ctx, model.info(), asker).await?;
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }

@@ -205,11 +205,34 @@ fn web(params: &mut Params<'_>) -> Option<WebAsking> {
     }
     let source = weft_core::NodeSource { params: &given, ..params.source };
     let mut own = Params::of(&source);
-    let asking = web_search::asking(&mut own, (&QUERY, &WEB_RESULTS));
+    let asking = web_search::asking(&mut own, &QUERY, &WEB_RESULTS);
     for problem in own.problems() {
         params.problem(problem.clone());
     }
     Some(asking)
+}
+
+/// What is looked into.
+struct Asked {
+    question: String,
+    /// What may be used; nothing when it is searched for once.
+    limits: Option<Limits>,
+}
+
+impl Asked {
+    /// What an answer without any source begins from.
+    fn without_sources(&self) -> &'static str {
+        let bare = self.limits.is_some_and(|limits| limits.effort.may_go_without_sources());
+        if bare { NOTHING_BUT_THE_MODEL } else { NOTHING }
+    }
+}
+
+/// Who speaks, and to whom.
+#[derive(Clone, Copy)]
+struct Voice<'a> {
+    model: &'a dyn ChatModel,
+    /// Whoever listens to the answer.
+    writer: Option<&'a TextWriter>,
 }
 
 struct DeepResearch {
@@ -240,14 +263,13 @@ impl DeepResearch {
         let reasoning = self.reasoning.value(&ctx.inputs)?;
         let effort = Effort::named(&reasoning).filter(|_| self.mode == Mode::Agentic);
         let several = effort.is_some() || truth(&reasoning).unwrap_or(true);
-        let limits = several.then(|| self.limits(effort));
-        let findings = self.findings(ctx, (&*model, writer), (&question, limits)).await?;
+        let asked = Asked { question, limits: several.then(|| self.limits(effort)) };
+        let voice = Voice { model: &*model, writer };
+        let findings = self.findings(ctx, voice, &asked).await?;
         for note in &findings.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
         }
-        let bare = limits.is_some_and(|limits| limits.effort.may_go_without_sources());
-        let nothing = if bare { NOTHING_BUT_THE_MODEL } else { NOTHING };
-        let answer = self.answer(ctx, (&*model, writer), (&question, &findings, nothing)).await?;
+        let answer = self.answer(ctx, voice, &asked, &findings).await?;
         let stopped = if several { json!(findings.stopped) } else { json!("once") };
         let mut outputs = Outputs::of("content", Value::text(answer));
         outputs.set("formalized_content", Value::text(formalized(&findings.cited)));
@@ -289,8 +311,8 @@ impl DeepResearch {
     async fn findings(
         &self,
         ctx: &NodeContext,
-        (model, writer): (&dyn ChatModel, Option<&TextWriter>),
-        (question, limits): (&str, Option<Limits>),
+        Voice { model, writer }: Voice<'_>,
+        asked: &Asked,
     ) -> Result<Findings> {
         let datasets = Datasets(&self.datasets);
         let graph = Graph(&self.datasets);
@@ -314,7 +336,7 @@ impl DeepResearch {
             request: &request,
             sources: &sources,
             mode: self.mode,
-            limits: limits.unwrap_or(self.limits),
+            limits: asked.limits.unwrap_or(self.limits),
         };
         let mut show = |text: &str| {
             if let Some(writer) = writer
@@ -323,24 +345,25 @@ impl DeepResearch {
                 writer.push(Piece::Thinking(text.into()));
             }
         };
-        match limits {
-            Some(_) => research.run(question, &mut show).await,
-            None => research.once(question).await,
+        match asked.limits {
+            Some(_) => research.run(&asked.question, &mut show).await,
+            None => research.once(&asked.question).await,
         }
     }
 
     async fn answer(
         &self,
         ctx: &NodeContext,
-        (model, writer): (&dyn ChatModel, Option<&TextWriter>),
-        (question, findings, nothing): (&str, &Findings, &str),
+        Voice { model, writer }: Voice<'_>,
+        asked: &Asked,
+        findings: &Findings,
     ) -> Result<String> {
         let own = self.system.render(&ctx.inputs)?;
         let words = if own.trim().is_empty() { ANSWER.trim_end() } else { own.trim_end() };
         let mut system = vec![words.to_owned()];
         if findings.cited.is_empty() {
             let looked: Vec<&str> = findings.queries.iter().map(|query| query.query.as_str()).collect();
-            system.push(format!("{nothing}\n{}", looked.join("\n")));
+            system.push(format!("{}\n{}", asked.without_sources(), looked.join("\n")));
         } else {
             // Half of the window, so that there is room for the question and the answer.
             let passages = formalized(&findings.cited);
@@ -358,7 +381,7 @@ impl DeepResearch {
         }
         let lines = vec![
             Line::pinned(ChatMessage::new(Author::System, system.join("\n\n"))),
-            Line::pinned(ChatMessage::new(Author::User, question)),
+            Line::pinned(ChatMessage::new(Author::User, &*asked.question)),
         ];
         let room = window::room(model.info().window, self.asking.sampling.max_tokens, 0);
         let (messages, note) = window::fit(lines, room)?;

@@ -80,7 +80,8 @@ pub fn citing_rules(settings: &Settings, ctx: &NodeContext) -> Result<String> {
 pub async fn request(
     settings: &Settings,
     ctx: &NodeContext,
-    (model, asker): (&ModelInfo, Asker<'_>),
+    model: &ModelInfo,
+    asker: Asker<'_>,
 ) -> Result<(ChatRequest, Option<String>)> {
     let mut lines = conversation(settings, ctx, asker, ToolHistory::None).await?;
     if let Some(schema) = &settings.schema {
@@ -154,7 +155,7 @@ async fn within_reach(ctx: &NodeContext, images: &[String]) -> Result<()> {
     for address in images.iter().filter(|image| !is_image(image)) {
         // What was found is kept with the run: work that is done again asks no resolver.
         let looked_up = ctx.run.seams.http.may_reach(&ctx.run.tenant, address);
-        ctx.effect(("address", Delivery::Idempotent), looked_up).await.map_err(|error| {
+        ctx.effect("address", Delivery::Idempotent, looked_up).await.map_err(|error| {
             let message = "an image is at an address that the model's server must not be sent to";
             Error::new(error.kind, message).because(error.full()).help("attach the image itself")
         })?;

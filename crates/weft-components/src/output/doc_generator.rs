@@ -234,8 +234,7 @@ impl DocGenerator {
 
 /// The time of the run, which stays the same when the work is done again.
 async fn when(ctx: &NodeContext) -> Result<String> {
-    let now =
-        ctx.effect(("clock", Delivery::Idempotent), async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0;
+    let now = ctx.effect("clock", Delivery::Idempotent, async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0;
     let time = jiff::Timestamp::from_millisecond(now)
         .map_err(|cause| Error::internal("the clock is wrong").because(cause))?;
     Ok(time.strftime("%Y-%m-%d %H:%M UTC").to_string())

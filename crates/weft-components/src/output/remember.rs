@@ -58,7 +58,7 @@ impl Remembering {
         for memory in memories {
             let key = MemoryKey::new(&run.tenant, memory.as_str());
             let call = async { run.seams.memories.remember(&key, &origin, &turn).await };
-            match ctx.effect(("memory.remember", Delivery::Idempotent), call).await {
+            match ctx.effect("memory.remember", Delivery::Idempotent, call).await {
                 Ok(((), _)) => {}
                 Err(error) if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Interrupted) => {
                     return Err(error);

@@ -202,7 +202,7 @@ impl Component for CodeExec {
         let limits = program.limits;
         let (Ran { result, stdout, stderr, truncated, files: _ }, files): (Ran, Vec<StoredFile>) = {
             let question = ctx.effects.question("program", &(&program.source, &program.arguments));
-            ctx.effect_asking(("program", Delivery::Idempotent), question, ran(ctx, program)).await?.0
+            ctx.effect_asking("program", Delivery::Idempotent, question, ran(ctx, program)).await?.0
         };
         let told = |error: Error| with_printed(error, &stdout, &stderr);
         let value = result.map_err(|failure| told(failure.error(limits)))?;
@@ -235,7 +235,8 @@ async fn ran(ctx: &NodeContext, program: Program) -> Result<(Ran, Vec<StoredFile
         kept.push(
             weft_agent::run_files::keep(
                 ctx,
-                (&file.name, weft_core::media_type::of_name(&file.name)),
+                &file.name,
+                weft_core::media_type::of_name(&file.name),
                 bytes.into(),
             )
             .await?,

@@ -114,7 +114,7 @@ impl Component for ConversationSearch {
             let messages = run.seams.conversations.messages(&run.tenant, &asked).await?;
             Ok(found(&query, &messages, self.top))
         };
-        let (messages, _) = ctx.effect(("conversations", Delivery::Idempotent), look).await?;
+        let (messages, _) = ctx.effect("conversations", Delivery::Idempotent, look).await?;
         let mut outputs = Outputs::of("result", Value::text(told(&messages)));
         outputs.set("messages", serde_json::json!(messages));
         Ok(outputs.into())

@@ -82,7 +82,7 @@ impl Component for CurrentTime {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let zone = self.zone.render(&ctx.inputs)?;
         let now = async { Ok(ctx.run.seams.clock.now_ms()) };
-        let (now_ms, _) = ctx.effect(("clock", Delivery::Idempotent), now).await?;
+        let (now_ms, _) = ctx.effect("clock", Delivery::Idempotent, now).await?;
         Ok(told(now_ms, &zone)?.into())
     }
 }

@@ -225,7 +225,7 @@ impl Component for Email {
         loop {
             let question = ctx.effects.question("mail", &(&mail.to, &mail.cc, &mail.subject, &mail.html));
             let sending = ctx.run.seams.mailer.send(&ctx.run.tenant, mail.clone());
-            match ctx.effect_asking(("mail", Delivery::AtMostOnce), question, sending).await {
+            match ctx.effect_asking("mail", Delivery::AtMostOnce, question, sending).await {
                 Ok(((), _)) => return Ok(Outputs::of("success", Json::from(true)).into()),
                 // Nothing was handed in.
                 Err(error) if error.kind == ErrorKind::Unavailable && left > 0 => {

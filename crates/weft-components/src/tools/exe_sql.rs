@@ -273,7 +273,7 @@ impl Component for ExeSql {
         let asked: Vec<String> = request.sql.iter().map(sql).collect();
         let question = ctx.effects.question("sql", &(&request.database.name, &asked));
         let asking = ctx.run.seams.databases.ask(&ctx.run.tenant, request);
-        let (answers, _) = ctx.effect_asking(("sql", Delivery::Idempotent), question, asking).await?;
+        let (answers, _) = ctx.effect_asking("sql", Delivery::Idempotent, question, asking).await?;
         if let [SqlAnswer::Failed(why)] = answers.as_slice() {
             return Err(Error::invalid(format!("the statement failed: {why}")));
         }
@@ -309,9 +309,9 @@ mod tests {
         }
     }
 
-    fn rows(columns: &[&str], (rows, cut): (Json, bool)) -> SqlAnswer {
+    fn rows(columns: &[&str], rows: Json) -> SqlRows {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        SqlAnswer::Rows(SqlRows { columns, rows: serde_json::from_value(rows).unwrap(), cut })
+        SqlRows { columns, rows: serde_json::from_value(rows).unwrap(), cut: false }
     }
 
     fn setting(recorded: &Arc<Recorded>, mut setting: Setting) -> Setting {
@@ -331,8 +331,8 @@ mod tests {
     #[tokio::test]
     async fn rows_are_tables_and_objects() {
         let answers = vec![
-            rows(&["id", "name"], (json!([[1, "a|b"], [2, null]]), true)),
-            rows(&["id"], (json!([]), false)),
+            SqlAnswer::Rows(SqlRows { cut: true, ..rows(&["id", "name"], json!([[1, "a|b"], [2, null]])) }),
+            SqlAnswer::Rows(rows(&["id"], json!([]))),
             SqlAnswer::Failed("no such table".to_owned()),
         ];
         let recorded = Arc::new(Recorded { answers, ..Recorded::default() });
@@ -355,7 +355,7 @@ mod tests {
     async fn what_a_model_wrote_is_the_statement() {
         let check = async |written: &str, expected: &str| {
             let recorded = Arc::new(Recorded {
-                answers: vec![rows(&["n"], (json!([[1]]), false))],
+                answers: vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))],
                 ..Recorded::default()
             });
             let values = Setting::values([("Agent:A@content", json!(written))]);

@@ -126,7 +126,7 @@ impl Component for ReadFile {
             Ok((content, text.split_inclusive('\n').count()))
         };
         let question = ctx.effects.question("file", &(path.trim(), first, last, self.numbered));
-        let ((content, count), _) = ctx.effect_asking(("file", Delivery::Idempotent), question, read).await?;
+        let ((content, count), _) = ctx.effect_asking("file", Delivery::Idempotent, question, read).await?;
         let mut outputs = Outputs::of("content", Value::text(content));
         outputs.set("lines", Json::from(count));
         Ok(outputs.into())

@@ -334,9 +334,7 @@ impl Asking {
         let now_ms = match self.service.wants_time() {
             // Work that is done again is given the time of the first time.
             true => {
-                ctx.effect(("clock", Delivery::Idempotent), async { Ok(ctx.run.seams.clock.now_ms()) })
-                    .await?
-                    .0
+                ctx.effect("clock", Delivery::Idempotent, async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0
             }
             false => 0,
         };

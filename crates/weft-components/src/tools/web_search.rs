@@ -113,7 +113,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     tool: Some(ToolSpec { function: "web_search", idempotent: true, sources: true }),
     build: |source| {
         let mut params = Params::of(source);
-        let asking = asking(&mut params, (&QUERY, &TOP_N));
+        let asking = asking(&mut params, &QUERY, &TOP_N);
         params.finish(asking)
     },
 };
@@ -121,7 +121,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 /// A search with the engine that the parameters name.
 pub(crate) fn asking(
     params: &mut Params<'_>,
-    (query, top): (&'static Field<Template>, &'static Field<usize>),
+    query: &'static Field<Template>,
+    top: &'static Field<usize>,
 ) -> Asking {
     let service = engine(params);
     let own = service.facts().asks;

@@ -68,7 +68,7 @@ impl Component for WriteFile {
             false => (files.write(tenant, path, &text), Delivery::Idempotent, "replaced"),
         };
         let question = ctx.effects.question("file", &(path, &text, self.append));
-        let (existed, _) = ctx.effect_asking(("file", again), question, call).await?;
+        let (existed, _) = ctx.effect_asking("file", again, question, call).await?;
         let done = if existed { done } else { "made" };
         let result = format!("{done} `{path}` with {} bytes", text.len());
         let mut outputs = Outputs::of("result", Value::text(result));

@@ -572,7 +572,7 @@ async fn a_run_is_taken_from_a_process_that_is_silent_and_from_no_other() {
         };
         let process =
             ProcessIdentity { place, is_gone: |place| place.pid == 7, ..ProcessIdentity::nameless() };
-        Engine::as_process(seams(), Some(stores), Default::default(), process)
+        Engine::as_process(seams(), Some(stores), Default::default(), Default::default(), process)
     };
     let dead = as_process(Some(place));
     let handle = dead.start(turn(&plan, asking("q"))).await.unwrap();

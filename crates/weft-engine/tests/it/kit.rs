@@ -375,7 +375,7 @@ impl Component for Fake {
                     }
                     Ok(answer)
                 };
-                ctx.effect((kind, *again), call).await?;
+                ctx.effect(kind, *again, call).await?;
                 Ok(echo())
             }
             Does::Assign(changes) => self.assign(changes),

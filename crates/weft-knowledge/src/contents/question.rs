@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
-use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{ContentsEntry, Scored};
-use weft_core::{Json, Result, TenantId};
+use weft_core::{Json, Result};
 
-use crate::ask::{Ask, Step, ask_json, unexpected};
+use crate::ask::{Step, ask_json, unexpected};
+use crate::retrieve::RetrievalSearch;
 
 const INSTRUCTIONS: &str = include_str!("../prompts/contents_choice.md");
 /// Passages that are looked at to find the best document.
@@ -25,13 +25,13 @@ const SCORE_MIN: f64 = 0.3;
 ///
 /// # Errors
 /// When the table or its passages cannot be read, or the whole work has ended.
-pub async fn enhance(
-    (knowledge, model): (&dyn Knowledge, &dyn Ask),
-    tenant: &TenantId,
-    (question, page): (&str, usize),
+pub(crate) async fn enhance(
+    search: &RetrievalSearch<'_>,
+    page: usize,
     found: &mut Vec<Scored>,
     notes: &mut Vec<String>,
 ) -> Result<()> {
+    let &RetrievalSearch { knowledge, model, tenant, question, .. } = search;
     let Some((dataset, document)) = best_document(&found[..found.len().min(WINDOW)]) else { return Ok(()) };
     let mut entries = knowledge.contents(tenant, &dataset, &document).await?;
     if entries.is_empty() {

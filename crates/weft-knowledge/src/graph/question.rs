@@ -1,11 +1,11 @@
 //! What a graph says about a question, as one passage before all others.
 
 use weft_core::citation::Chunk;
-use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{EntityKind, GraphFound, GraphRequest, Passage, Scope};
-use weft_core::{Json, Result, TenantId};
+use weft_core::{Json, Result};
 
-use crate::ask::{Ask, Step, ask_json, unexpected};
+use crate::ask::{Step, ask_json, unexpected};
+use crate::retrieve::RetrievalSearch;
 use crate::tokens;
 
 const INSTRUCTIONS: &str = include_str!("../prompts/graph_question.md");
@@ -22,12 +22,12 @@ const KINDS_MAX: usize = 3;
 ///
 /// # Errors
 /// When the graph cannot be read, or the whole work has ended.
-pub async fn chunk(
-    (knowledge, model): (&dyn Knowledge, &dyn Ask),
-    (tenant, scope): (&TenantId, Scope),
-    question: &str,
+pub(crate) async fn passage(
+    search: &RetrievalSearch<'_>,
+    scope: Scope,
     notes: &mut Vec<String>,
 ) -> Result<Option<Passage>> {
+    let &RetrievalSearch { knowledge, model, tenant, question, .. } = search;
     let kinds = knowledge.graph_kinds(tenant, &scope).await?;
     if kinds.is_empty() {
         notes.push("the datasets have no knowledge graph".to_owned());
@@ -41,7 +41,7 @@ pub async fn chunk(
         (Vec::new(), vec![question.to_owned()])
     });
     let request = GraphRequest { scope, question: question.to_owned(), entities, kinds };
-    Ok(passage(&knowledge.graph(tenant, &request).await?))
+    Ok(told(&knowledge.graph(tenant, &request).await?))
 }
 
 fn listed(kinds: &[EntityKind]) -> String {
@@ -60,7 +60,7 @@ fn read(answer: &Json) -> Option<(Vec<String>, Vec<String>)> {
 }
 
 /// The passage: two tables, as much of them as there is room for, and a report.
-fn passage(found: &GraphFound) -> Option<Passage> {
+fn told(found: &GraphFound) -> Option<Passage> {
     let mut content = String::new();
     let mut room = TOKENS_MAX;
     let entity = |e: &weft_core::seam::knowledge::GraphEntity| {
@@ -143,17 +143,17 @@ mod tests {
         };
         let entities = vec![entity("Ada", "wrote")];
         let found = GraphFound { entities, relations: vec![relation], report: None };
-        let passage = passage(&found).unwrap();
+        let passage = told(&found).unwrap();
         let expected = "---- Entities\nentity,kind,description\nAda,person,wrote\n---- Relations\nfrom,to,description\n\
                         Ada,\"Babbage, C.\",\"said \"\"yes\"\" to\"";
         assert_eq!(passage.chunk.content, expected);
         assert_eq!((passage.chunk.document_name.as_str(), passage.chunk.similarity), (TITLE, Some(1.0)));
-        assert_eq!(super::passage(&GraphFound::default()), None);
+        assert_eq!(super::told(&GraphFound::default()), None);
         let long = GraphFound {
             entities: (0..6).map(|n| entity(&format!("E{n}"), &"汉".repeat(2_000))).collect(),
             ..GraphFound::default()
         };
-        let passage = super::passage(&long).unwrap();
+        let passage = super::told(&long).unwrap();
         assert!(passage.tokens as usize <= TOKENS_MAX && passage.chunk.content.contains("E3"));
         assert!(!passage.chunk.content.contains("E4"));
     }

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use weft_core::filter::{Condition, Filter, FilterOperator, Logic};
 use weft_core::id::DatasetId;
-use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::MetadataKey;
 use weft_core::value::to_text;
-use weft_core::{Json, Result, TenantId};
+use weft_core::{Json, Result};
 
+use super::RetrievalSearch;
 use crate::ask::{Ask, Step, ask_json, unexpected};
 
 const INSTRUCTIONS: &str = include_str!("../prompts/filter.md");
@@ -87,13 +87,13 @@ impl Filtered {
 ///
 /// # Errors
 /// When the datasets cannot be read, or the whole work has ended.
-pub async fn decide(
-    (knowledge, model): (&dyn Knowledge, &dyn Ask),
-    (tenant, datasets): (&TenantId, &[DatasetId]),
-    (choice, question): (&FilterChoice, &str),
+pub(super) async fn decide(
+    search: &RetrievalSearch<'_>,
+    datasets: &[DatasetId],
     notes: &mut Vec<String>,
 ) -> Result<Filtered> {
-    let filter = match choice {
+    let &RetrievalSearch { knowledge, model, tenant, asked: retrieval, question } = search;
+    let filter = match &retrieval.filter {
         FilterChoice::All => return Ok(Filtered::No),
         FilterChoice::Given(filter) => filter.clone(),
         FilterChoice::ByModel { keys } => {

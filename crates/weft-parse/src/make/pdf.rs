@@ -4,6 +4,7 @@
 //! neither has is refused: nothing is left out in silence.
 
 mod layout;
+mod page;
 
 use pdf_oxide::elements::{ContentElement, FontSpec, TextContent, TextStyle};
 use pdf_oxide::geometry::Rect;
@@ -14,7 +15,8 @@ use weft_core::{Error, Result};
 
 use super::blocks::{RunStyle, TextBlock};
 use super::{Font, unwritten};
-use layout::{Drawn, Layout, SetPage};
+use layout::Layout;
+use page::{Drawn, SetPage};
 
 /// The built-in fonts.
 const REGULAR: &str = "Regular";
@@ -105,14 +107,14 @@ fn draw(document: &mut DocumentBuilder, page: &SetPage, size: PageSize) {
     for drawn in &page.drawn {
         builder = match drawn {
             Drawn::Line { from, to, grey } => {
-                builder.stroke_line(from.0, from.1, to.0, to.1, LineStyle::new(0.5, *grey, *grey, *grey))
+                builder.stroke_line(from.x, from.y, to.x, to.y, LineStyle::new(0.5, *grey, *grey, *grey))
             }
             Drawn::Text { at, text, font, size, width, grey } => {
                 let style =
                     TextStyle { color: Color { r: *grey, g: *grey, b: *grey }, ..TextStyle::default() };
                 builder.element(ContentElement::Text(TextContent {
                     text: text.clone(),
-                    bbox: Rect::new(at.0, at.1, *width, *size),
+                    bbox: Rect::new(at.x, at.y, *width, *size),
                     font: FontSpec { name: (*font).to_owned(), size: *size },
                     style,
                     reading_order: None,
@@ -173,7 +175,7 @@ mod tests {
             .drawn
             .iter()
             .filter_map(|drawn| match drawn {
-                Drawn::Text { at, text, .. } => Some((text.clone(), at.0 > 200.0)),
+                Drawn::Text { at, text, .. } => Some((text.clone(), at.x > 200.0)),
                 Drawn::Line { .. } => None,
             })
             .collect();

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Mutex;
-use weft_child::{Duty, WorkerEnd};
+use weft_child::{AskLimits, Duty, WorkerEnd};
 use weft_core::seam::sandbox::{Failure, Limits, Ran, WasmCall, WasmTool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use super::{ProcessSandbox, answer_max};
+use super::{ProcessSandbox, ask_limits};
 use crate::component::{self, COMPILING_MAX, COMPONENT_MAX};
 use crate::python::kept;
 use crate::worker::{SandboxAnswer, SandboxOrder};
@@ -61,7 +61,7 @@ impl ProcessSandbox {
             SandboxOrder::Wasm(component::ComponentOrder { code: code.clone(), call, limits, confinement });
         let asked = || async {
             let _slot = self.slots.acquire(tenant).await?;
-            self.ask_for(&CALLING, &order, &[], (limits.time, answer_max(limits))).await
+            self.ask_for(&CALLING, &order, &[], ask_limits(limits)).await
         };
         let mut ended = asked().await?;
         if matches!(told(&ended)?, Some(SandboxAnswer::Unprepared)) {
@@ -88,7 +88,14 @@ impl ProcessSandbox {
             return Err(Error::invalid(format!("the component has more than {COMPONENT_MAX} bytes")));
         }
         let order = SandboxOrder::Compile { length, confinement: self.confinement };
-        let answered = self.ask_for(&COMPILING, &order, &[&tool.bytes], (COMPILING_MAX, CODE_MAX)).await?;
+        let answered = self
+            .ask_for(
+                &COMPILING,
+                &order,
+                &[&tool.bytes],
+                AskLimits { time: COMPILING_MAX, answer_max: CODE_MAX },
+            )
+            .await?;
         let WorkerEnd::Answered(answer) = &answered else {
             return Err(Error::invalid(
                 "the component cannot be compiled within the limits of time and memory",
@@ -115,13 +122,13 @@ impl ProcessSandbox {
         duty: &Duty,
         order: &SandboxOrder,
         rest: &[&[u8]],
-        (time, answer_max): (Duration, u64),
+        limits: AskLimits,
     ) -> Result<WorkerEnd> {
         let mut line = serde_json::to_vec(order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         line.push(b'\n');
         let asked: Vec<&[u8]> = std::iter::once(line.as_slice()).chain(rest.iter().copied()).collect();
-        self.worker.ask(duty, &asked, time, answer_max).await
+        self.worker.ask(duty, &asked, limits).await
     }
 }
 

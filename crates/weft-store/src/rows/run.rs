@@ -18,7 +18,7 @@ use crate::Store;
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
-use crate::lane::row_with;
+use crate::lane::{NumberedColumn, RowId, row_with};
 use crate::open::repeated;
 use crate::pace::Haste;
 use crate::pack;
@@ -133,7 +133,8 @@ impl Model {
 /// Gives a row when a run still belongs to whoever has this right. If it does nobody takes it over before the
 /// transaction ends.
 pub(crate) fn held(backend: DbBackend, RunLease { run, fence }: &RunLease) -> Statement {
-    row_with(backend, ("run", "fence"), (run.tenant.as_str(), run.id.as_str(), *fence))
+    let column = NumberedColumn { table: "run", column: "fence" };
+    row_with(backend, column, RowId { tenant: run.tenant.as_str(), id: run.id.as_str() }, *fence)
 }
 
 impl Store {

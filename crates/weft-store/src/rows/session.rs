@@ -17,7 +17,7 @@ use crate::Store;
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
-use crate::lane::row_with;
+use crate::lane::{NumberedColumn, RowId, row_with};
 use crate::open::repeated;
 use crate::pieces::{self, Cut};
 use crate::rows::{run, session_message, task};
@@ -56,7 +56,8 @@ pub(crate) fn of(key: &SessionKey) -> Condition {
 
 /// Gives a row when a session is at this revision. If it is nobody changes it before the transaction ends.
 pub(crate) fn at(backend: DbBackend, key: &SessionKey, revision: i64) -> Statement {
-    row_with(backend, ("session", "revision"), (key.tenant.as_str(), key.id.as_str(), revision))
+    let column = NumberedColumn { table: "session", column: "revision" };
+    row_with(backend, column, RowId { tenant: key.tenant.as_str(), id: key.id.as_str() }, revision)
 }
 
 fn checked(session: &Session, messages: &[SessionMessage]) -> Result<()> {

@@ -42,7 +42,8 @@ impl Model {
     pub(crate) fn new(
         tenant: &TenantId,
         server: &StoredToolServer,
-        (key_name, sealed): (String, Vec<u8>),
+        key_name: String,
+        sealed: Vec<u8>,
     ) -> Result<Self> {
         ids::check("tenant", tenant.as_str())?;
         ids::check("MCP server", &server.id)?;

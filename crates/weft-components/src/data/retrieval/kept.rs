@@ -27,7 +27,7 @@ impl Kept<'_> {
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let question = self.0.effects.question(kind, &asks);
-        self.0.effect_asking((kind, Delivery::Idempotent), question, call).await.map(|(answer, _)| answer)
+        self.0.effect_asking(kind, Delivery::Idempotent, question, call).await.map(|(answer, _)| answer)
     }
 
     fn outside(&self) -> &dyn Knowledge {

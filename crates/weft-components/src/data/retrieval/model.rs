@@ -28,9 +28,6 @@ impl Ask for Helper<'_> {
 
     async fn now_ms(&self) -> Result<i64> {
         let clock = &self.ctx.run.seams.clock;
-        self.ctx
-            .effect(("clock", Delivery::Idempotent), async { Ok(clock.now_ms()) })
-            .await
-            .map(|(now, _)| now)
+        self.ctx.effect("clock", Delivery::Idempotent, async { Ok(clock.now_ms()) }).await.map(|(now, _)| now)
     }
 }

@@ -78,7 +78,7 @@ impl MemorySearch {
         let call = async { ctx.run.seams.memories.recall(&ctx.run.tenant, &query).await };
         let question = serde_json::to_string(&query).ok().map(Into::into);
         let (found, _): (Recollection, bool) =
-            ctx.effect_asking(("memory.search", Delivery::Idempotent), question, call).await?;
+            ctx.effect_asking("memory.search", Delivery::Idempotent, question, call).await?;
         for note in &found.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
         }

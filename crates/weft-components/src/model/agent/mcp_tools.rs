@@ -48,7 +48,7 @@ pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place
         })
     });
     let now = std::future::ready(Ok(now.collect::<Vec<_>>()));
-    let (were, made_now) = ctx.effect(("list", Delivery::Idempotent), now).await?;
+    let (were, made_now) = ctx.effect("list", Delivery::Idempotent, now).await?;
     let mut were = were.into_iter().zip(place..);
     for (server, (offered, away)) in servers.iter().zip(&asked) {
         if let (Some(away), true) = (away, made_now) {
@@ -60,7 +60,7 @@ pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place
             let tool = match was {
                 Was::Missing(why) => Err(why),
                 Was::There => Ok(listed(offered, &server.id, name)
-                    .map_or_else(|_| described(server, name, (meta, flags)), |tool| (*tool).clone())),
+                    .map_or_else(|_| described(server, name, meta, flags), |tool| (*tool).clone())),
             };
             let tool = tool.map(|tool| named(tool, name, place, flags));
             let added = tool.and_then(|tool| toolkit.register(tool).map_err(|error| error.full()));
@@ -139,7 +139,7 @@ fn listed(offered: &Offered, server: &str, name: &str) -> Result<Arc<Tool>> {
 }
 
 /// A tool as the canvas knows it, for a server that cannot be asked.
-fn described(server: &Server, name: &str, (meta, flags): (&Map<String, Json>, &Flags)) -> Tool {
+fn described(server: &Server, name: &str, meta: &Map<String, Json>, flags: &Flags) -> Tool {
     let description = meta.get("description").and_then(Json::as_str).unwrap_or_default();
     let agreed = flags.within(&ToolTraits::default()).approval;
     let body = Arc::new(Later { server: server.id.clone(), tool: name.to_owned(), agreed });

@@ -92,6 +92,14 @@ pub struct Toolbox {
     shape: ToolShape,
 }
 
+/// How a component is called as a tool.
+struct Called {
+    /// The function's name.
+    name: String,
+    /// The components whose outputs its parameters may refer to.
+    components: Arc<HashSet<ComponentId>>,
+}
+
 /// Why an entry is no tool of the agent.
 enum Lack {
     /// There is no such thing here: the agent goes on without it.
@@ -224,7 +232,7 @@ impl Toolbox {
         let tool = if is_agent {
             self.sub_agent(&source, entry, name, nesting).map_err(Lack::Wrong)?
         } else {
-            self.component(&source, entry, (spec, name, Arc::clone(components)))?
+            self.component(&source, entry, spec, Called { name, components: Arc::clone(components) })?
         };
         let problem = |error: weft_core::Error| ParamProblem::new(&entry.pointer, error.full());
         self.toolkit.register(tool).map_err(problem)?;
@@ -266,8 +274,10 @@ impl Toolbox {
         &mut self,
         source: &NodeSource<'_>,
         entry: &Entry<'_>,
-        (spec, name, components): (&'static ComponentSpec, String, Arc<HashSet<ComponentId>>),
+        spec: &'static ComponentSpec,
+        called: Called,
     ) -> Result<Tool, Lack> {
+        let Called { name, components } = called;
         let parameters = component_tool::parameters(spec, entry.params);
         match (spec.build)(&NodeSource { others: &NoOthers, ..*source }) {
             Ok(component) => {

@@ -94,7 +94,7 @@ async fn told(ctx: &NodeContext, view: &mut PageView) -> Result<ToolOutput> {
     let mut files = Vec::new();
     for download in view.downloads.drain(..) {
         let media_type = weft_core::media_type::of_name(&download.name);
-        let file = run_files::keep(ctx, (&download.name, media_type), download.bytes).await?;
+        let file = run_files::keep(ctx, &download.name, media_type, download.bytes).await?;
         lines.push(format!("Downloaded: {} ({} bytes)", file.name, file.size));
         files.push(json!({
             "file_id": file.id, "name": file.name, "size": file.size, "url": download_path(&file.id),

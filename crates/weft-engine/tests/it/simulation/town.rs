@@ -293,8 +293,8 @@ impl Town<'_> {
         self.started += 1;
         let id = format!("process-{:04}", self.started).into();
         let identity = ProcessIdentity { id, ..ProcessIdentity::nameless() };
-        let limits = (limits, Allowances::default());
-        let engine = Engine::as_process(Arc::new(seams), Some(stores), limits, identity);
+        let allowances = Allowances::default();
+        let engine = Engine::as_process(Arc::new(seams), Some(stores), limits, allowances, identity);
         if let Some(calls) = self.fate() {
             store.cut_after(calls);
         }

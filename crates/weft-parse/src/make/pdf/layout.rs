@@ -6,6 +6,7 @@ use weft_core::{Error, Result};
 use super::super::blocks::{TextBlock, TextRun};
 use super::super::direction::{Direction, has_right_to_left, is_joiner, joined, mirrored, visual};
 use super::Fonts;
+use super::page::{Drawn, Point, SetPage};
 
 /// Points of a page of A4.
 const SHORT_SIDE: f32 = 595.0;
@@ -29,19 +30,11 @@ const WATERMARK: f32 = 56.0;
 /// Pages of a document, at most.
 const PAGES_MAX: usize = 2_000;
 
-/// Something on a page. Coordinates are points from its lower left corner.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Drawn {
-    /// Letters of one font.
-    Text { at: (f32, f32), text: String, font: &'static str, size: f32, width: f32, grey: f32 },
-    /// A thin line.
-    Line { from: (f32, f32), to: (f32, f32), grey: f32 },
-}
-
-/// A page.
-#[derive(Clone, Debug, Default)]
-pub struct SetPage {
-    pub drawn: Vec<Drawn>,
+/// How large letters are, and how wide a line may be.
+#[derive(Clone, Copy)]
+struct Measure {
+    size: f32,
+    room: f32,
 }
 
 /// A piece of a line: letters of one font and style.
@@ -134,7 +127,7 @@ impl<'a> Layout<'a> {
             TextBlock::Rule => {
                 self.room(gap * 2.0)?;
                 self.y -= gap;
-                self.line((MARGIN, self.y), (self.width - MARGIN, self.y));
+                self.line(Point { x: MARGIN, y: self.y }, Point { x: self.width - MARGIN, y: self.y });
                 self.gap(gap);
                 Ok(())
             }
@@ -226,7 +219,7 @@ impl<'a> Layout<'a> {
         let count = row.iter().map(Vec::len).max().unwrap_or_default().max(1);
         let right = MARGIN + widths.iter().sum::<f32>();
         let mut top = self.y;
-        self.line((MARGIN, top), (right, top));
+        self.line(Point { x: MARGIN, y: top }, Point { x: right, y: top });
         for number in 0..count {
             if self.y - size * LEADING - PADDING < MARGIN {
                 self.sides(top, self.y - PADDING, widths);
@@ -248,12 +241,12 @@ impl<'a> Layout<'a> {
     /// The lines beside the cells of a row and below it.
     fn sides(&mut self, top: f32, bottom: f32, widths: &[f32]) {
         let mut x = MARGIN;
-        self.line((x, top), (x, bottom));
+        self.line(Point { x, y: top }, Point { x, y: bottom });
         for width in widths {
             x += width;
-            self.line((x, top), (x, bottom));
+            self.line(Point { x, y: top }, Point { x, y: bottom });
         }
-        self.line((MARGIN, bottom), (x, bottom));
+        self.line(Point { x: MARGIN, y: bottom }, Point { x, y: bottom });
     }
 
     /// Header, footer, page numbers and watermark, of every page.
@@ -302,7 +295,7 @@ impl<'a> Layout<'a> {
                 }
                 for word in words(part) {
                     let word = joined(word, |letter| self.fonts.find(letter, span.style).is_some());
-                    self.word(&mut lines, (&word, span), (size, room))?;
+                    self.word(&mut lines, &word, span, Measure { size, room })?;
                 }
             }
         }
@@ -339,8 +332,9 @@ impl<'a> Layout<'a> {
     fn word(
         &self,
         lines: &mut Vec<SetLine>,
-        (word, span): (&str, &TextRun),
-        (size, room): (f32, f32),
+        word: &str,
+        span: &TextRun,
+        Measure { size, room }: Measure,
     ) -> Result<()> {
         let set = self.pieces(word, span, size)?;
         let width: f32 = set.iter().map(|piece| piece.width).sum();
@@ -401,7 +395,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    fn line(&mut self, from: (f32, f32), to: (f32, f32)) {
+    fn line(&mut self, from: Point, to: Point) {
         if let Some(page) = self.pages.last_mut() {
             page.drawn.push(Drawn::Line { from, to, grey: 0.6 });
         }
@@ -493,7 +487,7 @@ fn add(lines: &mut [SetLine], set: Vec<SetPiece>) {
 fn put(page: &mut SetPage, line: Option<&SetLine>, mut x: f32, y: f32, size: f32) {
     for piece in line.into_iter().flat_map(|line| &line.pieces) {
         let SetPiece { text, font, width, grey } = piece.clone();
-        page.drawn.push(Drawn::Text { at: (x, y), text, font, size, width, grey });
+        page.drawn.push(Drawn::Text { at: Point { x, y }, text, font, size, width, grey });
         x += width;
     }
 }
