@@ -285,9 +285,10 @@ impl Script {
             let known = work.iter().any(|tool| tool.name == name);
             let arguments = if arguments.is_null() { "{}".to_owned() } else { arguments.to_string() };
             let call = ToolCall { id: format!("call{place}"), name: name.clone(), arguments };
-            self.open.push(match known {
-                true => OpenCall::new(call),
-                false => OpenCall::left_out(call, format!("there is no tool `{name}`")),
+            self.open.push(if known {
+                OpenCall::new(call)
+            } else {
+                OpenCall::left_out(call, format!("there is no tool `{name}`"))
             });
         }
         Ok(())

@@ -151,9 +151,10 @@ fn rounds(job: &Job<'_>) -> u32 {
 
 /// The next request: the whole transcript, unchanged at its front as long as it fits.
 async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offered) -> Result<ChatRequest> {
-    let (tools, tokens) = match offer == Offer::Tools || turns.transcript.has_calls() {
-        true => offered.now(on_offer(job.tools.tools(), &turns.used)),
-        false => (Arc::default(), 0),
+    let (tools, tokens) = if offer == Offer::Tools || turns.transcript.has_calls() {
+        offered.now(on_offer(job.tools.tools(), &turns.used))
+    } else {
+        (Arc::default(), 0)
     };
     let options = job.options;
     let room = room(job.model.info().window, options.sampling.max_tokens, tokens);

@@ -95,29 +95,23 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
         // There is nothing to plan with.
         return Ok(Steps::new(lines, Task { request: asked, plan: String::new() }, 0));
     }
-    let request = match lines.len() > STANDALONE_MAX {
-        true => rewritten(job, &lines, asked).await?,
-        false => asked,
-    };
+    let request = if lines.len() > STANDALONE_MAX { rewritten(job, &lines, asked).await? } else { asked };
     let instructions = instructions(&lines);
     let mut shown = None;
     // What a person is to agree to is made by the model.
-    let plan = match options.analyse || options.review {
-        true => {
-            let messages = prompts::analyse(instructions, &request, tools, options);
-            let plan = staged(job, Stage::first("analyze_task"), messages).await?.unwrap_or_default();
-            if plan.is_empty() {
-                prompts::concat(instructions, &request, options)
-            } else {
-                shown = Some(plan.clone());
-                format!("{request}\n\n{plan}")
-            }
+    let plan = if options.analyse || options.review {
+        let messages = prompts::analyse(instructions, &request, tools, options);
+        let plan = staged(job, Stage::first("analyze_task"), messages).await?.unwrap_or_default();
+        if plan.is_empty() {
+            prompts::concat(instructions, &request, options)
+        } else {
+            shown = Some(plan.clone());
+            format!("{request}\n\n{plan}")
         }
-        false => {
-            let plan = prompts::concat(instructions, &request, options);
-            report(job, Stage::first("analyze_task"), plan.as_str()).await?;
-            plan
-        }
+    } else {
+        let plan = prompts::concat(instructions, &request, options);
+        report(job, Stage::first("analyze_task"), plan.as_str()).await?;
+        plan
     };
     let shown = shown.unwrap_or_else(|| plan.clone());
     let mut steps = Steps::new(lines, Task { request, plan }, job.options.requests_with_tools());
@@ -150,12 +144,11 @@ async fn look_at_plan(
             let plan = staged(job, Stage { name: "analyze_task", before: review.made }, asked)
                 .await?
                 .unwrap_or_default();
-            match plan.is_empty() {
-                true => steps.rejected(&reason),
-                false => {
-                    steps.plan = format!("{}\n\n{plan}", steps.request);
-                    steps.review = Some(Review { made: review.made + 1, ..Review::new(plan) });
-                }
+            if plan.is_empty() {
+                steps.rejected(&reason)
+            } else {
+                steps.plan = format!("{}\n\n{plan}", steps.request);
+                steps.review = Some(Review { made: review.made + 1, ..Review::new(plan) });
             }
         }
     }
@@ -241,14 +234,11 @@ async fn look_at_results(job: &Job<'_>, steps: &mut Steps) -> Result<()> {
     let Some(results) = steps.results() else { return Ok(()) };
     let seen = observation(&results, None);
     let reflection = Stage { name: "reflection", before: steps.rounds() };
-    let looked_back = match job.options.planner.reflect {
-        true => {
-            staged(job, reflection, prompts::reflect(&steps.request, &seen, &job.options.planner)).await?
-        }
-        false => {
-            report(job, reflection, seen.as_str()).await?;
-            None
-        }
+    let looked_back = if job.options.planner.reflect {
+        staged(job, reflection, prompts::reflect(&steps.request, &seen, &job.options.planner)).await?
+    } else {
+        report(job, reflection, seen.as_str()).await?;
+        None
     };
     steps.called(&observation(&results, looked_back.as_deref()));
     Ok(())

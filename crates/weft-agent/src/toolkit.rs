@@ -425,11 +425,10 @@ impl Offered {
 pub fn schemas(tools: &[Arc<Tool>]) -> Vec<ToolSchema> {
     let schema = |tool: &Arc<Tool>| ToolSchema {
         name: tool.name.clone(),
-        description: match tool.traits.background {
-            true => {
-                format!("{} It works in the background: you go on meanwhile.", tool.description.trim_end())
-            }
-            false => tool.description.clone(),
+        description: if tool.traits.background {
+            format!("{} It works in the background: you go on meanwhile.", tool.description.trim_end())
+        } else {
+            tool.description.clone()
         },
         parameters: tool.parameters.clone(),
     };

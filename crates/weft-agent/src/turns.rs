@@ -98,9 +98,10 @@ impl Turns {
 
     /// What the model is offered at this point.
     fn offer(&self) -> Offer {
-        match self.limited.is_none() && self.rounds_max > 0 && !self.rejected {
-            true => Offer::Tools,
-            false => Offer::Nothing,
+        if self.limited.is_none() && self.rounds_max > 0 && !self.rejected {
+            Offer::Tools
+        } else {
+            Offer::Nothing
         }
     }
 

@@ -322,9 +322,10 @@ impl App {
             Box::pin(self.time_out_before(session)).await?;
         }
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
-        let plan = match session.canvas_version.is_empty() {
-            true => Box::pin(self.plan_of_chat(&canvas, &input)).await?,
-            false => self.plan(&canvas, &session.canvas_version).await?,
+        let plan = if session.canvas_version.is_empty() {
+            Box::pin(self.plan_of_chat(&canvas, &input)).await?
+        } else {
+            self.plan(&canvas, &session.canvas_version).await?
         };
         let key = session.key.clone();
         let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task: None };
@@ -347,10 +348,11 @@ impl App {
     pub async fn ask_of(&self, session: &Session, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
         let first = AtomicBool::new(true);
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            match first.swap(false, Ordering::Relaxed) {
-                true => Box::pin(self.start_turn_of(session, input.clone())),
+            if first.swap(false, Ordering::Relaxed) {
+                Box::pin(self.start_turn_of(session, input.clone()))
+            } else {
                 // The turn that was waited for has changed it.
-                false => Box::pin(self.start_turn(&session.key, input.clone())),
+                Box::pin(self.start_turn(&session.key, input.clone()))
             }
         };
         if let Some(handle) = self.steer(&session.key, input, waiting).await? {

@@ -164,9 +164,10 @@ fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
                 ProcessSandbox::new(worker.clone(), limits, *at_once).with_confinement(*confinement);
             let sandbox = sandbox.with_python(config.python_folder());
             let sandbox = Arc::new(sandbox.with_components(config.components_folder()));
-            match config.sandbox.python.as_os_str().is_empty() {
-                true => sandbox,
-                false => with_system_python(sandbox, worker, (limits, *at_once), config)?,
+            if config.sandbox.python.as_os_str().is_empty() {
+                sandbox
+            } else {
+                with_system_python(sandbox, worker, (limits, *at_once), config)?
             }
         }
         _ => Arc::new(NoSandbox),

@@ -41,10 +41,11 @@ pub async fn run(args: &EvalArgs, environment: &Environment, mut flags: Flags) -
         }
         None => {
             flags.model.clone_from(&args.model);
-            let setup = match args.live {
-                true => Setup::read(environment, &flags).await?,
+            let setup = if args.live {
+                Setup::read(environment, &flags).await?
+            } else {
                 // No model is asked, so none is looked for.
-                false => Setup::without_models(environment, &flags)?,
+                Setup::without_models(environment, &flags)?
             };
             evaluate(args, &setup).await
         }

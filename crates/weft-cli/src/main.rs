@@ -160,16 +160,18 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,
         Command::Chat(args) => chat::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Dataset { command } => {
-            let setup = match dataset::asks_models(command) {
-                true => Setup::read(&environment, &flags).await?,
-                false => Setup::without_models(&environment, &flags)?,
+            let setup = if dataset::asks_models(command) {
+                Setup::read(&environment, &flags).await?
+            } else {
+                Setup::without_models(&environment, &flags)?
             };
             Box::pin(dataset::run(command, &setup)).await
         }
         Command::Runs { command } => {
-            let setup = match runs::asks_models(command) {
-                true => Setup::read(&environment, &flags).await?,
-                false => Setup::without_models(&environment, &flags)?,
+            let setup = if runs::asks_models(command) {
+                Setup::read(&environment, &flags).await?
+            } else {
+                Setup::without_models(&environment, &flags)?
             };
             runs::run(command, &setup).await
         }

@@ -81,17 +81,13 @@ fn list(args: &ModelsListArgs, setup: &Setup) -> Outcome {
     for entry in &models.entries {
         let kind = serde_json::to_value(entry.kind).unwrap_or_default();
         let is_default = is_default(&models, entry);
-        let line = match args.json {
-            true => {
-                json!({"name": entry.full_name(), "kind": kind, "default": is_default, "folder": entry.path})
-                    .to_string()
-            }
-            false => {
-                let mark = if is_default { " (default)" } else { "" };
-                let place =
-                    entry.path.as_ref().map(|path| format!("  {}", path.display())).unwrap_or_default();
-                format!("{:<12}{}{mark}{place}", kind.as_str().unwrap_or_default(), entry.full_name())
-            }
+        let line = if args.json {
+            json!({"name": entry.full_name(), "kind": kind, "default": is_default, "folder": entry.path})
+                .to_string()
+        } else {
+            let mark = if is_default { " (default)" } else { "" };
+            let place = entry.path.as_ref().map(|path| format!("  {}", path.display())).unwrap_or_default();
+            format!("{:<12}{}{mark}{place}", kind.as_str().unwrap_or_default(), entry.full_name())
         };
         data.line(&harmless(&line))?;
     }

@@ -24,9 +24,10 @@ pub async fn find(config: &mut Config, environment: &Environment) -> Outcome<Str
     let only = (answering.len() == 1).then(|| answering[0].name.clone());
     let is_configured = !answering.is_empty();
     config.models.entries = answering;
-    let sentence = match is_configured {
-        true => Ok(configured(&config.models, only.as_deref())),
-        false => discover(config, environment).await,
+    let sentence = if is_configured {
+        Ok(configured(&config.models, only.as_deref()))
+    } else {
+        discover(config, environment).await
     };
     config.models.entries.extend(searching);
     sentence

@@ -176,9 +176,10 @@ async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
     let mut began_ms = None;
     each_entry(app, &key, |entry| {
         let began_ms = *began_ms.get_or_insert(entry.at_ms);
-        let line = match args.json {
-            true => serde_json::to_string(&entry).map_err(|error| Failure::failed(error.to_string()))?,
-            false => entry_line(&entry, began_ms),
+        let line = if args.json {
+            serde_json::to_string(&entry).map_err(|error| Failure::failed(error.to_string()))?
+        } else {
+            entry_line(&entry, began_ms)
         };
         data.line(&line)
     })

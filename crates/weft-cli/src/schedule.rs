@@ -145,10 +145,7 @@ async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {
     }
     let shown = schedules.len() as u64;
     for schedule in schedules {
-        let line = match args.json {
-            true => json(schedule)?,
-            false => list_line(&schedule),
-        };
+        let line = if args.json { json(schedule)? } else { list_line(&schedule) };
         data.line(&line)?;
     }
     data.flush()?;

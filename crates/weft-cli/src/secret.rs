@@ -56,9 +56,10 @@ fn typed(name: &str) -> Outcome<Secret> {
 async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
     let put = app.secrets.put(&tenant(&args.tenant)?, &args.name, value).await?;
     let mut data = Data::stdout();
-    match args.json {
-        true => data.line(&as_json(&put).to_string())?,
-        false => Notes::line(format!("kept; canvases name it `{{secret.{}}}`", put.name)),
+    if args.json {
+        data.line(&as_json(&put).to_string())?
+    } else {
+        Notes::line(format!("kept; canvases name it `{{secret.{}}}`", put.name))
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -80,9 +81,10 @@ async fn list(args: &SecretListArgs, app: &App) -> Outcome {
 async fn delete(args: &SecretArgs, app: &App) -> Outcome {
     app.secrets.remove(&tenant(&args.tenant)?, &args.name).await?;
     let mut data = Data::stdout();
-    match args.json {
-        true => data.line(&json!({"name": args.name}).to_string())?,
-        false => Notes::line(format!("removed {}", args.name)),
+    if args.json {
+        data.line(&json!({"name": args.name}).to_string())?
+    } else {
+        Notes::line(format!("removed {}", args.name))
     }
     data.flush()?;
     Ok(Exit::Done)

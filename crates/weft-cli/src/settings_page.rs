@@ -22,9 +22,10 @@ in the table, which goes before the files.
 /// When nobody reads any more.
 pub fn run(args: &SettingsArgs) -> Outcome {
     let mut data = Data::stdout();
-    match args.markdown {
-        true => data.text(&format!("{PAGE}{}", sections(DEFAULTS)))?,
-        false => data.text(DEFAULTS)?,
+    if args.markdown {
+        data.text(&format!("{PAGE}{}", sections(DEFAULTS)))?
+    } else {
+        data.text(DEFAULTS)?
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -20,13 +20,14 @@ const DATASETS: [&str; 2] = ["dataset_ids", "kb_ids"];
 pub fn list(args: &TemplatesArgs) -> Outcome {
     let mut data = Data::stdout();
     for Template { id, title, description, canvas_type, question, documents, .. } in TEMPLATES {
-        let line = match args.json {
-            true => json!({
+        let line = if args.json {
+            json!({
                 "id": id, "title": title, "description": description, "canvas_type": canvas_type,
                 "question": question, "documents": documents.len(),
             })
-            .to_string(),
-            false => format!("{id:<26} {title}: {description}"),
+            .to_string()
+        } else {
+            format!("{id:<26} {title}: {description}")
         };
         data.line(&line)?;
     }

@@ -31,9 +31,10 @@ pub async fn run(command: &TenantCommand, setup: &Setup) -> Outcome {
 async fn list(args: &TenantListArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     for tenant in app.all_tenants().await? {
-        match args.json {
-            true => data.line(&json!({"id": tenant}).to_string())?,
-            false => data.line(&harmless(tenant.as_str()))?,
+        if args.json {
+            data.line(&json!({"id": tenant}).to_string())?
+        } else {
+            data.line(&harmless(tenant.as_str()))?
         }
     }
     data.flush()?;

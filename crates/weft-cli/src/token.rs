@@ -88,9 +88,10 @@ async fn revoke(args: &TokenRevokeArgs, app: &App) -> Outcome {
     app.tokens.remove(&tenant, &token.hash).await?;
     note(app, &tenant, "revoke key", token.id()).await;
     let mut data = Data::stdout();
-    match args.json {
-        true => data.line(&as_json(&token).to_string())?,
-        false => Notes::line(format!("revoked {} ({})", quoted(&token.name), token.id())),
+    if args.json {
+        data.line(&as_json(&token).to_string())?
+    } else {
+        Notes::line(format!("revoked {} ({})", quoted(&token.name), token.id()))
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -82,9 +82,10 @@ async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome 
     let user = app.create_user((&args.email, &args.name), Some(password), (&tenant, role)).await?;
     note(app, &tenant, "create user", &user.email).await;
     let mut data = Data::stdout();
-    match args.json {
-        true => data.line(&as_json(&user, Some(role)).to_string())?,
-        false => Notes::line(format!("made {} ({role} of {tenant})", quoted(&user.email))),
+    if args.json {
+        data.line(&as_json(&user, Some(role)).to_string())?
+    } else {
+        Notes::line(format!("made {} ({role} of {tenant})", quoted(&user.email)))
     }
     data.flush()?;
     Ok(Exit::Done)

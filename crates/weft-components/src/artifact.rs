@@ -43,10 +43,7 @@ fn without_secrets(ctx: &NodeContext, request: &WriteRequest) -> Result<Option<W
 pub fn with_ending(name: &str, format: DocumentFormat) -> String {
     let name = plain_name(name);
     let ending = format!(".{}", format.ending());
-    match name.to_lowercase().ends_with(&ending) {
-        true => name,
-        false => plain_name(&format!("{name}{ending}")),
-    }
+    if name.to_lowercase().ends_with(&ending) { name } else { plain_name(&format!("{name}{ending}")) }
 }
 
 /// What a message says of a file that it has become.

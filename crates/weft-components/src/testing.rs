@@ -396,9 +396,10 @@ impl Http for FakeHttp {
 
     /// Whatever is not on this machine.
     async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
-        match url.contains("127.0.0.1") || url.contains("localhost") {
-            true => Err(Error::new(weft_core::ErrorKind::Denied, format!("`{url}` is private"))),
-            false => Ok(()),
+        if url.contains("127.0.0.1") || url.contains("localhost") {
+            Err(Error::new(weft_core::ErrorKind::Denied, format!("`{url}` is private")))
+        } else {
+            Ok(())
         }
     }
 }

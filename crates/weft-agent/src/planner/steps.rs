@@ -179,9 +179,10 @@ impl Steps {
                 name,
                 arguments: Json::Object(arguments).to_string(),
             };
-            calls.push(match calls.len() < CALLS_MAX {
-                true => OpenCall::new(call),
-                false => OpenCall::left_out(call, format!("more than {CALLS_MAX} calls in one step")),
+            calls.push(if calls.len() < CALLS_MAX {
+                OpenCall::new(call)
+            } else {
+                OpenCall::left_out(call, format!("more than {CALLS_MAX} calls in one step"))
             });
             if calls.len() > CALLS_MAX {
                 break;

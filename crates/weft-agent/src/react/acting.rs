@@ -113,9 +113,10 @@ impl ToolRound {
     /// the model.
     pub(crate) async fn end(&self, id: &str, output: ToolOutput) -> ToolOutput {
         let Some(call) = self.written(id) else { return output };
-        let output = match call.name == FINISH_FUNCTION && finished(&output).is_none() {
-            true => unfinished(output),
-            false => output,
+        let output = if call.name == FINISH_FUNCTION && finished(&output).is_none() {
+            unfinished(output)
+        } else {
+            output
         };
         self.settle(ToolResponse { call, output, is_last: true, is_interrupted: false }).await
     }

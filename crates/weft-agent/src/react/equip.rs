@@ -55,9 +55,10 @@ impl Equip {
                 format!("`{name}` is active. {notes}")
             }
         };
-        Ok(ToolOutput::text(match names.is_empty() {
-            true => "No group of tools is active.".to_owned(),
-            false => names.iter().map(told).collect::<Vec<_>>().join("\n"),
+        Ok(ToolOutput::text(if names.is_empty() {
+            "No group of tools is active.".to_owned()
+        } else {
+            names.iter().map(told).collect::<Vec<_>>().join("\n")
         }))
     }
 }

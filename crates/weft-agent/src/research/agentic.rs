@@ -397,9 +397,10 @@ impl Work {
         let asked = Some(report.next_query).filter(|query| !query.trim().is_empty());
         let missing = || self.claim.gaps.first().map(|gap| format!("{} {gap}", self.claim.claim));
         self.query = asked.or_else(missing).unwrap_or_else(|| self.claim.claim.clone());
-        match settled {
-            true => format!("settled ({confidence:.2})"),
-            false => format!("open ({confidence:.2}): {}", self.claim.gaps.join("; ")),
+        if settled {
+            format!("settled ({confidence:.2})")
+        } else {
+            format!("open ({confidence:.2}): {}", self.claim.gaps.join("; "))
         }
     }
 }

@@ -45,9 +45,10 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
         messages.push(ChatMessage::new(Author::Assistant, said.trim()));
         let mut results = Vec::new();
         for query in queries {
-            let result = match course.is_new(&query) {
-                true => looked_up(course, &query, &steps).await?,
-                false => tags::result(REPEATED),
+            let result = if course.is_new(&query) {
+                looked_up(course, &query, &steps).await?
+            } else {
+                tags::result(REPEATED)
             };
             steps.push(result.clone());
             results.push(result);

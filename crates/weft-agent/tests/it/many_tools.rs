@@ -103,9 +103,10 @@ async fn a_long_result_is_read_by_parts() {
 async fn the_planner_is_told_the_beginning_of_a_long_result() {
     let mut world = World::with(ScriptedModel::from_fn(|request, _| {
         let told: String = request.messages.iter().map(|message| message.text.as_str()).collect();
-        match told.contains("line 0 of a long story") {
-            true => Reply::text(r#"[{"name": "complete_task", "arguments": {"answer": "read"}}]"#),
-            false => Reply::text(r#"[{"name": "story", "arguments": {}}]"#),
+        if told.contains("line 0 of a long story") {
+            Reply::text(r#"[{"name": "complete_task", "arguments": {"answer": "read"}}]"#)
+        } else {
+            Reply::text(r#"[{"name": "story", "arguments": {}}]"#)
         }
     }));
     with_long_result(&mut world);
@@ -166,9 +167,10 @@ const LIMITS: Limits = Limits {
 fn scripted(script: &str, language: &str) -> World {
     let call = json!({"code": script, "language": language});
     let mut world = World::with(ScriptedModel::from_fn(move |request, _| {
-        match request.messages.last().is_some_and(|message| message.author == Author::Tool) {
-            true => Reply::text("done"),
-            false => Reply::call("run_script", call.clone()),
+        if request.messages.last().is_some_and(|message| message.author == Author::Tool) {
+            Reply::text("done")
+        } else {
+            Reply::call("run_script", call.clone())
         }
     }));
     world.seams(|seams| seams.sandbox = Arc::new(weft_sandbox::InProcess::new(LIMITS)));

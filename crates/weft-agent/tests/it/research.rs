@@ -337,16 +337,16 @@ fn investigator() -> weft_testkit::ScriptedModel {
             ]})
         } else if given.contains("Does it snow?") {
             let again = given.contains("deep snow");
-            match system.starts_with("You report") {
-                true => {
-                    json!({"report": "It snows [ID:0].", "confidence": if again { 0.9 } else { 0.5 }, "next_query": "deep snow"})
-                }
-                false => json!({"is_sufficient": again, "confidence": 0.9}),
+            if system.starts_with("You report") {
+                json!({"report": "It snows [ID:0].", "confidence": if again { 0.9 } else { 0.5 }, "next_query": "deep snow"})
+            } else {
+                json!({"is_sufficient": again, "confidence": 0.9})
             }
         } else {
-            match system.starts_with("You report") {
-                true => json!({"report": "It is 1234 m high.", "confidence": 0.9, "gaps": ["the height"]}),
-                false => json!({"is_sufficient": true, "confidence": 0.9}),
+            if system.starts_with("You report") {
+                json!({"report": "It is 1234 m high.", "confidence": 0.9, "gaps": ["the height"]})
+            } else {
+                json!({"is_sufficient": true, "confidence": 0.9})
             }
         };
         Reply::text(answer.to_string())
@@ -374,11 +374,10 @@ async fn points_are_looked_into_until_they_are_settled_or_nothing_comes_of_it() 
 #[tokio::test]
 async fn points_that_cannot_be_planned_are_the_question_itself() {
     let world = World::with(weft_testkit::ScriptedModel::from_fn(|request, _| {
-        match request.messages[0].text.starts_with("You plan") {
-            true => Reply::text("no list"),
-            false => Reply::text(
-                json!({"report": "Rain [ID:0].", "confidence": 1, "is_sufficient": true}).to_string(),
-            ),
+        if request.messages[0].text.starts_with("You plan") {
+            Reply::text("no list")
+        } else {
+            Reply::text(json!({"report": "Rain [ID:0].", "confidence": 1, "is_sufficient": true}).to_string())
         }
     }));
     let datasets = Stub::new(SourceKind::Dataset);

@@ -17,9 +17,10 @@ pub(super) fn check(text: &str) -> Result<String> {
                 && !host.starts_with('-')
                 && !name.contains('@')
         });
-    match fits {
-        true => Ok(text.to_lowercase()),
-        false => Err(Error::invalid("this is not a valid e-mail address").help("such as ann@example.com")),
+    if fits {
+        Ok(text.to_lowercase())
+    } else {
+        Err(Error::invalid("this is not a valid e-mail address").help("such as ann@example.com"))
     }
 }
 

@@ -159,9 +159,10 @@ impl App {
     /// `NotFound`.
     pub async fn find_user(&self, name: &str) -> Result<User> {
         let users = &self.accounts.stores.users;
-        match name.contains('@') {
-            true => users.user_by_email(name).await,
-            false => users.user(&UserId::from(name)).await,
+        if name.contains('@') {
+            users.user_by_email(name).await
+        } else {
+            users.user(&UserId::from(name)).await
         }
     }
 
@@ -197,9 +198,10 @@ impl App {
     ) -> Result<User> {
         let email = address::check(email)?;
         let nickname = checked_nickname(nickname)?;
-        let nickname = match nickname.is_empty() {
-            true => email.split('@').next().unwrap_or_default().to_owned(),
-            false => nickname,
+        let nickname = if nickname.is_empty() {
+            email.split('@').next().unwrap_or_default().to_owned()
+        } else {
+            nickname
         };
         let password_hash = match password {
             Some(password) => self.accounts.limits.passwords.hash(password).await?,

@@ -117,10 +117,7 @@ impl App {
         let fits = self.accounts.limits.passwords.fits(password, hash).await?;
         let Some(user) = found.filter(|_| fits) else { return Err(SignInRefusal::Mismatch) };
         self.accounts.give_back(&attempts);
-        match user.enabled {
-            true => Ok(user),
-            false => Err(SignInRefusal::Disabled),
-        }
+        if user.enabled { Ok(user) } else { Err(SignInRefusal::Disabled) }
     }
 
     /// Signs in somebody who has proved who they are.

@@ -132,9 +132,10 @@ impl Default for DocumentsConfig {
 impl DocumentsConfig {
     /// The font for letters that the built-in one lacks, if there is any.
     pub fn font(&self) -> Option<PathBuf> {
-        match self.font.as_os_str().is_empty() {
-            true => SYSTEM_FONTS.into_iter().map(PathBuf::from).find(|font| font.is_file()),
-            false => Some(self.font.clone()),
+        if self.font.as_os_str().is_empty() {
+            SYSTEM_FONTS.into_iter().map(PathBuf::from).find(|font| font.is_file())
+        } else {
+            Some(self.font.clone())
         }
     }
 

@@ -43,9 +43,10 @@ impl Config {
 
     /// The folder of plugins.
     pub fn plugins_folder(&self) -> PathBuf {
-        match self.plugins.folder.as_os_str().is_empty() {
-            true => self.data.join("plugins"),
-            false => self.plugins.folder.clone(),
+        if self.plugins.folder.as_os_str().is_empty() {
+            self.data.join("plugins")
+        } else {
+            self.plugins.folder.clone()
         }
     }
 

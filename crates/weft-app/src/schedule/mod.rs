@@ -180,10 +180,7 @@ impl App {
         let times = terms.check()?;
         let now_ms = self.clock.now_ms();
         let same_times = terms.enabled && before.is_enabled() && terms.timing == before.timing;
-        let next_ms = match same_times {
-            true => before.next_ms,
-            false => times.after(now_ms).filter(|_| terms.enabled),
-        };
+        let next_ms = if same_times { before.next_ms } else { times.after(now_ms).filter(|_| terms.enabled) };
         let changed = Schedule {
             name: terms.name,
             timing: terms.timing,
@@ -220,9 +217,10 @@ impl App {
             let message = format!("schedule `{}` was changed in the meantime", before.key.id);
             return Err(Error::new(ErrorKind::Conflict, message).help("read it again, then change it"));
         }
-        let (next_ms, decided_ms) = match changed.next_ms == before.next_ms {
-            true => (now.next_ms, now.decided_ms),
-            false => (changed.next_ms, changed.decided_ms),
+        let (next_ms, decided_ms) = if changed.next_ms == before.next_ms {
+            (now.next_ms, now.decided_ms)
+        } else {
+            (changed.next_ms, changed.decided_ms)
         };
         let revision = now.revision;
         self.schedules.replace(&Schedule { next_ms, decided_ms, revision, ..changed.clone() }).await
@@ -327,9 +325,10 @@ impl App {
             Err(error) if error.kind == ErrorKind::NotFound => false,
             Err(error) => return Err(error),
         };
-        match enabled {
-            true => Ok(()),
-            false => self.queue.withdraw(&schedule.key.tenant, schedule.key.id.as_str()).await.map(drop),
+        if enabled {
+            Ok(())
+        } else {
+            self.queue.withdraw(&schedule.key.tenant, schedule.key.id.as_str()).await.map(drop)
         }
     }
 

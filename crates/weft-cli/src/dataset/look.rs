@@ -107,9 +107,10 @@ pub async fn chunks(args: &DatasetChunksArgs, app: &App) -> Outcome {
         let filter = ChunkFilter { offset, limit: PAGE, ..ChunkFilter::default() };
         let (page, total) = app.datasets.chunks(&document.key, &filter).await?;
         for chunk in &page {
-            match args.json {
-                true => data.line(&chunk_json(chunk).to_string())?,
-                false => data.text(&chunk_text(chunk))?,
+            if args.json {
+                data.line(&chunk_json(chunk).to_string())?
+            } else {
+                data.text(&chunk_text(chunk))?
             }
         }
         offset += page.len() as u64;

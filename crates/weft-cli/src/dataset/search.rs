@@ -23,20 +23,21 @@ const EXCERPT_CHARS: usize = 240;
 /// When there is no such dataset, a condition cannot be read, or the search fails.
 pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
     let conditions = args.conditions.iter().map(|text| condition(text)).collect::<Outcome<Vec<_>>>()?;
-    let unit = |flag: &str, value: f64| match (0.0..=1.0).contains(&value) {
-        true => Ok(value),
-        false => Err(Failure::usage(format!("{flag} must be from 0 to 1 and is {value}"))),
+    let unit = |flag: &str, value: f64| {
+        if (0.0..=1.0).contains(&value) {
+            Ok(value)
+        } else {
+            Err(Failure::usage(format!("{flag} must be from 0 to 1 and is {value}")))
+        }
     };
     let usual = Retrieval::default();
     let asked = Retrieval {
-        datasets: match args.datasets.is_empty() {
-            true => Chosen::All,
-            false => Chosen::Named(args.datasets.clone()),
-        },
+        datasets: if args.datasets.is_empty() { Chosen::All } else { Chosen::Named(args.datasets.clone()) },
         question: args.question.clone(),
-        filter: match conditions.is_empty() {
-            true => FilterChoice::All,
-            false => FilterChoice::Given(Filter { conditions, ..Filter::default() }),
+        filter: if conditions.is_empty() {
+            FilterChoice::All
+        } else {
+            FilterChoice::Given(Filter { conditions, ..Filter::default() })
         },
         similarity_min: unit("--threshold", args.threshold)?,
         vector_weight: unit("--vector-weight", args.vector_weight.unwrap_or(usual.vector_weight))?,
@@ -51,9 +52,10 @@ pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
     }
     let mut data = Data::stdout();
     for (place, passage) in (1..).zip(&found.passages) {
-        match args.json {
-            true => data.line(&passage_json(passage).to_string())?,
-            false => data.text(&passage_text(place, passage))?,
+        if args.json {
+            data.line(&passage_json(passage).to_string())?
+        } else {
+            data.text(&passage_text(place, passage))?
         }
     }
     data.flush()?;
@@ -103,9 +105,10 @@ const WRITTEN: [&str; 22] = [
 
 /// Where an operator stands in a condition, behind a key. One of letters is a word of its own.
 fn place(text: &str, written: &str) -> Option<usize> {
-    let place = match written.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        true => format!("{text} ").find(&format!(" {written} "))? + 1,
-        false => text.find(written)?,
+    let place = if written.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        format!("{text} ").find(&format!(" {written} "))? + 1
+    } else {
+        text.find(written)?
     };
     (place > 0).then_some(place)
 }

@@ -54,9 +54,10 @@ impl LiveLine {
 
     /// A line that counts cases on a terminal, and nothing elsewhere.
     pub fn counting(cases: usize) -> Self {
-        match super::Notes::is_terminal() {
-            true => Self::of(ProgressBar::new(cases as u64), COUNTING),
-            false => Self(ProgressBar::hidden()),
+        if super::Notes::is_terminal() {
+            Self::of(ProgressBar::new(cases as u64), COUNTING)
+        } else {
+            Self(ProgressBar::hidden())
         }
     }
 

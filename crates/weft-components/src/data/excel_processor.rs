@@ -242,10 +242,11 @@ impl ExcelProcessor {
 
 fn within_limits(tables: &Tables) -> Result<()> {
     let rows: usize = tables.values().map(Vec::len).sum();
-    match rows <= ROWS_MAX {
-        true => Ok(()),
-        false => Err(Error::invalid(format!("the tables have {rows} rows, more than {ROWS_MAX}"))
-            .help("divide the file")),
+    if rows <= ROWS_MAX {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!("the tables have {rows} rows, more than {ROWS_MAX}"))
+            .help("divide the file"))
     }
 }
 

@@ -121,11 +121,10 @@ impl Retrieval {
         let Retrieved { passages, filter, notes, .. } = retrieved;
         let found: Vec<Chunk> = passages.iter().map(|passage| passage.chunk.clone()).collect();
         let found = ctx.run.citations.number(found);
-        let text = match found.is_empty() {
-            true => Value::text(self.empty.as_str()),
-            false => {
-                Value::text(blocks(found.iter().zip(&passages).map(|(cited, passage)| block(cited, passage))))
-            }
+        let text = if found.is_empty() {
+            Value::text(self.empty.as_str())
+        } else {
+            Value::text(blocks(found.iter().zip(&passages).map(|(cited, passage)| block(cited, passage))))
         };
         let mut outputs = Outputs::of("formalized_content", text.clone());
         let chunks = chunks(&found);

@@ -214,10 +214,7 @@ impl DocGenerator {
             text.push_str(&format!("*{subtitle}*\n\n"));
         }
         text.push_str(&without_thinking(&self.content.render(&ctx.inputs)?));
-        let timestamp = match self.timestamp {
-            true => when(ctx).await?,
-            false => String::new(),
-        };
+        let timestamp = if self.timestamp { when(ctx).await? } else { String::new() };
         let page = PageSettings {
             title,
             header: line(&self.header)?,

@@ -65,10 +65,8 @@ impl Service for Bing {
     }
 
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
-        let (path, list) = match self.news {
-            true => ("/v7.0/news/search", "/value"),
-            false => ("/v7.0/search", "/webPages/value"),
-        };
+        let (path, list) =
+            if self.news { ("/v7.0/news/search", "/value") } else { ("/v7.0/search", "/webPages/value") };
         let [answer, ..] = answers else {
             let count = ask.top.min(COUNT_MAX).to_string();
             let (country, language) = (self.country.trim(), self.language.trim());

@@ -62,12 +62,13 @@ impl Component for Calculator {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let expression = self.expression.render(&ctx.inputs)?;
-        let number = match expression.len() <= SHORT_MAX {
-            true => expression::evaluate(&expression),
-            false => tokio::task::spawn_blocking(move || expression::evaluate(&expression))
+        let number = (if expression.len() <= SHORT_MAX {
+            expression::evaluate(&expression)
+        } else {
+            tokio::task::spawn_blocking(move || expression::evaluate(&expression))
                 .await
-                .map_err(|cause| Error::internal("the calculation stopped unexpectedly").because(cause))?,
-        }?;
+                .map_err(|cause| Error::internal("the calculation stopped unexpectedly").because(cause))?
+        })?;
         let (text, exact) = number.told();
         let mut outputs = Outputs::of("result", Value::text(text));
         outputs.set("exact", Json::from(exact));

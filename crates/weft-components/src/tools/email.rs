@@ -162,9 +162,8 @@ impl Email {
     fn may_go_to(&self, address: &str) -> bool {
         let address =
             address.trim().trim_end_matches('>').rsplit(['<', ' ']).next().unwrap_or_default().to_lowercase();
-        let allowed = |one: &String| match one.starts_with('@') {
-            true => address.ends_with(one.as_str()),
-            false => address == *one,
+        let allowed = |one: &String| {
+            if one.starts_with('@') { address.ends_with(one.as_str()) } else { address == *one }
         };
         self.allowed.is_empty() || self.allowed.iter().any(allowed)
     }

@@ -114,10 +114,13 @@ impl Service for QueritContents {
             return Err(Error::new(ErrorKind::Unavailable, "none of the pages could be read")
                 .help("look whether the addresses are right, or raise `crawl_timeout`"));
         }
-        let told = |page: Json| match read(&page) {
-            true => hit(page),
-            // Else a model takes it for an empty page.
-            false => Hit { content: "(could not be read)".to_owned(), ..hit(page) },
+        let told = |page: Json| {
+            if read(&page) {
+                hit(page)
+            } else {
+                // Else a model takes it for an empty page.
+                Hit { content: "(could not be read)".to_owned(), ..hit(page) }
+            }
         };
         Ok(Step::Hits(pages.into_iter().map(told).collect()))
     }

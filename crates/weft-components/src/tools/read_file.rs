@@ -119,9 +119,10 @@ impl Component for ReadFile {
         let read = async {
             let text = ctx.run.seams.workspace.read(&ctx.run.tenant, path.trim()).await?;
             let chosen = lines(&text, first, last)?;
-            let content: String = match self.numbered {
-                true => chosen.iter().map(|(number, line)| format!("{number:>6}\t{line}")).collect(),
-                false => chosen.iter().map(|(_, line)| *line).collect(),
+            let content: String = if self.numbered {
+                chosen.iter().map(|(number, line)| format!("{number:>6}\t{line}")).collect()
+            } else {
+                chosen.iter().map(|(_, line)| *line).collect()
             };
             Ok((content, text.split_inclusive('\n').count()))
         };

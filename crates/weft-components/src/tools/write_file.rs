@@ -63,9 +63,10 @@ impl Component for WriteFile {
         let text = ctx.run.masks.text(&self.content.render(&ctx.inputs)?).into_owned();
         let (files, tenant) = (&ctx.run.seams.workspace, &ctx.run.tenant);
         // Written twice, a file holds the same; added to twice, it does not.
-        let (call, again, done) = match self.append {
-            true => (files.append(tenant, path, &text), Delivery::AtMostOnce, "added to"),
-            false => (files.write(tenant, path, &text), Delivery::Idempotent, "replaced"),
+        let (call, again, done) = if self.append {
+            (files.append(tenant, path, &text), Delivery::AtMostOnce, "added to")
+        } else {
+            (files.write(tenant, path, &text), Delivery::Idempotent, "replaced")
         };
         let question = ctx.effects.question("file", &(path, &text, self.append));
         let (existed, _) = ctx.effect_asking("file", again, question, call).await?;

@@ -108,9 +108,10 @@ impl IdentityStore for Store {
             Err(error) if is_duplicate(&error) => {
                 let found = Entity::find_by_id(text(&identity.hash)).one(&self.inner.write).await;
                 let found = found.map_err(|error| self.fail("read the identity", error))?;
-                match found.is_some_and(|found| found.user_id == row.user_id) {
-                    true => Ok(()),
-                    false => Err(Error::new(ErrorKind::Conflict, "this identity is another user's")),
+                if found.is_some_and(|found| found.user_id == row.user_id) {
+                    Ok(())
+                } else {
+                    Err(Error::new(ErrorKind::Conflict, "this identity is another user's"))
                 }
             }
             Err(error) => Err(self.fail("store the identity", error)),

@@ -150,9 +150,10 @@ mod tests {
         let check = |changes: Json, fine: bool| {
             let Json::Object(mut all) = claims() else { panic!() };
             for (name, value) in changes.as_object().unwrap() {
-                match value.is_null() {
-                    true => drop(all.remove(name)),
-                    false => drop(all.insert(name.clone(), value.clone())),
+                if value.is_null() {
+                    drop(all.remove(name))
+                } else {
+                    drop(all.insert(name.clone(), value.clone()))
                 }
             }
             let now_ms = NOW * 1_000;

@@ -144,9 +144,10 @@ impl Keys {
             serde_json::from_slice(bytes).map_err(|_| garbled("the provider's keys are no set of keys"))?;
         let known = set.keys.into_iter().take(KEYS_MAX);
         let keys: Vec<Key> = known.filter_map(|key| serde_json::from_value::<Jwk>(key).ok()?.key()).collect();
-        match keys.is_empty() {
-            true => Err(garbled("the provider has no key for signatures (RSA, P-256, P-384 or Ed25519)")),
-            false => Ok(Self(keys)),
+        if keys.is_empty() {
+            Err(garbled("the provider has no key for signatures (RSA, P-256, P-384 or Ed25519)"))
+        } else {
+            Ok(Self(keys))
         }
     }
 

@@ -147,14 +147,12 @@ fn checked_next(next: &str) -> Result<()> {
         rest.is_empty() || rest.strip_suffix('/').unwrap_or(rest).split('/').all(is_name)
     });
     let fits = is_page && !path.contains('%') && next.bytes().all(is_plain) && next.len() <= NEXT_BYTES_MAX;
-    match next.is_empty() || fits {
-        true => Ok(()),
-        false => {
-            let error = Error::invalid("`next` is not the path of a page");
-            Err(error.help(
-                "such as /chat?id=7: without #, with % behind the ? only, and nothing below /api or /v1",
-            ))
-        }
+    if next.is_empty() || fits {
+        Ok(())
+    } else {
+        let error = Error::invalid("`next` is not the path of a page");
+        Err(error
+            .help("such as /chat?id=7: without #, with % behind the ? only, and nothing below /api or /v1"))
     }
 }
 
@@ -254,10 +252,7 @@ impl App {
         let is_theirs = same(browser_hash.as_bytes(), request.browser_hash.as_bytes());
         // Somebody who is sent back to another provider's address may bring that one's code.
         let is_its = request.provider == provider.name && request.issuer == provider.config.issuer;
-        match is_theirs && is_its && now_ms < request.expires_ms {
-            true => Ok(request),
-            false => Err(over()),
-        }
+        if is_theirs && is_its && now_ms < request.expires_ms { Ok(request) } else { Err(over()) }
     }
 
     async fn end_of(

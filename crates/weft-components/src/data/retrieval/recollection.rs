@@ -97,10 +97,7 @@ pub(super) fn outputs(found: Recollection, empty: &str) -> Outputs {
     };
     let contents: Vec<&str> =
         found.messages.iter().take_while(fitting).map(|message| message.content.as_str()).collect();
-    let text = match contents.is_empty() {
-        true => Value::text(empty),
-        false => Value::text(contents.join("\n\n")),
-    };
+    let text = if contents.is_empty() { Value::text(empty) } else { Value::text(contents.join("\n\n")) };
     let messages = found.messages.iter().map(|message| {
         json!({"memory_id": message.memory, "message_id": message.number, "content": message.content,
             "similarity": message.similarity})

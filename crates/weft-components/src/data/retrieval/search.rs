@@ -263,9 +263,10 @@ impl DatasetSearch {
         if self.datasets.is_empty() {
             return Err(Error::invalid("no dataset is chosen").help(CHOOSE));
         }
-        match self.datasets.iter().any(|dataset| matches!(dataset, Dataset::All)) {
-            true => Ok(Chosen::All),
-            false => self.names(ctx).map(Chosen::Named),
+        if self.datasets.iter().any(|dataset| matches!(dataset, Dataset::All)) {
+            Ok(Chosen::All)
+        } else {
+            self.names(ctx).map(Chosen::Named)
         }
     }
 

@@ -73,9 +73,10 @@ impl Number {
             Some(size) => {
                 let digits: BigInt = format!("0{whole}{places}").parse().map_err(|_| wrong())?;
                 let power = BigInt::from(10).pow(u32::try_from(size.unsigned_abs()).unwrap_or(0));
-                let value = match size >= 0 {
-                    true => BigRational::from_integer(digits * power),
-                    false => BigRational::new(digits, power),
+                let value = if size >= 0 {
+                    BigRational::from_integer(digits * power)
+                } else {
+                    BigRational::new(digits, power)
                 };
                 Self::exact(value)
             }
