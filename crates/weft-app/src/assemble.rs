@@ -167,7 +167,7 @@ fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
             if config.sandbox.python.as_os_str().is_empty() {
                 sandbox
             } else {
-                with_system_python(sandbox, worker, (limits, *at_once), config)?
+                with_system_python(sandbox, worker, limits, *at_once, config)?
             }
         }
         _ => Arc::new(NoSandbox),
@@ -179,7 +179,8 @@ fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
 fn with_system_python(
     rest: Arc<dyn Sandbox>,
     worker: Worker,
-    (limits, at_once): (Limits, usize),
+    limits: Limits,
+    at_once: usize,
     config: &Config,
 ) -> Result<Arc<dyn Sandbox>> {
     let python = system_python(worker, limits, at_once, config);
@@ -216,7 +217,8 @@ async fn tell_of_namespaces(config: &Config) {
 fn with_system_python(
     _: Arc<dyn Sandbox>,
     _: Worker,
-    _: (Limits, usize),
+    _: Limits,
+    _: usize,
     _: &Config,
 ) -> Result<Arc<dyn Sandbox>> {
     Err(Error::new(ErrorKind::Unsupported, "`sandbox.python` is for Linux only").help("leave it empty"))
@@ -231,12 +233,21 @@ enum Place {
     Memory,
 }
 
+/// What every part of an app is put together from.
+struct Ground<'a> {
+    config: &'a Config,
+    place: Place,
+    store: &'a Store,
+    clock: &'a Arc<dyn Clock>,
+}
+
 /// Datasets, to be changed and to be asked.
 fn datasets(
-    config: &Config,
-    (place, blobs): (Place, Arc<dyn BlobStore>),
-    (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>),
+    ground: &Ground<'_>,
+    blobs: Arc<dyn BlobStore>,
+    models: &Arc<Directory>,
 ) -> Result<(Arc<Library>, Datasets)> {
+    let &Ground { config, place, store, clock } = ground;
     let index: Arc<dyn Index> = match place {
         Place::Folders => Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
         Place::Memory => Arc::new(TantivyIndex::in_memory()),
@@ -340,10 +351,10 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     let plugins = plugins(config).await?;
-    let (servers, tool_servers) =
-        tool_sources(config, (&store, place), &plugins, (Arc::clone(&outbound), Arc::clone(&clock)))?;
+    let ground = Ground { config, place, store: &store, clock: &clock };
+    let (servers, tool_servers) = tool_sources(&ground, &plugins, Arc::clone(&outbound))?;
     let blobs = blobs(config, place)?;
-    let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
+    let (library, datasets) = datasets(&ground, Arc::clone(&blobs), &models)?;
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
     let (files, file_manager) = files(config, &store, blobs, &clock);
     let passing = Store::open(MEMORY).await?;
@@ -364,8 +375,8 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, outbound, given)?);
-    let ways_out = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
-    let notifications = Notifications::new(store.outbox(), config.notifications.clone(), ways_out);
+    let (http, mailer) = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
+    let notifications = Notifications::new(store.outbox(), config.notifications.clone(), http, mailer);
     let parts = Parts {
         databases: Arc::clone(&seams.databases),
         engine: engine(config, seams, &store),

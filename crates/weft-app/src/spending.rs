@@ -38,7 +38,8 @@ impl App {
     pub async fn usage(
         &self,
         tenant: &TenantId,
-        (by, only): (Vec<UsageBy>, Vec<(UsageBy, String)>),
+        by: Vec<UsageBy>,
+        only: Vec<(UsageBy, String)>,
         days: u32,
     ) -> Result<Vec<UsageLine>> {
         let today = self.clock.now_ms().div_euclid(DAY_MS);

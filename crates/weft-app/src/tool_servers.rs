@@ -110,7 +110,8 @@ impl TenantServers {
     pub fn new(
         others: Arc<dyn ToolSource>,
         store: Arc<dyn ToolServerStore>,
-        (http, clock): (Arc<dyn StreamingHttp>, Arc<dyn Clock>),
+        http: Arc<dyn StreamingHttp>,
+        clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock)?;
         Ok(Self { others, store, http, live, known: Arc::default() })
@@ -148,7 +149,8 @@ impl TenantServers {
     pub async fn call(
         &self,
         server: &StoredToolServer,
-        (tool, arguments): (&str, &Map<String, Json>),
+        tool: &str,
+        arguments: &Map<String, Json>,
         seconds: u64,
     ) -> Result<ToolOutput> {
         let id = self.for_once(server, seconds).await?;

@@ -73,9 +73,9 @@ impl App {
     ///
     /// # Errors
     /// `NotFound`; `Invalid` for one that is no canvas.
-    pub async fn compare_versions(&self, canvas: &CanvasKey, versions: (&str, &str)) -> Result<CanvasDiff> {
-        let old = self.canvases.version(canvas, versions.0).await?;
-        let new = self.canvases.version(canvas, versions.1).await?;
+    pub async fn compare_versions(&self, canvas: &CanvasKey, old: &str, new: &str) -> Result<CanvasDiff> {
+        let old = self.canvases.version(canvas, old).await?;
+        let new = self.canvases.version(canvas, new).await?;
         apart(move || Ok(CanvasDiff::between(&parsed(&old)?, &parsed(&new)?))).await
     }
 

@@ -44,7 +44,7 @@ async fn show(args: &UsageArgs, app: &App) -> Outcome {
             by.push(side);
         }
     }
-    let lines = app.usage(&tenant(&args.tenant)?, (by.clone(), Vec::new()), args.days).await?;
+    let lines = app.usage(&tenant(&args.tenant)?, by.clone(), Vec::new(), args.days).await?;
     if lines.is_empty() {
         Notes::line(format!("no model was asked in the last {} days", args.days));
     }

@@ -7,7 +7,7 @@ use futures::TryStreamExt as _;
 use serde_json::json;
 use weft_app::App;
 use weft_app::accounts::password::{BYTES_MAX, check_new};
-use weft_app::accounts::{Audited, CLI, LISTED_MAX};
+use weft_app::accounts::{Audited, CLI, LISTED_MAX, NewUser};
 use weft_core::access::MemberRole;
 use weft_core::seam::user_store::User;
 use weft_core::{Secret, TenantId};
@@ -79,7 +79,8 @@ async fn note_everywhere(app: &App, user: &User, action: &str) -> Outcome<()> {
 
 async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome {
     let (tenant, role) = (tenant(&args.tenant)?, MemberRole::from(args.role));
-    let user = app.create_user((&args.email, &args.name), Some(password), (&tenant, role)).await?;
+    let user = NewUser { email: &args.email, nickname: &args.name, password: Some(password) };
+    let user = app.create_user(user, &tenant, role).await?;
     note(app, &tenant, "create user", &user.email).await;
     let mut data = Data::stdout();
     if args.json {

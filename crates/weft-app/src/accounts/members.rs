@@ -6,7 +6,7 @@ use weft_core::seam::tenant_store::{Invitation, Joining, Membership};
 use weft_core::seam::user_store::User;
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
-use super::{LISTED_MAX, SignInRefusal, SignedIn, address};
+use super::{LISTED_MAX, NewUser, SignInRefusal, SignedIn, address};
 use crate::app::App;
 use crate::tokens::{self, INVITATION_PREFIX};
 
@@ -88,7 +88,8 @@ impl App {
                 user
             }
             None => {
-                let user = self.new_user(&invitation.email, nickname, Some(password)).await?;
+                let user = NewUser { email: &invitation.email, nickname, password: Some(password) };
+                let user = self.new_user(user).await?;
                 tenants.accept_invitation(&invitation, Joining::New(&user), now_ms).await?;
                 user
             }

@@ -26,7 +26,7 @@ use weft_net::StreamingHttp;
 
 pub use self::audit::{Audited, CLI, REFUSED, is_noted};
 pub use self::members::Invited;
-pub use self::sign_in::{SignInRefusal, SignedIn};
+pub use self::sign_in::{PasswordChange, SignInRefusal, SignedIn};
 pub use self::tenancy::Erasure;
 
 use self::oidc::Providers;
@@ -121,6 +121,17 @@ impl Accounts {
     }
 }
 
+/// What is said of somebody who gets an account.
+#[derive(Clone, Copy, Debug)]
+pub struct NewUser<'a> {
+    /// What they sign in with.
+    pub email: &'a str,
+    /// What others see; the part before the `@` when it is empty.
+    pub nickname: &'a str,
+    /// Without one they can sign in only after one was set.
+    pub password: Option<&'a weft_core::Secret>,
+}
+
 impl App {
     /// Makes sure that there is a tenant with this id.
     ///
@@ -171,13 +182,8 @@ impl App {
     ///
     /// # Errors
     /// `Invalid` for an address, a name or a password that cannot be one; `Conflict` when the address is taken.
-    pub async fn create_user(
-        &self,
-        (email, nickname): (&str, &str),
-        password: Option<&weft_core::Secret>,
-        (tenant, role): (&TenantId, MemberRole),
-    ) -> Result<User> {
-        let user = self.new_user(email, nickname, password).await?;
+    pub async fn create_user(&self, user: NewUser<'_>, tenant: &TenantId, role: MemberRole) -> Result<User> {
+        let user = self.new_user(user).await?;
         self.ensure_tenant(tenant).await?;
         let membership = weft_core::seam::tenant_store::Membership {
             tenant: tenant.clone(),
@@ -190,12 +196,7 @@ impl App {
     }
 
     /// A user who is not stored yet.
-    async fn new_user(
-        &self,
-        email: &str,
-        nickname: &str,
-        password: Option<&weft_core::Secret>,
-    ) -> Result<User> {
+    async fn new_user(&self, NewUser { email, nickname, password }: NewUser<'_>) -> Result<User> {
         let email = address::check(email)?;
         let nickname = checked_nickname(nickname)?;
         let nickname = if nickname.is_empty() {

@@ -22,7 +22,8 @@ impl App {
         &self,
         tenant: &TenantId,
         target: ShareTarget,
-        (name, expires_ms): (&str, Option<i64>),
+        name: &str,
+        expires_ms: Option<i64>,
     ) -> Result<(ShareToken, Secret)> {
         let now_ms = self.clock.now_ms();
         if expires_ms.is_some_and(|at| at <= now_ms) {

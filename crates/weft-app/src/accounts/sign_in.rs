@@ -6,7 +6,7 @@ use weft_core::seam::tenant_store::{Membership, Tenant};
 use weft_core::seam::user_store::{Login, Logins, User};
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
-use super::{Accounts, Attempts};
+use super::{Accounts, Attempts, NewUser};
 use crate::app::App;
 use crate::tokens::{self, LOGIN_PREFIX};
 
@@ -40,6 +40,19 @@ pub enum SignInRefusal {
     TooMany,
     /// Something else went wrong.
     Failed(Error),
+}
+
+/// A new password, and who asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct PasswordChange<'a> {
+    /// The password so far.
+    pub old: &'a Secret,
+    /// The password from now on.
+    pub new: &'a Secret,
+    /// Where the request comes from: wrong passwords are counted by it.
+    pub address: &'a str,
+    /// The hash of the sign-in that stays; all others end.
+    pub kept: &'a str,
 }
 
 impl From<Error> for SignInRefusal {
@@ -171,7 +184,7 @@ impl App {
         if !self.accounts.limits.attempts.take(&counted, rate, self.clock.now_ms()) {
             return Err(Error::new(ErrorKind::RateLimited, "too many registrations"));
         }
-        let user = self.new_user(email, nickname, Some(password)).await?;
+        let user = self.new_user(NewUser { email, nickname, password: Some(password) }).await?;
         let id = TenantId::new(user.id.as_str());
         let tenant = Tenant { id: id.clone(), name: user.nickname.clone(), created_ms: user.created_ms };
         let membership = Membership {
@@ -207,11 +220,10 @@ impl App {
     pub async fn change_password(
         &self,
         id: &UserId,
-        (old, new): (&Secret, &Secret),
-        (address, kept): (&str, &str),
+        change: PasswordChange<'_>,
     ) -> Result<(), SignInRefusal> {
-        self.confirm(id, old, address).await?;
-        Ok(self.set_password(id, new, Some(kept)).await?)
+        self.confirm(id, change.old, change.address).await?;
+        Ok(self.set_password(id, change.new, Some(change.kept)).await?)
     }
 
     /// Makes sure that whoever asks knows the password of their account.

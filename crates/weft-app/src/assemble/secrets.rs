@@ -34,10 +34,7 @@ pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Ar
 ///
 /// # Errors
 /// `Invalid` for a key of another form.
-pub(super) fn tool_servers(
-    config: &Config,
-    (store, place): (&Store, Place),
-) -> Result<Arc<dyn ToolServerStore>> {
+pub(super) fn tool_servers(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolServerStore>> {
     let key = match place {
         Place::Folders => key_place(config)?,
         Place::Memory => KeyPlace::Process,

@@ -54,14 +54,14 @@ fn tool_servers(config: &Config, store: &Store) -> Result<Servers> {
 
 /// The servers of the operator, and every source of tools behind those of tenants.
 pub(super) fn tool_sources(
-    config: &Config,
-    (store, place): (&Store, Place),
+    ground: &Ground<'_>,
     plugins: &Plugins,
-    (outbound, clock): (Arc<Outbound>, Arc<dyn Clock>),
+    outbound: Arc<Outbound>,
 ) -> Result<(Servers, TenantServers)> {
+    let &Ground { config, place, store, clock } = ground;
     let servers = tool_servers(config, store)?;
     let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
-    let written_down = secrets::tool_servers(config, (store, place))?;
-    let of_tenants = TenantServers::new(Arc::new(tools), written_down, (outbound, clock))?;
+    let written_down = secrets::tool_servers(config, store, place)?;
+    let of_tenants = TenantServers::new(Arc::new(tools), written_down, outbound, Arc::clone(clock))?;
     Ok((servers, of_tenants))
 }

@@ -46,7 +46,8 @@ impl Notifications {
     pub fn new(
         store: Arc<dyn NoticeStore>,
         config: NotificationsConfig,
-        (http, mailer): (Arc<dyn Http>, Arc<dyn Mailer>),
+        http: Arc<dyn Http>,
+        mailer: Arc<dyn Mailer>,
     ) -> Self {
         let (config, rates, seen) = (Arc::new(config), Arc::default(), Arc::default());
         Self { store, config, http, mailer, rates, seen }

@@ -103,7 +103,7 @@ async fn made(
             Some(time.as_i64().ok_or_else(wrong)?)
         }
     };
-    let (share, secret) = state.app.share(&caller.tenant, target, (&name, expires)).await?;
+    let (share, secret) = state.app.share(&caller.tenant, target, &name, expires).await?;
     Ok(Success(account::share(&share, Some(secret.reveal()))).into_response())
 }
 

@@ -355,7 +355,7 @@ async fn called(state: &ServerState, server: &StoredToolServer, body: &Body) -> 
     let Some(arguments) = arguments.filter(|_| !tool.is_empty()) else {
         return Err(ApiError::data("Require provide tool name and arguments."));
     };
-    let output = state.app.tool_servers.call(server, (&tool, &arguments), seconds(body)?).await;
+    let output = state.app.tool_servers.call(server, &tool, &arguments, seconds(body)?).await;
     Ok(Success(output.map_err(|error| untested(&error))?.to_text()).into_response())
 }
 

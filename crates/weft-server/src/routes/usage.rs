@@ -101,8 +101,8 @@ pub async fn list(
         }
     };
     let (sides, only) = (sides(&params)?, only(&params)?);
-    let lines = state.app.usage(&caller.tenant, (sides.clone(), only.clone()), days).await?;
-    let whole = state.app.usage(&caller.tenant, (Vec::new(), only), days).await?;
+    let lines = state.app.usage(&caller.tenant, sides.clone(), only.clone(), days).await?;
+    let whole = state.app.usage(&caller.tenant, Vec::new(), only, days).await?;
     let total =
         whole.first().map_or_else(|| counts(Usage::default(), 0), |all| counts(all.usage, all.micros));
     let rows: Vec<Json> = lines.iter().map(|one| line(one, &sides)).collect();

@@ -18,7 +18,7 @@ use crate::state::ServerState;
 use crate::webhook::Peer;
 use crate::wire::account;
 use crate::wire::envelope::{Success, streamed};
-use weft_app::accounts::{Audited, LISTED_MAX, SignInRefusal, SignedIn};
+use weft_app::accounts::{Audited, LISTED_MAX, PasswordChange, SignInRefusal, SignedIn};
 use weft_app::app::DEFAULT_TENANT;
 
 /// Where a request comes from, if that is known.
@@ -234,7 +234,8 @@ pub async fn change_me(
         let (old, new) = (password(&body, "password")?, password(&body, "new_password")?);
         weft_app::accounts::password::check_new(&new)?;
         let address = address(from);
-        let changed = state.app.change_password(id, (&old, &new), (&address, hash)).await;
+        let change = PasswordChange { old: &old, new: &new, address: &address, kept: hash };
+        let changed = state.app.change_password(id, change).await;
         let outcome = changed.as_ref().map_or_else(code_of, |()| 0);
         let actor = caller.actor.to_string();
         note(&state, (&caller.tenant, &actor), ("change password", ""), (outcome, &address)).await;

@@ -162,7 +162,7 @@ pub async fn diff(
     let key = canvas_key(&caller, id);
     let old = named(&state, &key, &name).await?;
     let new = named(&state, &key, params.get("with").unwrap_or("latest")).await?;
-    let diff = state.app.compare_versions(&key, (&old, &new)).await?;
+    let diff = state.app.compare_versions(&key, &old, &new).await?;
     let mut data = serde_json::to_value(diff).map_err(|cause| {
         ApiError::from(Error::internal("cannot write what differs between two versions").because(cause))
     })?;

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
+use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, AuditLevel, LimitsConfig};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
@@ -28,8 +29,8 @@ fn with_config(config: AccountsConfig) -> Bench {
 async fn with_ann(bench: &Bench, role: MemberRole) -> String {
     let password = weft_core::Secret::new(PASSWORD);
     let tenant = default_tenant();
-    let user = bench.app.create_user(("Ann@Example.com", "Ann"), Some(&password), (&tenant, role)).await;
-    user.unwrap().id.to_string()
+    let user = NewUser { email: "Ann@Example.com", nickname: "Ann", password: Some(&password) };
+    bench.app.create_user(user, &tenant, role).await.unwrap().id.to_string()
 }
 
 impl Bench {
@@ -88,8 +89,8 @@ async fn somebody_signs_in_is_known_and_signs_out() {
 async fn who_is_unknown_and_who_is_wrong_is_told_the_same() {
     let bench = bench(Script::new()).await;
     with_ann(&bench, MemberRole::Owner).await;
-    let no_password = ("Bob@example.com", "Bob");
-    bench.app.create_user(no_password, None, (&default_tenant(), MemberRole::User)).await.unwrap();
+    let no_password = NewUser { email: "Bob@example.com", nickname: "Bob", password: None };
+    bench.app.create_user(no_password, &default_tenant(), MemberRole::User).await.unwrap();
     let mut told = Vec::new();
     for (email, password) in [
         ("ann@example.com", "wrong"),

@@ -60,8 +60,8 @@ impl Told {
             (Auth::On, self.bench.app.limits.clone()),
             self.clock.clone(),
         );
-        let ways = (Arc::new(self.http.clone()) as _, Arc::new(self.post.clone()) as _);
-        bench.app.notifications = Notifications::new(self.bench.store.clone(), config, ways);
+        let (http, post) = (Arc::new(self.http.clone()), Arc::new(self.post.clone()));
+        bench.app.notifications = Notifications::new(self.bench.store.clone(), config, http, post);
         Self { bench: Bench { token: self.bench.token.clone(), ..bench }, ..self }
     }
 

@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use serde_json::{Value as Json, json};
 use weft_app::Auth;
+use weft_app::accounts::NewUser;
 use weft_app::config::{AccountsConfig, LimitsConfig, OidcConfig};
 use weft_core::access::MemberRole;
 use weft_core::seam::Clock;
@@ -129,8 +130,8 @@ async fn somebody_signs_in_gets_an_account_and_is_known_again() {
         assert_eq!(sign_in(&bench, &provider).await.data()["id"], data["id"], "{signing:?}");
     }
     // Another address there changes nothing here, and takes nobody's account over.
-    let bob = ("bob@example.com", "Bob");
-    let bob = bench.app.create_user(bob, None, (&default_tenant(), MemberRole::Owner)).await.unwrap();
+    let bob = NewUser { email: "bob@example.com", nickname: "Bob", password: None };
+    let bob = bench.app.create_user(bob, &default_tenant(), MemberRole::Owner).await.unwrap();
     provider.says(json!({"email": "bob@example.com"}));
     let changed = sign_in(&bench, &provider).await.data();
     assert_eq!((&changed["id"], &changed["email"]), (&data["id"], &json!("ann@example.com")));
@@ -356,8 +357,8 @@ async fn a_provider_that_is_away_or_talks_too_much_is_said_and_passwords_go_on()
         assert_eq!(answer.refusal().0, 105);
         assert!(answer.text.contains("the provider `corp`"), "{}", answer.text);
         let password = Secret::new(PASSWORD);
-        let bob = ("bob@example.com", "Bob");
-        bench.app.create_user(bob, Some(&password), (&default_tenant(), MemberRole::User)).await.unwrap();
+        let bob = NewUser { email: "bob@example.com", nickname: "Bob", password: Some(&password) };
+        bench.app.create_user(bob, &default_tenant(), MemberRole::User).await.unwrap();
         let body = json!({"email": "bob@example.com", "password": PASSWORD});
         token(&bench.with("").post("/api/v1/auth/login", body).await);
     };
@@ -387,8 +388,8 @@ async fn an_account_is_linked_by_a_confirmed_address_and_never_by_less() {
     let bench = server(settings(&[("corp", closed.clone())]));
     assert_refused(&sign_in(&bench, &provider).await, "ask an owner of the tenant for an invitation");
     let (tenant, password) = (default_tenant(), Secret::new(PASSWORD));
-    let ann = ("ann@example.com", "Ann");
-    let ann = bench.app.create_user(ann, Some(&password), (&tenant, MemberRole::Editor)).await.unwrap();
+    let ann = NewUser { email: "ann@example.com", nickname: "Ann", password: Some(&password) };
+    let ann = bench.app.create_user(ann, &tenant, MemberRole::Editor).await.unwrap();
     provider.says(json!({"email_verified": false}));
     assert_refused(&sign_in(&bench, &provider).await, "confirms no e-mail address");
     provider.says(json!({"email": "ANN@Example.com"}));
@@ -401,7 +402,8 @@ async fn an_account_is_linked_by_a_confirmed_address_and_never_by_less() {
     assert_refused(&sign_in(&bench, &provider).await, "disabled");
     // Where the settings do not want it, and where nobody has confirmed the address here.
     let never = server(settings(&[("corp", OidcConfig { link_by_email: false, ..open(&provider) })]));
-    never.app.create_user(("ann@example.com", "Ann"), None, (&tenant, MemberRole::User)).await.unwrap();
+    let unconfirmed = NewUser { email: "ann@example.com", nickname: "Ann", password: None };
+    never.app.create_user(unconfirmed, &tenant, MemberRole::User).await.unwrap();
     assert_refused(&sign_in(&never, &provider).await, "there is an account with your e-mail address");
     let config = AccountsConfig { sign_up: true, ..settings(&[("corp", open(&provider))]) };
     let registered = server(config);
@@ -437,11 +439,8 @@ async fn two_providers_fill_two_tenants_and_groups_decide_what_people_may_do() {
     };
     let shop = OidcConfig { tenant: "second".to_owned(), title: "Shop".to_owned(), ..open(&second) };
     let bench = server(settings(&[("corp", corp), ("shop", shop)]));
-    bench
-        .app
-        .create_user(("boss@example.com", ""), None, (&TenantId::new("first"), MemberRole::Owner))
-        .await
-        .unwrap();
+    let boss = NewUser { email: "boss@example.com", nickname: "", password: None };
+    bench.app.create_user(boss, &TenantId::new("first"), MemberRole::Owner).await.unwrap();
     for (groups, role) in [
         (json!(["others", "writers"]), "editor"),
         (json!("admins"), "owner"),
@@ -566,11 +565,8 @@ async fn there_is_an_end_to_sign_ins_that_nobody_finishes() {
     assert_eq!((refused.status.as_u16(), refused.refusal().0), (429, 429));
     // Passwords are counted apart.
     let (tenant, password) = (default_tenant(), Secret::new(PASSWORD));
-    bench
-        .app
-        .create_user(("bob@example.com", ""), Some(&password), (&tenant, MemberRole::User))
-        .await
-        .unwrap();
+    let bob = NewUser { email: "bob@example.com", nickname: "", password: Some(&password) };
+    bench.app.create_user(bob, &tenant, MemberRole::User).await.unwrap();
     let body = json!({"email": "bob@example.com", "password": PASSWORD});
     token(&bench.with("").post("/api/v1/auth/login", body).await);
 }

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
-use weft_app::accounts::{AccountStores, Accounts};
+use weft_app::accounts::{AccountStores, Accounts, NewUser};
 use weft_app::config::{AccountsConfig, LimitsConfig, NotificationsConfig};
 use weft_app::notifications::Notifications;
 use weft_app::tool_servers::TenantServers;
@@ -265,7 +265,7 @@ fn file_manager(clock: &Arc<dyn Clock>) -> weft_app::file_manager::FileManager {
 fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
     let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
     let (others, store) = (Arc::new(NoTools), Arc::new(weft_testkit::MemoryToolServers::default()));
-    TenantServers::new(others, store, (http, Arc::clone(clock))).unwrap()
+    TenantServers::new(others, store, http, Arc::clone(clock)).unwrap()
 }
 
 /// The same with other settings of accounts.
@@ -317,7 +317,8 @@ pub fn process_with(
         notifications: Notifications::new(
             store.clone(),
             NotificationsConfig::default(),
-            (Arc::clone(&seams.http), Arc::clone(&seams.mailer)),
+            Arc::clone(&seams.http),
+            Arc::clone(&seams.mailer),
         ),
         secrets: Arc::clone(&seams.secrets),
         queue: store.clone(),
@@ -413,7 +414,8 @@ impl Bench {
     pub async fn as_member(&self, tenant: &str, role: MemberRole) -> (Self, UserId) {
         let tenant = TenantId::from(tenant);
         let email = format!("{}@example.com", weft_core::id::generate());
-        let user = self.app.create_user((&email, "Ann"), None, (&tenant, role)).await.unwrap();
+        let user = NewUser { email: &email, nickname: "Ann", password: None };
+        let user = self.app.create_user(user, &tenant, role).await.unwrap();
         let token = format!("weftlogin-{}", weft_core::id::generate());
         let login = Login {
             hash: tokens::hash(&token),

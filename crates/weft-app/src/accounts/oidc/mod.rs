@@ -20,7 +20,7 @@ use weft_net::StreamingHttp;
 
 use self::claims::{Expected, Person};
 use self::jws::Claims;
-use self::provider::Provider;
+use self::provider::{AskedBack, Provider};
 use super::{Accounts, Attempts, SignInRefusal, SignedIn};
 use crate::app::App;
 use crate::config::AccountsConfig;
@@ -98,7 +98,7 @@ pub enum Outcome {
 impl Providers {
     pub(crate) fn new(config: &AccountsConfig, http: &Arc<dyn StreamingHttp>) -> Self {
         let provider = |(name, one): (&String, &crate::config::OidcConfig)| {
-            let provider = Provider::new((name, one.clone()), &config.public_url, Arc::clone(http));
+            let provider = Provider::new(name, one.clone(), &config.public_url, Arc::clone(http));
             (name.clone(), provider)
         };
         Self(config.oidc.iter().map(provider).collect())
@@ -196,8 +196,8 @@ impl App {
             user: user.cloned(),
             expires_ms: now_ms.saturating_add(LIFETIME_MS),
         };
-        let told = (state.reveal(), nonce.reveal(), verifier.reveal());
-        let url = provider.authorization_url(&description, told)?;
+        let asked = AskedBack { state: state.reveal(), nonce: nonce.reveal(), verifier: verifier.reveal() };
+        let url = provider.authorization_url(&description, &asked)?;
         let identities = &self.accounts.stores.identities;
         identities.add_authorization_request(&request, now_ms, UNDER_WAY_MAX).await?;
         Ok(Begun { url, cookie: self.accounts.oidc_cookie(state.reveal()), browser })
@@ -217,7 +217,7 @@ impl App {
     ) -> Result<Finished> {
         let provider = self.accounts.providers.named(name)?;
         let now_ms = self.clock.now_ms();
-        let request = self.taken(provider, (returned, browser), now_ms).await?;
+        let request = self.taken(provider, returned, browser, now_ms).await?;
         let tenant = match &request.user {
             Some(user) => self.first_tenant(user).await?,
             None => TenantId::from(provider.config.tenant.as_str()),
@@ -237,7 +237,8 @@ impl App {
     async fn taken(
         &self,
         provider: &Provider,
-        (returned, browser): (&Returned, Option<&str>),
+        returned: &Returned,
+        browser: Option<&str>,
         now_ms: i64,
     ) -> Result<AuthorizationRequest> {
         let lengths = [returned.state.len(), returned.code.reveal().len(), browser.map_or(0, str::len)];
@@ -292,8 +293,7 @@ impl App {
         if returned.code.is_empty() {
             return Err(provider.declined("there is no code", ""));
         }
-        let code = (returned.code.reveal(), request.verifier.as_str());
-        let tokens = provider.exchange(&description, code).await?;
+        let tokens = provider.exchange(&description, returned.code.reveal(), &request.verifier).await?;
         let claims = provider.verified(&description, &tokens.id_token, now_ms).await?;
         let expected = Expected {
             issuer: &request.issuer,

@@ -12,7 +12,7 @@ use weft_core::{Error, ErrorKind, Result, TenantId, hex};
 use super::claims::{self, Person};
 use super::jws::Claims;
 use super::provider::Provider;
-use crate::accounts::{SignInRefusal, SignedIn};
+use crate::accounts::{NewUser, SignInRefusal, SignedIn};
 use crate::app::{App, DEFAULT_TENANT};
 
 /// Identities that one user has at most.
@@ -80,7 +80,7 @@ impl App {
         let user = match stores.users.user_by_email(email).await {
             Ok(user) => self.check_linkable(provider, user).await?,
             Err(error) if error.kind == ErrorKind::NotFound => {
-                self.join(provider, (person, email), claims).await?
+                self.join(provider, person, email, claims).await?
             }
             Err(error) => return Err(error.into()),
         };
@@ -112,7 +112,8 @@ impl App {
     async fn join(
         &self,
         provider: &Provider,
-        (person, email): (&Person, &str),
+        person: &Person,
+        email: &str,
         claims: &Claims,
     ) -> Result<User, SignInRefusal> {
         let now_ms = self.clock.now_ms();
@@ -129,10 +130,11 @@ impl App {
             )
             .into());
         }
-        let user = match self.new_user(email, &person.name, None).await {
+        let new = NewUser { email, nickname: &person.name, password: None };
+        let user = match self.new_user(new).await {
             Ok(user) => user,
             // A name that is no line is not worth failing for.
-            Err(_) => self.new_user(email, "", None).await?,
+            Err(_) => self.new_user(NewUser { nickname: "", ..new }).await?,
         };
         if let Some(first) = &first {
             stores.tenants.accept_invitation(first, Joining::New(&user), now_ms).await?;

@@ -82,9 +82,20 @@ fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
+/// What a provider has to bring back, or to prove that it was given.
+pub(super) struct AskedBack<'a> {
+    /// Comes back with whoever signs in.
+    pub(super) state: &'a str,
+    /// Comes back in the token.
+    pub(super) nonce: &'a str,
+    /// What the code is exchanged with; the provider is shown its hash.
+    pub(super) verifier: &'a str,
+}
+
 impl Provider {
     pub(super) fn new(
-        (name, config): (&str, OidcConfig),
+        name: &str,
+        config: OidcConfig,
         public_url: &str,
         http: Arc<dyn StreamingHttp>,
     ) -> Self {
@@ -165,8 +176,9 @@ impl Provider {
     pub(super) fn authorization_url(
         &self,
         description: &Description,
-        (state, nonce, verifier): (&str, &str, &str),
+        asked: &AskedBack<'_>,
     ) -> Result<String> {
+        let AskedBack { state, nonce, verifier } = asked;
         let garbled = |_| self.failed(ErrorKind::Garbled, "names an address that is none");
         let mut url = url::Url::parse(&description.authorization_endpoint).map_err(garbled)?;
         url.query_pairs_mut()
@@ -220,7 +232,8 @@ impl Provider {
     pub(super) async fn exchange(
         &self,
         description: &Description,
-        (code, verifier): (&str, &str),
+        code: &str,
+        verifier: &str,
     ) -> Result<Tokens> {
         let request = self.token_request(description, code, verifier);
         match self.ask(request).await? {
