@@ -17,7 +17,7 @@ use crate::link::link;
 use crate::outputs::CanvasOutputs;
 use crate::plan::Plan;
 use crate::problem::{Problem, ProblemList, join};
-use crate::references::{self, World};
+use crate::references::{self, NodeText, World};
 use crate::secrets;
 use crate::span;
 use crate::suggest::Suggester;
@@ -159,7 +159,7 @@ impl<'a> Compiler<'a> {
         let world =
             World { canvas: self.canvas, globals: &self.globals, secrets: self.builder.options.secrets };
         let names = self.builder.names(node);
-        references::check(world, (node, names), &references, &mut self.suggester, problems);
+        references::check(world, NodeText { node, names }, &references, &mut self.suggester, problems);
         texts::check(&self.builder, &self.globals, node, &mut self.suggester, problems);
         built
     }
@@ -167,9 +167,9 @@ impl<'a> Compiler<'a> {
     /// When all nodes are built it is known which outputs there are.
     fn outputs(&mut self, built: &[Built], problems: &mut ProblemList) {
         let outputs = CanvasOutputs::new(built);
-        for (node, built) in self.canvas.nodes.values().zip(built) {
-            let of = (node, self.builder.names(node), built);
-            outputs.check(self.canvas, of, &mut self.suggester, problems);
+        for node in self.canvas.nodes.values() {
+            let text = NodeText { node, names: self.builder.names(node) };
+            outputs.check(self.canvas, text, &mut self.suggester, problems);
         }
     }
 

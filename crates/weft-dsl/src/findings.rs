@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use weft_core::component::Role;
-use weft_core::reference::Names;
 use weft_core::{ComponentId, Reference};
 
 use crate::build::Builder;
@@ -11,7 +10,7 @@ use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::plan::NodeIx;
 use crate::problem::{Problem, ProblemList};
-use crate::references;
+use crate::references::{self, NodeText};
 use crate::targets::target_place;
 
 /// How many nodes of a cycle are named.
@@ -299,7 +298,10 @@ impl ReferencePlaces<'_> {
         let Some(node) = self.reporter.node(ix) else { return String::new() };
         let builder = self.reporter.builder;
         let names: Names<'_> = builder.names(node);
-        let places = self.known.entry(ix).or_insert_with(|| references::places(builder.canvas, node, names));
+        let places = self
+            .known
+            .entry(ix)
+            .or_insert_with(|| references::places(builder.canvas, NodeText { node, names }));
         places.get(&reference.to_string()).unwrap_or(&node.place.params).clone()
     }
 }

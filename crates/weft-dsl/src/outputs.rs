@@ -3,13 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use weft_core::component::OutputSpec;
-use weft_core::reference::Names;
 use weft_core::{ComponentId, NodeOutput, Reference};
 
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
-use crate::references::places;
+use crate::references::{NodeText, places};
 use crate::suggest::{Suggester, misspelled};
 
 /// Names with this beginning are the engine's, of which canvases read one.
@@ -73,17 +72,19 @@ impl<'a> CanvasOutputs<'a> {
     pub fn check(
         &self,
         canvas: &Canvas,
-        (node, names, built): (&CanvasNode, Names<'_>, &Built),
+        text: NodeText<'_>,
         suggester: &mut Suggester,
         problems: &mut ProblemList,
     ) {
+        let node = text.node;
+        let Some(built) = self.nodes.get(&node.id) else { return };
         let shape = &built.draft.shape;
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let read: Vec<&Reference> = shape.reads.all().chain(collected).collect();
         if built.sound && !read.iter().any(|reference| self.missing(reference).is_some()) {
             return;
         }
-        let places = places(canvas, node, names);
+        let places = places(canvas, text);
         // What a node reads that could not be built is what its texts look like.
         let written = places.keys().filter(|_| !built.sound).map(|written| Reference::of_name(written));
         let mut references: Vec<Reference> = read.into_iter().cloned().chain(written).collect();

@@ -26,10 +26,19 @@ pub struct World<'a> {
     pub secrets: Option<&'a [String]>,
 }
 
-/// Reports the references of `node` that lead nowhere.
+/// A node as it is written.
+#[derive(Clone, Copy)]
+pub struct NodeText<'a> {
+    /// The node.
+    pub node: &'a CanvasNode,
+    /// What the names in its texts can mean.
+    pub names: Names<'a>,
+}
+
+/// Reports the references of a node that lead nowhere.
 pub fn check(
     world: World<'_>,
-    (node, names): (&CanvasNode, Names<'_>),
+    text: NodeText<'_>,
     references: &[&Reference],
     suggester: &mut Suggester,
     problems: &mut ProblemList,
@@ -40,7 +49,8 @@ pub fn check(
     if lost.is_empty() {
         return;
     }
-    let places = places(world.canvas, node, names);
+    let places = places(world.canvas, text);
+    let node = text.node;
     let mut reported = HashSet::new();
     for reference in lost {
         if !reported.insert(reference) {
@@ -130,7 +140,7 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
 
 /// Where each reference of a node is first written: reference as text → JSON pointer in the
 /// document. The texts of an enclosing frame count too: its conditions are read by its body.
-pub fn places(canvas: &Canvas, node: &CanvasNode, names: Names<'_>) -> HashMap<String, String> {
+pub fn places(canvas: &Canvas, NodeText { node, names }: NodeText<'_>) -> HashMap<String, String> {
     let mut places = HashMap::new();
     let parent = node.parent.as_ref().and_then(|parent| canvas.nodes.get(parent));
     for owner in std::iter::once(node).chain(parent) {

@@ -37,6 +37,16 @@ pub struct Plugin {
     left_out: Vec<String>,
 }
 
+/// An operation as a document describes it.
+struct DescribedOperation<'a> {
+    path: &'a str,
+    /// In lower case, as in the document.
+    method: &'a str,
+    /// What all operations of the path have in common.
+    item: &'a Json,
+    operation: &'a Json,
+}
+
 impl Plugin {
     /// Reads a document.
     ///
@@ -66,7 +76,8 @@ impl Plugin {
                 if count > OPERATIONS_MAX {
                     return Err(Error::invalid(format!("it has more than {OPERATIONS_MAX} operations")));
                 }
-                plugin.add(document, (path, method), (item, operation), (&base, &settings))?;
+                let described = DescribedOperation { path, method, item, operation };
+                plugin.add(document, &described, &base, &settings)?;
             }
         }
         plugin.check_named(&settings)?;
@@ -76,10 +87,11 @@ impl Plugin {
     fn add(
         &mut self,
         document: &Json,
-        (path, method): (&str, &str),
-        (item, operation): (&Json, &Json),
-        (base, settings): (&Url, &Arc<PluginSettings>),
+        described: &DescribedOperation<'_>,
+        base: &Url,
+        settings: &Arc<PluginSettings>,
     ) -> Result<()> {
+        let &DescribedOperation { path, method, item, operation } = described;
         let name = tool_name(operation, path, method);
         let enabled = settings.enable.as_ref().is_none_or(|enabled| enabled.contains(&name));
         if !enabled || settings.disable.contains(&name) {

@@ -65,7 +65,7 @@ impl MemoryFolders {
         self.trees().get(tenant).cloned().unwrap_or_default()
     }
 
-    fn check_place(&self, tree: &Tree, (into, height): (&str, u64)) -> Result<()> {
+    fn check_place(&self, tree: &Tree, into: &str, height: u64) -> Result<()> {
         self.limits.deep_enough(path(tree, into)?.len() as u64 + height - 1)?;
         self.limits.room_in_folder(inside(tree, into).count() as u64)
     }
@@ -96,7 +96,7 @@ impl FolderStore for MemoryFolders {
         let mut trees = self.trees();
         let tree = trees.entry(tenant.clone()).or_default();
         folder(tree, &entry.parent)?;
-        self.check_place(tree, (&entry.parent, 1))?;
+        self.check_place(tree, &entry.parent, 1)?;
         let bytes = tree.values().map(|entry| entry.size).sum();
         self.limits.room_for((tree.len() as u64).saturating_sub(1), bytes, entry.size)?;
         check_name(tree, entry)?;
@@ -161,7 +161,7 @@ impl FolderStore for MemoryFolders {
             if path(tree, into)?.iter().any(|above| above.id == id) {
                 return Err(below_itself(&entry.name));
             }
-            self.check_place(tree, (into, height(tree, id)))?;
+            self.check_place(tree, into, height(tree, id))?;
             entry.parent.clone_from(into);
         }
         if let Some(name) = &change.name {
