@@ -28,6 +28,7 @@ use crate::accounts::Accounts;
 use crate::checking::{Models, refusal};
 use crate::config::LimitsConfig;
 use crate::file_manager::FileManager;
+use crate::new_session::{NewSession, Said, messages};
 use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
 use crate::plans::{Plans, compact};
@@ -37,9 +38,6 @@ use crate::turns::{Lines, Waiting};
 
 /// Whose everything is as long as nobody asks for more tenants.
 pub const DEFAULT_TENANT: &str = "default";
-
-/// How long a session's name is at most, in characters.
-const SESSION_NAME_MAX: usize = 250;
 
 /// Everything Weft can do, put together. Cheap to clone; all clones are the same.
 #[derive(Clone)]
@@ -237,62 +235,24 @@ impl App {
         user_id: &str,
         id: Option<SessionId>,
     ) -> Result<Session> {
-        self.open_named_session(canvas, user_id, id, "").await
+        self.open_session_on(canvas, NewSession { user_id, id, ..NewSession::default() }, "latest").await
     }
 
-    /// The same, with a name for lists; it is cut to a readable length.
-    ///
-    /// # Errors
-    /// As [`App::open_session`].
-    pub async fn open_named_session(
-        &self,
-        canvas: &CanvasKey,
-        user_id: &str,
-        id: Option<SessionId>,
-        name: &str,
-    ) -> Result<Session> {
-        self.open_session_on(canvas, (user_id, id, name), "latest").await
-    }
-
-    /// The same on a version that is named, as [`App::find_version`] has it.
+    /// The same with all that can be said of a session, on a version that is named as [`App::find_version`] has it.
     ///
     /// # Errors
     /// As [`App::open_session`].
     pub async fn open_session_on(
         &self,
         canvas: &CanvasKey,
-        of: (&str, Option<SessionId>, &str),
+        new: NewSession<'_>,
         version: &str,
-    ) -> Result<Session> {
-        self.open_session_after(canvas, of, (version, &[])).await
-    }
-
-    /// The same, going on with what was said elsewhere, as role and text. Then there are no opening words.
-    ///
-    /// # Errors
-    /// As [`App::open_session`].
-    pub async fn open_session_after(
-        &self,
-        canvas: &CanvasKey,
-        (user_id, id, name): (&str, Option<SessionId>, &str),
-        (version, before): (&str, &[(&'static str, String)]),
     ) -> Result<Session> {
         let version = self.find_version(canvas, version).await?;
         let plan = self.plan(canvas, &version).await?;
         let now_ms = self.clock.now_ms();
-        let turns = before.iter().filter(|(role, _)| *role == "user").count() as u64;
-        let session = Session {
-            key: SessionKey::new(&canvas.tenant, id.unwrap_or_else(SessionId::generate)),
-            canvas: canvas.id.clone(),
-            canvas_version: Arc::clone(&plan.version),
-            user_id: user_id.to_owned(),
-            name: name.chars().take(SESSION_NAME_MAX).collect(),
-            state: SessionState { turns, ..SessionState::new(&plan) }.to_json()?,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
-        };
-        self.sessions.create(&session, &opening(&plan, before, now_ms)).await?;
+        let session = new.session(canvas, &plan.version, SessionState::new(&plan), now_ms)?;
+        self.sessions.create(&session, &opening(&plan, new.before, now_ms)).await?;
         Ok(session)
     }
 
@@ -433,17 +393,9 @@ impl App {
 }
 
 /// The messages that a conversation begins with: what was said before, else the opening words.
-fn opening(plan: &Plan, before: &[(&'static str, String)], now_ms: i64) -> Vec<SessionMessage> {
-    let message = |role: &str, content: &str| SessionMessage {
-        role: role.to_owned(),
-        content: content.to_owned(),
-        run: None,
-        reference: Json::Null,
-        created_ms: now_ms,
-        feedback: None,
-    };
+fn opening(plan: &Plan, before: &[Said], now_ms: i64) -> Vec<SessionMessage> {
     if before.is_empty() && !plan.prologue.is_empty() {
-        return vec![message("assistant", &plan.prologue)];
+        return messages(&[("assistant", plan.prologue.clone())], now_ms);
     }
-    before.iter().map(|(role, content)| message(role, content)).collect()
+    messages(before, now_ms)
 }

@@ -19,6 +19,7 @@ pub mod fault_points;
 pub mod file_manager;
 pub mod hmac;
 pub mod idempotency;
+pub mod new_session;
 pub mod notifications;
 pub mod parts;
 pub mod past_runs;

@@ -12,6 +12,7 @@ use weft_engine::engine::PickedUp;
 use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
+use crate::new_session::NewSession;
 
 /// Other pieces of work of a source that are looked at for those that ended with their process.
 const BESIDE_MAX: u64 = 100;
@@ -109,8 +110,9 @@ impl App {
             Ok(session) => session,
             Err(error) if error.kind == ErrorKind::NotFound => {
                 let canvas = CanvasKey::new(&work.run.tenant, work.canvas.clone());
-                let (user, name) = (&work.input.user_id, &work.input.query);
-                match self.open_named_session(&canvas, user, Some(id), name).await {
+                let (user_id, name) = (&work.input.user_id, &work.input.query);
+                let new = NewSession { user_id, id: Some(id), name, ..NewSession::default() };
+                match self.open_session_on(&canvas, new, "latest").await {
                     // Somebody else began it in this very moment.
                     Err(error) if error.kind == ErrorKind::Conflict => self.sessions.load(&key).await?,
                     opened => opened?,

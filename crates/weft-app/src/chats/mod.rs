@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest as _, Sha256};
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
-use weft_core::seam::chat_store::{Chat, ChatKind, ChatSettings, NAME_CHARS_MAX};
+use weft_core::seam::chat_store::{Chat, ChatKind, ChatSettings};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
-use weft_core::seam::session_store::{Session, SessionMessage};
+use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, SessionId, SessionKey, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::SessionState;
 
 use crate::app::App;
 use crate::checking::{Models, refusal};
+use crate::new_session::{NewSession, Said, messages};
 use crate::plans::compact;
 
 /// The assistant of whoever asks a model and names none. It is stored nowhere and has no datasets.
@@ -205,41 +206,16 @@ impl App {
     ///
     /// # Errors
     /// `Conflict` when the id is taken.
-    pub async fn open_chat(
-        &self,
-        chat: &CanvasKey,
-        (id, user_id, name): (Option<SessionId>, &str, &str),
-        before: &[(&'static str, String)],
-    ) -> Result<Session> {
+    pub async fn open_chat(&self, chat: &CanvasKey, new: NewSession<'_>) -> Result<Session> {
         let now_ms = self.clock.now_ms();
-        let turns = before.iter().filter(|(role, _)| *role == "user").count() as u64;
-        let session = Session {
-            key: SessionKey::new(&chat.tenant, id.unwrap_or_else(SessionId::generate)),
-            canvas: chat.id.clone(),
-            canvas_version: "".into(),
-            user_id: user_id.to_owned(),
-            name: name.chars().take(NAME_CHARS_MAX).collect(),
-            state: SessionState { turns, ..SessionState::default() }.to_json()?,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
-        };
-        let message = |(role, content): &(&'static str, String)| SessionMessage {
-            role: (*role).to_owned(),
-            content: content.clone(),
-            run: None,
-            reference: Json::Null,
-            created_ms: now_ms,
-            feedback: None,
-        };
-        let opening: Vec<SessionMessage> = before.iter().map(message).collect();
-        self.sessions.create(&session, &opening).await?;
+        let session = new.session(chat, &"".into(), SessionState::default(), now_ms)?;
+        self.sessions.create(&session, &messages(new.before, now_ms)).await?;
         Ok(session)
     }
 }
 
 /// The first message of a conversation with an assistant.
-pub fn opening(settings: &ChatSettings) -> Vec<(&'static str, String)> {
+pub fn opening(settings: &ChatSettings) -> Vec<Said> {
     let prologue = text(&settings.prompt_config, "prologue");
     if prologue.is_empty() { Vec::new() } else { vec![("assistant", prologue.to_owned())] }
 }
@@ -263,12 +239,12 @@ pub fn unstored(tenant: &TenantId, id: &str) -> Chat {
         SINGLE => (ChatKind::Search, single_questions()),
         _ => (ChatKind::Assistant, ChatSettings::default()),
     };
-    let chat = new(tenant, (String::new(), settings), 0);
+    let chat = new(tenant, String::new(), settings, 0);
     Chat { kind, key: CanvasKey::new(tenant, id), ..chat }
 }
 
 /// An assistant as it is made.
-pub fn new(tenant: &TenantId, (name, settings): (String, ChatSettings), now_ms: i64) -> Chat {
+pub fn new(tenant: &TenantId, name: String, settings: ChatSettings, now_ms: i64) -> Chat {
     let key = CanvasKey::new(tenant, CanvasId::generate());
     let kind = ChatKind::Assistant;
     Chat { key, kind, name, settings, revision: 1, created_ms: now_ms, updated_ms: now_ms }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
+use weft_app::new_session::NewSession;
 use weft_core::component::Form;
 use weft_core::reference::Inputs;
 use weft_core::seam::canvas_store::{CanvasFilter, StoredCanvas};
@@ -141,7 +142,10 @@ impl Offering {
         let Question { query, inputs, session, version } = question;
         let session = match session {
             Some(id) => self.session_of(canvas, id).await?,
-            None => self.app().open_session_on(canvas, (&user_id, None, query), version).await?,
+            None => {
+                let new = NewSession { user_id: &user_id, name: query, ..NewSession::default() };
+                self.app().open_session_on(canvas, new, version).await?
+            }
         };
         let input = TurnInput { query: query.to_owned(), user_id, inputs, ..TurnInput::default() };
         let handle = self.app().ask_of(&session, &input, &self.state.waiting(None)).await?;

@@ -25,6 +25,7 @@ use crate::wire::chat_question::{ChatOptions, NATIVE, Said, conversation};
 use crate::wire::completion::{CompletionRequest, ResponseMode, response_mode};
 use crate::wire::envelope::{Success, respond};
 use weft_app::chats::{self, ChatTurn, PLAIN};
+use weft_app::new_session::NewSession;
 
 /// Documents that a condition on metadata may choose for one question.
 const DOCUMENTS_MAX: usize = 10_000;
@@ -205,7 +206,8 @@ async fn greeting(
 ) -> Result<Response, ApiError> {
     let user_id = body.text("user_id")?.unwrap_or_else(|| caller.user_id.clone());
     let opening = chats::opening(&chat.settings);
-    let session = state.app.open_chat(&chat.key, (None, &user_id, "New session"), &opening).await?;
+    let new = NewSession { user_id: &user_id, name: "New session", before: &opening, id: None };
+    let session = state.app.open_chat(&chat.key, new).await?;
     let about = ChatAnswer {
         run: RunId::from(""),
         session: session.key.id,

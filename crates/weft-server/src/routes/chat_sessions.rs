@@ -19,6 +19,7 @@ use crate::state::ServerState;
 use crate::wire::envelope::{Success, streamed};
 use crate::wire::session::ChatSessionView;
 use weft_app::chats;
+use weft_app::new_session::NewSession;
 
 /// What a conversation is called when nobody says.
 const NAME: &str = "New session";
@@ -75,7 +76,8 @@ pub async fn create(
     let name = name(&body)?.unwrap_or_else(|| NAME.to_owned());
     let user_id = body.text("user_id")?.unwrap_or_else(|| caller.user_id.clone());
     let opening = chats::opening(&chat.settings);
-    let session = state.app.open_chat(&chat.key, (None, &user_id, &name), &opening).await?;
+    let new = NewSession { user_id: &user_id, name: &name, before: &opening, id: None };
+    let session = state.app.open_chat(&chat.key, new).await?;
     Ok(Success(view(&state, session).await?).into_response())
 }
 

@@ -71,7 +71,7 @@ pub async fn create(
     let name = name(&body, Wanted::New)?.unwrap_or_default();
     let settings = settings(&body, ChatSettings::default())?;
     check(&state, &caller, &body, &settings).await?;
-    let chat = chats::new(&caller.tenant, (name, settings), state.app.clock.now_ms());
+    let chat = chats::new(&caller.tenant, name, settings, state.app.clock.now_ms());
     let created = state.app.chats.create(&chat).await;
     created.map_err(|error| taken(error, "duplicated chat name in creating chat"))?;
     Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())

@@ -51,7 +51,7 @@ pub async fn create(
     let numbered = (1..NAMES_TRIED_MAX).map(|number| format!("{wanted}({number})"));
     for name in std::iter::once(wanted.clone()).chain(numbered) {
         let app =
-            Chat { kind: ChatKind::Search, ..chats::new(&caller.tenant, (name, settings.clone()), now_ms) };
+            Chat { kind: ChatKind::Search, ..chats::new(&caller.tenant, name, settings.clone(), now_ms) };
         match state.app.chats.create(&app).await {
             Ok(()) => return Ok(Success(json!({"search_id": app.key.id})).into_response()),
             Err(error) if error.kind == ErrorKind::Conflict => {}

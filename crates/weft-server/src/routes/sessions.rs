@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
+use weft_app::new_session::NewSession;
 use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, SessionOrder};
 use weft_core::{CanvasKey, ComponentId, Error, ErrorKind, Record, RunId, RunKey, SessionId, SessionKey};
 
@@ -56,7 +57,8 @@ pub async fn create(
     };
     let name = body.text("name")?.unwrap_or_default();
     let canvas = canvas_key(&caller, agent);
-    let session = begun(&state, &canvas, (&user_id, None, &name), (version.as_deref(), &[])).await?;
+    let new = NewSession { user_id: &user_id, name: &name, ..NewSession::default() };
+    let session = begun(&state, &canvas, new, version.as_deref()).await?;
     let dsl = drawing(&state, &canvas, &session.canvas_version).await?;
     Ok(Success(view(&state, session, Some(dsl)).await?).into_response())
 }

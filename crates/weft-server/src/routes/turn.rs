@@ -2,6 +2,7 @@
 
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use weft_app::new_session::NewSession;
 use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, SessionId, SessionKey, TurnInput};
 use weft_engine::RunHandle;
@@ -98,10 +99,10 @@ async fn same_version(
 pub(crate) async fn begun(
     state: &ServerState,
     canvas: &CanvasKey,
-    of: (&str, Option<SessionId>, &str),
-    (version, before): (Option<&str>, &[(&'static str, String)]),
+    new: NewSession<'_>,
+    version: Option<&str>,
 ) -> weft_core::Result<Session> {
-    let opened = state.app.open_session_after(canvas, of, (version.unwrap_or("latest"), before)).await;
+    let opened = state.app.open_session_on(canvas, new, version.unwrap_or("latest")).await;
     match opened {
         Err(error) if error.kind == ErrorKind::NotFound => {
             // It is the version that there is not, if there is a canvas.
@@ -124,12 +125,11 @@ async fn begin(
         ));
     }
     let TurnInput { user_id, query, .. } = &request.input;
+    let before = request.opening.as_ref().unwrap_or(&request.before);
+    let new = NewSession { user_id, id: id.clone(), name: query, before };
     let opened = match &request.opening {
-        Some(before) => state.app.open_chat(canvas, (id.clone(), user_id, query), before).await,
-        None => {
-            let on = (request.version.as_deref(), request.before.as_slice());
-            begun(state, canvas, (user_id, id.clone(), query), on).await
-        }
+        Some(_) => state.app.open_chat(canvas, new).await,
+        None => begun(state, canvas, new, request.version.as_deref()).await,
     };
     match (opened, id) {
         (Ok(session), _) => Ok(session),

@@ -31,6 +31,7 @@ use crate::webhook::{self, Peer};
 use crate::wire::completion::checked_key;
 use crate::wire::envelope::respond;
 use weft_app::config::Auth;
+use weft_app::new_session::NewSession;
 
 /// Who asks, for runs that a call begins.
 const USER: &str = "webhook";
@@ -304,7 +305,10 @@ async fn begun(
         By::Program => NAME,
         By::Owner => TEST_NAME,
     };
-    let open = async |id| state.app.open_session_on(&called.canvas, (USER, id, name), &called.version).await;
+    let open = async |id| {
+        let new = NewSession { user_id: USER, id, name, ..NewSession::default() };
+        state.app.open_session_on(&called.canvas, new, &called.version).await
+    };
     let Some(key) = once else {
         let session = open(None).await?;
         let handle = state.app.ask_of(&session, &input, &state.waiting(None)).await?;

@@ -370,7 +370,7 @@ mod tests {
             json!({"dataset_ids": ["d"], "prompt": {"keywords_similarity_weight": 0.7}}),
             ChatSettings::default(),
         );
-        let chat = chats::new(&weft_core::TenantId::from("t"), ("n".to_owned(), settings.unwrap()), 0);
+        let chat = chats::new(&weft_core::TenantId::from("t"), "n".to_owned(), settings.unwrap(), 0);
         let shown = view(&chat, &[]);
         assert_eq!(shown["prompt"]["keywords_similarity_weight"], 0.7);
         assert_eq!(shown["prompt"]["prompt"], shown["prompt_config"]["system"]);

@@ -12,7 +12,7 @@ use crate::error::{ApiError, code};
 use weft_app::chats::SAMPLING;
 
 /// What was said, as role and text.
-pub type Said = (&'static str, String);
+pub use weft_app::new_session::Said;
 
 /// How a route tells what is wrong with its messages.
 #[derive(Debug)]
