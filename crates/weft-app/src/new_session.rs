@@ -7,7 +7,7 @@ use weft_core::{CanvasKey, Json, Result, SessionId, SessionKey};
 use weft_engine::SessionState;
 
 /// How long a session's name is at most, in characters.
-const NAME_CHARS_MAX: usize = 250;
+const NAME_CHARS_MAX: usize = 255;
 
 /// What was said before a conversation: by which role (`user`, `assistant`), and what.
 pub type Said = (&'static str, String);
