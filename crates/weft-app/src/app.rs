@@ -14,7 +14,7 @@ use weft_core::seam::{
     TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{
-    CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
+    CanvasId, CanvasKey, Catalog, ErrorKind, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
     TurnInput,
 };
 use weft_dsl::{Plan, Problem};
@@ -25,7 +25,7 @@ use weft_knowledge::memories::ConversationMemories;
 use weft_plugins::Plugins;
 
 use crate::accounts::Accounts;
-use crate::checking::{Models, refusal};
+use crate::checking::{Purpose, refusal};
 use crate::config::LimitsConfig;
 use crate::file_manager::FileManager;
 use crate::new_session::{NewSession, Said, messages};
@@ -198,7 +198,7 @@ impl App {
         }
         let key = CanvasKey::new(tenant, id.unwrap_or_else(CanvasId::generate));
         let stored = self.canvases.put(&key, &head, &compact).await?;
-        let problems = match self.compiled(tenant, Arc::clone(&stored.dsl), Models::Needed).await? {
+        let problems = match self.compiled(tenant, Arc::clone(&stored.dsl), Purpose::Tell).await? {
             Ok((plan, warnings)) => {
                 self.keep(&key, &stored.version, plan);
                 warnings
@@ -219,7 +219,7 @@ impl App {
         }
         let dsl = self.canvases.version(key, &version).await?;
         let (plan, _) =
-            self.compiled(&key.tenant, dsl, Models::Needed).await?.map_err(|problems| refusal(&problems))?;
+            self.compiled(&key.tenant, dsl, Purpose::Run).await?.map_err(|problems| refusal(&problems))?;
         Ok(self.keep(key, &version, plan))
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::secrets::PREFIX;
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_dsl::{CompileOptions, Plan, Problem};
@@ -9,28 +10,57 @@ use weft_dsl::{CompileOptions, Plan, Problem};
 use crate::app::App;
 use crate::plans::compact;
 
-/// Whether the models that a canvas names have to be there.
-#[derive(Clone, Copy)]
-pub(crate) enum Models {
-    /// To run it.
-    Needed,
+/// Datasets whose names are looked at, at most; with more of them none is said to be missing.
+const DATASETS_MAX: u64 = 2_000;
+
+/// What a canvas is checked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To tell whoever draws it everything that can be said.
+    Tell,
+    /// To run it: its models have to be there.
+    Run,
     /// To look at what it did, or to do that again from its journal.
-    NotAsked,
+    LookBack,
+}
+
+/// What a tenant has that canvases name. `None` where it is not looked for.
+#[derive(Default)]
+struct KnownNames {
+    secrets: Option<Vec<String>>,
+    datasets: Option<Vec<String>>,
+    tool_servers: Option<Vec<String>>,
 }
 
 impl App {
-    /// The names of the secrets there are, for a canvas that may name some and is to be checked.
-    async fn secrets_to_check(
-        &self,
-        tenant: &TenantId,
-        dsl: &str,
-        models: Models,
-    ) -> Result<Option<Vec<String>>> {
-        if matches!(models, Models::NotAsked) || !dsl.contains(PREFIX) {
-            return Ok(None);
+    /// The names of what there is, for a canvas that may name some of it.
+    async fn known_names(&self, tenant: &TenantId, dsl: &str, purpose: Purpose) -> Result<KnownNames> {
+        let mut known = KnownNames::default();
+        if purpose != Purpose::LookBack && dsl.contains(PREFIX) {
+            let secrets = self.secrets.list(tenant).await?;
+            known.secrets = Some(secrets.into_iter().map(|info| info.name.to_string()).collect());
         }
-        let known = self.secrets.list(tenant).await?;
-        Ok(Some(known.into_iter().map(|info| info.name.to_string()).collect()))
+        if purpose == Purpose::Tell {
+            known.tool_servers = Some(self.tool_servers.names(tenant).await?);
+            known.datasets = self.dataset_names(tenant).await?;
+        }
+        Ok(known)
+    }
+
+    /// The names and ids of the datasets that canvases of a tenant may use; `None` when there are too many to look at.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn dataset_names(&self, tenant: &TenantId) -> Result<Option<Vec<String>>> {
+        let filter = DatasetFilter {
+            counting: Counting::Without,
+            limit: DATASETS_MAX + 1,
+            ..DatasetFilter::default()
+        };
+        let (found, _) = self.datasets.datasets(tenant, &filter).await?;
+        let few = found.len() as u64 <= DATASETS_MAX;
+        let names = found.into_iter().flat_map(|one| [one.name, one.key.id.to_string()]);
+        Ok(few.then(|| names.collect()))
     }
 
     /// Everything that was found in a canvas, as it stands in the JSON.
@@ -39,7 +69,7 @@ impl App {
     /// `Invalid` when the text is no JSON object.
     pub async fn check_canvas(&self, tenant: &TenantId, dsl: &str) -> Result<Vec<Problem>> {
         let dsl: Arc<str> = compact(dsl)?.into();
-        Ok(match self.compiled(tenant, dsl, Models::Needed).await? {
+        Ok(match self.compiled(tenant, dsl, Purpose::Tell).await? {
             Ok((_, warnings)) => warnings,
             Err(problems) => problems,
         })
@@ -50,22 +80,27 @@ impl App {
         &self,
         tenant: &TenantId,
         dsl: Arc<str>,
-        models: Models,
+        purpose: Purpose,
     ) -> Result<Result<(Plan, Vec<Problem>), Vec<Problem>>> {
         let (catalog, check, tenant) =
             (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
         let measuring = self.measuring;
         let no_voice = self.models.speech(&tenant, "").err().map(|error| error.full());
-        let secrets = self.secrets_to_check(&tenant, &dsl, models).await?;
+        let known = self.known_names(&tenant, &dsl, purpose).await?;
         let compiled = tokio::task::spawn_blocking(move || {
             let canvas = weft_dsl::load(dsl.as_bytes())?;
             let check = |llm_id: &str| check(&tenant, llm_id);
             let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;
-            let models = matches!(models, Models::Needed).then_some(check);
+            let models = (purpose != Purpose::LookBack).then_some(check);
             let no_voice = models.and(no_voice.as_deref());
-            let secrets = secrets.as_deref();
-            let options =
-                CompileOptions { models, no_voice, secrets, measuring, ..CompileOptions::default() };
+            let options = CompileOptions {
+                models,
+                no_voice,
+                measuring,
+                secrets: known.secrets.as_deref(),
+                datasets: known.datasets.as_deref(),
+                tool_servers: known.tool_servers.as_deref(),
+            };
             weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
         });
         compiled

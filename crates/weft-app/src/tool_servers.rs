@@ -83,6 +83,8 @@ impl PinStore for NoPins {
 #[derive(Clone)]
 pub struct TenantServers {
     others: Arc<dyn ToolSource>,
+    /// What `others` knows.
+    operators: Arc<[String]>,
     store: Arc<dyn ToolServerStore>,
     http: Arc<dyn StreamingHttp>,
     live: Servers,
@@ -114,7 +116,22 @@ impl TenantServers {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock)?;
-        Ok(Self { others, store, http, live, known: Arc::default() })
+        Ok(Self { others, operators: Arc::default(), store, http, live, known: Arc::default() })
+    }
+
+    /// The same where `others` knows these names.
+    #[must_use]
+    pub fn beside(self, names: Vec<String>) -> Self {
+        Self { operators: names.into(), ..self }
+    }
+
+    /// The names that canvases of a tenant may use.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn names(&self, tenant: &TenantId) -> Result<Vec<String>> {
+        let own = self.store.list(tenant).await?;
+        Ok(self.operators.iter().cloned().chain(own.into_iter().map(|server| server.id)).collect())
     }
 
     /// Where they are kept.

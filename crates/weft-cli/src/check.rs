@@ -175,8 +175,11 @@ fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
 ///
 /// # Errors
 /// When it cannot run.
-pub fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<usize> {
-    match compile(document, app, setup, Measuring::No) {
+pub async fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<usize> {
+    let datasets = app.dataset_names(&local::tenant()).await?;
+    let beside = documents::dataset_beside(&document.path);
+    let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
+    match compile_with(document, app, setup, Measuring::No, &Stored { datasets, secrets: None }) {
         Ok(compiled) => Ok(compiled.warnings.len()),
         Err(problems) => Err(refused(document, problems, setup.colour)),
     }

@@ -64,7 +64,7 @@ pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
 /// # Errors
 /// As [`open`].
 pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Opened> {
-    let warnings = check::must_run(document, &app, setup)?;
+    let warnings = check::must_run(document, &app, setup).await?;
     if warnings > 0 {
         let file = quoted(&document.path.to_string_lossy());
         let count = if warnings == 1 { "1 warning".to_owned() } else { format!("{warnings} warnings") };

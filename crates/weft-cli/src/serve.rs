@@ -92,7 +92,7 @@ fn agent(pair: &OsStr) -> Outcome<(String, PathBuf)> {
 /// Checks a canvas, stores it under an id and publishes it.
 async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Outcome<()> {
     let document = Document::read(file)?;
-    check::must_run(&document, app, setup)?;
+    check::must_run(&document, app, setup).await?;
     let head = CanvasHead {
         title: id.to_owned(),
         source: local::source(file),

@@ -9,7 +9,10 @@ use crate::data::{
     data_operations, excel_processor, list_operations, lookup, retrieval, string_transform,
     variable_aggregator, variable_assigner,
 };
-use crate::ingestion::{extractor, file, parser, title_chunker, token_chunker, tokenizer};
+use crate::ingestion::{
+    extractor, file, one_chunker, parser, presentation_chunker, qa_chunker, table_chunker, title_chunker,
+    token_chunker, tokenizer,
+};
 use crate::model::{agent, browser, deep_research, llm};
 use crate::output::{doc_generator, invoke, message};
 use crate::tools::{
@@ -60,8 +63,11 @@ pub static ALL: &[&ComponentSpec] = &[
     &repeat::SPEC,
     &loop_item::SPEC,
     &message::SPEC,
+    &one_chunker::SPEC,
     &parser::SPEC,
+    &presentation_chunker::SPEC,
     &pub_med::SPEC,
+    &qa_chunker::SPEC,
     &qweather::SPEC,
     &querit_contents::SPEC,
     &querit_search::SPEC,
@@ -70,6 +76,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &searxng::SPEC,
     &string_transform::SPEC,
     &switch::SPEC,
+    &table_chunker::SPEC,
     &tavily_extract::SPEC,
     &tavily_search::SPEC,
     &title_chunker::SPEC,

@@ -29,6 +29,7 @@ pub mod operators;
 mod ordered;
 pub mod params;
 pub mod past_calls;
+pub mod pattern;
 pub mod pipeline;
 pub mod reference;
 pub mod rendering;

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
 use crate::component::{Component, Finished, Form, NodeSource, ParamProblem, Shape};
 use crate::context::{NodeContext, Signal};
 use crate::error::Result;
 use crate::operators::{Operator, holds};
+use crate::pattern;
 use crate::reference::Inputs;
 use crate::value::{Json, Outputs, described, to_text};
 
@@ -20,8 +21,6 @@ use crate::value::{Json, Outputs, described, to_text};
 pub const RETRIES: usize = 2;
 /// How often it may be done again.
 pub const RETRIES_MAX: usize = 10;
-/// Bytes that a regular expression may take when it is compiled.
-const REGEX_BYTES_MAX: usize = 1 << 20;
 /// Conditions of one node, at most.
 const CONDITIONS_MAX: usize = 20;
 
@@ -58,7 +57,7 @@ impl RetryCondition {
             "json" => Test::Json(true),
             "not json" => Test::Json(false),
             "matches" => {
-                let built = RegexBuilder::new(&to_text(&value)).size_limit(REGEX_BYTES_MAX).build();
+                let built = pattern::compile(&to_text(&value));
                 Test::Matches(built.map_err(|cause| {
                     ParamProblem::new(
                         format!("{pointer}/value"),

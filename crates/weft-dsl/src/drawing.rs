@@ -131,6 +131,9 @@ impl<'a> DrawnCanvas<'a> {
             "Switch" => self.switch(node, &mut params),
             "DataOperations" => data_operations(&mut params),
             "Begin" => webhook(&mut params),
+            "Parser" => parser(&mut params),
+            "TokenChunker" => token_chunker(&mut params),
+            "TitleChunker" => title_chunker(&mut params),
             _ => {}
         }
         params
@@ -230,6 +233,45 @@ fn data_operations(params: &mut Map<String, Json>) {
     }
 }
 
+/// `setups: [{fileFormat: x, …}, …]` → `setups: {x: {…}, …}`.
+fn parser(params: &mut Map<String, Json>) {
+    let Some(Json::Array(drawn)) = params.get_mut("setups") else { return };
+    let mut setups = Map::new();
+    for mut setup in std::mem::take(drawn) {
+        let Some(setup) = setup.as_object_mut() else { continue };
+        if let Some(Json::String(family)) = setup.remove("fileFormat") {
+            setups.insert(family, Json::Object(std::mem::take(setup)));
+        }
+    }
+    params.insert("setups".to_owned(), Json::Object(setups));
+}
+
+fn token_chunker(params: &mut Map<String, Json>) {
+    for list in ["delimiters", "children_delimiters"] {
+        if let Some(value) = params.get_mut(list) {
+            *value = members(value, "value");
+        }
+    }
+    if let Some(size) = params.remove("image_table_context_window") {
+        for name in ["table_context_size", "image_context_size"] {
+            params.entry(name).or_insert_with(|| size.clone());
+        }
+    }
+}
+
+/// `rules: [{levels: [{expression: x}, …]}, …]` → `levels: [[x, …], …]`; an older form has `levels` with `expressions`.
+fn title_chunker(params: &mut Map<String, Json>) {
+    let lists = |drawn: &Json, key: &str| {
+        let list = |one: &Json| members(one.get(key).unwrap_or(one), "expression");
+        drawn.as_array().into_iter().flatten().map(list).collect::<Json>()
+    };
+    if let Some(rules) = params.remove("rules") {
+        params.entry("levels").or_insert_with(|| lists(&rules, "levels"));
+    } else if let Some(levels) = params.get_mut("levels") {
+        *levels = lists(levels, "expressions");
+    }
+}
+
 fn webhook(params: &mut Map<String, Json>) {
     if params.get("mode").and_then(Json::as_str) != Some("Webhook") {
         return;
@@ -311,6 +353,28 @@ mod tests {
         check(&nodes, &edges, "A", params, &["M"]);
         let all = components(&json!({"graph": {"nodes": nodes, "edges": edges}}), "/graph");
         assert_eq!(all.keys().map(ComponentId::as_str).collect::<Vec<_>>(), ["A", "M", "E"]);
+    }
+
+    #[test]
+    fn forms_of_a_pipeline_become_what_its_components_read() {
+        let form =
+            |label: &str, form: Json, params: Json| check(&[node("P", label, form)], &[], "P", params, &[]);
+        form(
+            "Parser",
+            json!({"setups": [{"fileFormat": "pdf", "output_format": "json"}, {"fileFormat": "email", "fields": ["from"]}]}),
+            json!({"setups": {"pdf": {"output_format": "json"}, "email": {"fields": ["from"]}}}),
+        );
+        form(
+            "TokenChunker",
+            json!({"delimiters": [{"value": "a"}], "children_delimiters": [], "image_table_context_window": 8}),
+            json!({"delimiters": ["a"], "children_delimiters": [], "table_context_size": 8, "image_context_size": 8}),
+        );
+        let rules = json!([{"levels": [{"expression": "^a"}, {"expression": "^b"}]}, {"levels": [{"expression": "^c"}]}]);
+        let levels = json!([["^a", "^b"], ["^c"]]);
+        form("TitleChunker", json!({"rules": rules}), json!({"levels": levels}));
+        let older = json!([{"expressions": [{"expression": "^a"}, {"expression": "^b"}]}, {"expressions": [{"expression": "^c"}]}]);
+        form("TitleChunker", json!({"levels": older}), json!({"levels": levels}));
+        form("TitleChunker", json!({"levels": levels}), json!({"levels": levels}));
     }
 
     #[test]

@@ -297,7 +297,7 @@ impl ReferencePlaces<'_> {
     fn find(&mut self, ix: NodeIx, reference: &Reference) -> String {
         let Some(node) = self.reporter.node(ix) else { return String::new() };
         let builder = self.reporter.builder;
-        let names: Names<'_> = builder.names(node);
+        let names = builder.names(node);
         let places = self
             .known
             .entry(ix)

@@ -6,7 +6,7 @@ use weft_core::component::OutputSpec;
 use weft_core::{ComponentId, NodeOutput, Reference};
 
 use crate::build::Built;
-use crate::canvas::{Canvas, CanvasNode};
+use crate::canvas::Canvas;
 use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, places};
 use crate::suggest::{Suggester, misspelled};

@@ -48,6 +48,16 @@ enum MemberOwner<'a> {
     Parameter(&'a str),
 }
 
+fn is_blank(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::String(text) => text.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(members) => members.is_empty(),
+        Json::Bool(_) | Json::Number(_) => false,
+    }
+}
+
 struct ParameterWalk<'a> {
     comparison: &'a ParameterComparison<'a>,
     /// How many objects are around the one that is looked at.
@@ -85,6 +95,10 @@ impl ParameterWalk<'_> {
         self.deep += 1;
         let is = |spec: &&&FieldSpec, key: &str| spec.name == key || spec.older.contains(&key);
         for (key, value) in members {
+            // An editor's empty field says nothing.
+            if is_blank(value) {
+                continue;
+            }
             let at = join(at, key);
             match known.iter().find(|spec| is(spec, key)) {
                 Some(spec) => self.field(owner, spec, value, &at),

@@ -1,14 +1,19 @@
-//! Names of older canvases → their names today. Structure and parameters stay as they are.
+//! Names of older canvases → their names today. Structure and parameters stay as they are, but for what the new name alone
+//! would change.
 //!
 //! Applied to a working copy each time a canvas is loaded; applying it again changes nothing.
 
 use std::collections::{BTreeMap, HashSet};
 
+use serde_json::Map;
+
 use weft_core::Json;
+
+const MERGER: &str = "HierarchicalMerger";
 
 /// Component types that were renamed.
 const KINDS: [(&str, &str); 3] =
-    [("Splitter", "TokenChunker"), ("HierarchicalMerger", "TitleChunker"), ("PDFGenerator", "DocGenerator")];
+    [("Splitter", "TokenChunker"), (MERGER, "TitleChunker"), ("PDFGenerator", "DocGenerator")];
 
 /// Editor node types that were renamed.
 const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
@@ -106,12 +111,16 @@ impl Ids {
         }
         node.get_mut("type").into_iter().for_each(|name| rename(name, &NODE_TYPES));
         let Some(data) = node.get_mut("data") else { return };
+        let merges = data.get("label").and_then(Json::as_str) == Some(MERGER);
         for key in ["label", "name"] {
             data.get_mut(key).into_iter().for_each(|name| rename(name, &KINDS));
         }
         if let Some(form) = data.get_mut("form") {
             self.texts(form);
             rename_kinds(form);
+            if let Some(form) = form.as_object_mut().filter(|_| merges) {
+                say_levels(form);
+            }
         }
     }
 
@@ -175,12 +184,27 @@ fn rename_kinds(json: &mut Json) {
     match json {
         Json::Array(items) => items.iter_mut().for_each(rename_kinds),
         Json::Object(map) => {
+            keep_meaning(map);
             for (key, value) in map {
                 if key == "component_name" { rename(value, &KINDS) } else { rename_kinds(value) }
             }
         }
         _ => {}
     }
+}
+
+/// A component that means something else under its new name says what it means.
+fn keep_meaning(component: &mut Map<String, Json>) {
+    if component.get("component_name").and_then(Json::as_str) == Some(MERGER)
+        && let Some(params) = component.get_mut("params").and_then(Json::as_object_mut)
+    {
+        say_levels(params);
+    }
+}
+
+/// The lists of patterns that it has are the levels; those of its successor are families of patterns.
+fn say_levels(params: &mut Map<String, Json>) {
+    params.entry("levels_are").or_insert_with(|| "levels".into());
 }
 
 #[cfg(test)]

@@ -99,9 +99,17 @@ pub struct RunReport {
 }
 
 /// What an activation leaves for the nodes behind it.
+#[derive(Clone, Copy)]
 struct Onward<'a> {
     edges: &'a NextEdges,
     assigned: &'a [Assignment],
+}
+
+impl<'a> Onward<'a> {
+    /// Where it goes on, with nothing assigned.
+    fn along(edges: &'a NextEdges) -> Self {
+        Self { edges, assigned: &[] }
+    }
 }
 
 /// An activation under way.

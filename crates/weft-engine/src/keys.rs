@@ -99,7 +99,7 @@ mod tests {
     fn only_a_missing_key_is_asked_for_and_only_before_tools_were_called() {
         let ask = |kind: ErrorKind, calls: u64| {
             let before = ResumedInput { resumed: None, filled: Map::new() };
-            before.ask(("N", calls), Err(Error::new(kind, "why"))).is_ok_and(|end| end.suspended.is_some())
+            before.ask("N", calls, Err(Error::new(kind, "why"))).is_ok_and(|end| end.suspended.is_some())
         };
         assert!(ask(ErrorKind::Unauthenticated, 0));
         assert!(!ask(ErrorKind::Unauthenticated, 1));

@@ -216,9 +216,12 @@ impl Subject {
             let query = crate::judge::question(&judge.criterion, &turn.query, &seen.answer);
             let input = TurnInput { query, ..TurnInput::default() };
             let mut conversation = judging.begin();
-            let tried =
-                Box::pin(judging.turn(&mut conversation, (input, None), (None, AnswerSource::Outside)))
-                    .await?;
+            let tried = Box::pin(judging.turn(
+                &mut conversation,
+                GivenTurn { input, seed: None, now_ms: None },
+                AnswerSource::Outside,
+            ))
+            .await?;
             all.push(crate::judge::verdict(&judge.criterion, &seen.answer, &Observed::of(&tried))?);
         }
         Ok(all)

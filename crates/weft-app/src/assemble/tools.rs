@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use weft_core::Result;
-use weft_core::seam::Clock;
 use weft_engine::clock::SystemClock;
 use weft_mcp::Servers;
 use weft_net::{OperatorHttp, Outbound, StreamingHttp};
 use weft_plugins::{Combined, Plugins};
 use weft_store::Store;
 
-use super::{Place, make_folder, secrets};
+use super::{Ground, make_folder, secrets};
 use crate::config::Config;
 use crate::tool_servers::TenantServers;
 
@@ -63,5 +62,6 @@ pub(super) fn tool_sources(
     let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
     let written_down = secrets::tool_servers(config, store, place)?;
     let of_tenants = TenantServers::new(Arc::new(tools), written_down, outbound, Arc::clone(clock))?;
-    Ok((servers, of_tenants))
+    let names = servers.names().into_iter().chain(plugins.names().map(str::to_owned)).collect();
+    Ok((servers, of_tenants.beside(names)))
 }

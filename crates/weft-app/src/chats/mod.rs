@@ -11,12 +11,12 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
 use weft_core::seam::chat_store::{Chat, ChatKind, ChatSettings};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::session_store::Session;
-use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, SessionId, SessionKey, TenantId, TurnInput};
+use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::SessionState;
 
 use crate::app::App;
-use crate::checking::{Models, refusal};
+use crate::checking::{Purpose, refusal};
 use crate::new_session::{NewSession, Said, messages};
 use crate::plans::compact;
 
@@ -197,7 +197,7 @@ impl App {
             return Ok(plan);
         }
         let stored = self.canvases.put(key, &head(key), &dsl).await?;
-        let compiled = self.compiled(&key.tenant, stored.dsl, Models::Needed).await?;
+        let compiled = self.compiled(&key.tenant, stored.dsl, Purpose::Run).await?;
         let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
         Ok(self.keep(key, &stored.version, plan))
     }

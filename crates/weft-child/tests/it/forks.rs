@@ -15,11 +15,14 @@ fn worker(arguments: &[&str]) -> Worker {
     Worker { program, arguments: arguments.iter().map(Into::into).collect() }
 }
 
+fn required(worker: &Worker) -> ForkParent<'_> {
+    ForkParent { worker, confinement: Confinement::Required }
+}
+
 async fn ask(server: &ForkServer, line: &str, time: Duration) -> WorkerEnd {
     let (worker, line) = (worker(&["answers"]), format!("{line}\n"));
     let asked = [line.as_bytes()];
-    let parent = ForkParent { worker: &worker, confinement: Confinement::Required };
-    let ended = server.ask(parent, &DUTY, &asked, AskLimits { time, answer_max: 1 << 20 }).await;
+    let ended = server.ask(required(&worker), &DUTY, &asked, AskLimits { time, answer_max: 1 << 20 }).await;
     ended.unwrap().expect("it is a fork server")
 }
 
@@ -100,7 +103,7 @@ async fn a_server_that_something_has_ended_is_followed_by_another_one() {
 async fn a_program_that_is_no_fork_server_is_none() {
     let worker = Worker { program: PathBuf::from("/bin/true"), arguments: Vec::new() };
     let server = ForkServer::default();
-    let ended = server.ask((&worker, Confinement::Required), &DUTY, &[], (LONG, 9)).await;
+    let ended = server.ask(required(&worker), &DUTY, &[], AskLimits { time: LONG, answer_max: 9 }).await;
     assert!(ended.unwrap().is_none());
 }
 
@@ -112,8 +115,8 @@ async fn from_inside_a_fork_every_act_but_computing_is_refused() {
     let pid = victim.child.id().to_string();
     let worker = worker(&["confined", folder.path().to_str().unwrap(), &pid, &victim.address]);
     let server = ForkServer::default();
-    let bounds = (LONG, 1 << 20);
-    let ended = server.ask((&worker, Confinement::Required), &DUTY, &[], bounds).await.unwrap();
+    let limits = AskLimits { time: LONG, answer_max: 1 << 20 };
+    let ended = server.ask(required(&worker), &DUTY, &[], limits).await.unwrap();
     let Some(WorkerEnd::Answered(told)) = ended else { panic!("{ended:?}") };
     let came = read(&String::from_utf8(told).unwrap());
     assert!(came.len() > 45, "{came:?}");

@@ -23,13 +23,19 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 8] = [
+pub static ALL: [ComponentSpec; 14] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
     unbuilt(
         "Compiler",
         "Writes what a set of templates asks for about a document, in an ingestion pipeline.",
     ),
+    unbuilt("Baidu", "An older search of the web."),
+    unbuilt("BaiduFanyi", "An older translation."),
+    unbuilt("Code", "An older name for a program."),
+    unbuilt("Concentrator", "An older node that brought branches together."),
     unbuilt("Generate", "An older name for a model call."),
+    unbuilt("Relevant", "An older node that asked a model whether passages fit the question."),
+    unbuilt("Template", "An older node that filled in a text."),
     unbuilt("RewriteQuestion", "An older node that rewrote the question."),
     unbuilt("WaitingDialogue", "An older node that waited for the next question."),
     unbuilt("WenCai", "Chinese financial questions."),
@@ -46,6 +52,14 @@ fn remedy(kind: &str) -> &'static str {
         "Compiler" => {
             "its templates are kept at the service that it comes from; write what they ask for as the prompt of an Extractor"
         }
+        "Baidu" => "use WebSearch with an engine of your choice",
+        "BaiduFanyi" => "use DeepL, or LLM with the languages in its prompt",
+        "Code" => "use CodeExec, whose program has a function `main`",
+        "Concentrator" => {
+            "lead the branches to VariableAggregator, or to the next node: it waits for what it reads"
+        }
+        "Relevant" => "use Categorize with two categories, or LLM and Switch",
+        "Template" => "use StringTransform with `method` `merge`, or Message",
         "Generate" => {
             "use LLM or Agent, with the prompt in `sys_prompt` and what it refers to as `{Node:Id@output}`"
         }

@@ -2,11 +2,16 @@
 
 pub mod extractor;
 pub mod file;
+pub mod one_chunker;
 pub mod parser;
+pub mod presentation_chunker;
+pub mod qa_chunker;
+pub mod table_chunker;
 pub mod title_chunker;
 pub mod token_chunker;
 pub mod tokenizer;
 
+mod by_method;
 mod passed;
 
 #[cfg(test)]

@@ -14,22 +14,25 @@ use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice,
 use crate::suggest;
 
 /// Settings of a family that change nothing here, and why.
-const IGNORED: [(&str, &str); 8] = [
-    ("fields", "all parts of a mail are read"),
+const IGNORED: [(&str, &str); 9] = [
     ("lang", "the reader tells languages and scripts apart by itself"),
     ("llm_id", NO_MODEL),
     ("system_prompt", NO_MODEL),
     ("prompt", NO_MODEL),
     ("vlm", NO_MODEL),
-    ("preprocess", "files are read as they are"),
     ("enable_multi_column", "columns are found by themselves"),
+    ("remove_toc", "tables of contents are read as any other text"),
+    ("remove_header_footer", "lines that stand on every page are left out by themselves"),
+    ("flatten_media_to_text", "pictures and tables have chunks of their own"),
 ];
+/// The parts of a mail, all of which are read.
+const MAIL_PARTS: [&str; 8] = ["from", "to", "cc", "bcc", "date", "subject", "body", "attachments"];
 const NO_MODEL: &str = "files are read without a model";
 
 /// Tokens of a block in the output `json`.
 const BLOCK_TOKENS: u32 = 128;
 
-const FAMILY: [Field; 12] = [
+const FAMILY: [Field; 15] = [
     Field::raw(
         "output_format",
         Kind::Choice(&[
@@ -55,6 +58,9 @@ const FAMILY: [Field; 12] = [
     Field::raw("vlm", Kind::Any, "has no effect"),
     Field::raw("preprocess", Kind::Any, "has no effect"),
     Field::raw("enable_multi_column", Kind::Any, "has no effect"),
+    Field::raw("remove_toc", Kind::Any, "has no effect"),
+    Field::raw("remove_header_footer", Kind::Any, "has no effect"),
+    Field::raw("flatten_media_to_text", Kind::Any, "has no effect"),
 ];
 
 static SETUPS: Field = Field::raw("setups", Kind::Named(&FAMILY), "how the files of each family are read");
@@ -203,15 +209,37 @@ fn read_family(params: &mut Params<'_>, at: &str, name: &str, setup: &Map<String
         let problem = ParamProblem::new(format!("{at}/parse_method"), format!("`{method}` has no effect"));
         params.warn(problem.help("files are read by the reader that is built in, without a model"));
     }
+    let mut ignored = |name: &str, why: &str| {
+        let problem = ParamProblem::new(format!("{at}/{name}"), format!("has no effect: {why}"));
+        params.warn(problem.help("take it out"));
+    };
     for (name, why) in IGNORED {
         if setup.get(name).is_some_and(asks_for_something) {
-            let problem = ParamProblem::new(format!("{at}/{name}"), format!("has no effect: {why}"));
-            params.warn(problem.help("take it out"));
+            ignored(name, why);
         }
+    }
+    let said = |name: &str| texts(setup.get(name));
+    // Editors write all of them at each family of mails, and the plain reading of a text at every family.
+    let parts = said("fields");
+    if !parts.is_empty() && !MAIL_PARTS.iter().all(|part| parts.contains(part)) {
+        ignored("fields", "all parts of a mail are read");
+    }
+    if said("preprocess").iter().any(|step| *step != "main_content") {
+        ignored("preprocess", "files are read as they are");
     }
     let pages =
         setup.get("pages").cloned().filter(|pages| pages.as_array().is_some_and(|all| !all.is_empty()));
     Some(Family { endings, format, pages: pages.unwrap_or_default() })
+}
+
+/// A text, or the texts of a list.
+fn texts(value: Option<&Json>) -> Vec<&str> {
+    let all = match value {
+        Some(Json::Array(all)) => all.as_slice(),
+        Some(one) => std::slice::from_ref(one),
+        None => &[],
+    };
+    all.iter().filter_map(Json::as_str).filter(|text| !text.trim().is_empty()).collect()
 }
 
 impl Parser {

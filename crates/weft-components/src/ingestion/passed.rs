@@ -12,7 +12,16 @@ use crate::params::Params;
 /// Components before the document is cut.
 const BEFORE_CUTTING: [&str; 2] = ["File", "Parser"];
 /// Components from where it is cut on.
-const AFTER_CUTTING: [&str; 4] = ["TokenChunker", "TitleChunker", "Extractor", "Tokenizer"];
+const AFTER_CUTTING: [&str; 8] = [
+    "TokenChunker",
+    "TitleChunker",
+    "OneChunker",
+    "PresentationChunker",
+    "QAChunker",
+    "TableChunker",
+    "Extractor",
+    "Tokenizer",
+];
 
 /// The output that all of them have.
 pub const DOCUMENT_OUTPUT: OutputSpec =
@@ -45,7 +54,7 @@ impl Passed {
         }
         if source.upstream.is_empty() {
             let problem = ParamProblem::new("", "nothing leads to this step of an ingestion pipeline");
-            params.problem(problem.help("lead an edge to it, in the order File, Parser, TokenChunker or TitleChunker, Extractor, Tokenizer"));
+            params.problem(problem.help("lead an edge to it, in the order File, Parser, a chunker such as TokenChunker, Extractor, Tokenizer"));
         }
         passed
     }

@@ -127,6 +127,13 @@ async fn each_family_of_files_has_its_format() {
     let warned = parser(ignored).build().shape().warnings;
     let pointers: Vec<_> = warned.iter().map(|warning| warning.pointer.as_str()).collect();
     assert_eq!(pointers, ["/setups/email/fields", "/setups/email/lang"]);
+    let all = ["from", "to", "cc", "bcc", "date", "subject", "body", "attachments"];
+    let usual = json!({"setups": {"email": {"fields": all, "preprocess": "main_content"}, "pdf": {"preprocess": ["main_content"]}}});
+    assert_eq!(parser(usual).build().shape().warnings, []);
+    let asked = json!({"setups": {"pdf": {"preprocess": ["main_content", "abstract"], "remove_toc": true}}});
+    let warned = parser(asked).build().shape().warnings;
+    let pointers: Vec<_> = warned.iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(pointers, ["/setups/pdf/remove_toc", "/setups/pdf/preprocess"]);
     let warned = parser(json!({"setups": {"pdf": {"parse_method": "my-vlm"}}})).build().shape().warnings;
     assert_eq!(warned[0].pointer, "/setups/pdf/parse_method");
 }
@@ -161,6 +168,26 @@ async fn documents_are_cut_as_the_chunkers_say() {
         json!({"title_levels": [["^#[^#]"], ["^##[^#]"]], "hierarchy": 2, "title_paths": true,
             "chunk_token_num": 2048})
     );
+    let families = json!([["^#[^#]", "[0-9]{,2}\\."], ["Part"]]);
+    let (_, _, settings) =
+        cut("TitleChunker", json!({"levels": families, "method": "group", "hierarchy": "0"})).await;
+    assert_eq!(
+        settings,
+        json!({"title_families": families, "hierarchy": 0, "title_paths": false, "chunk_token_num": 512})
+    );
+    let params = json!({"levels": families, "levels_are": "levels", "hierarchy": 1});
+    let (_, _, settings) = cut("TitleChunker", params).await;
+    assert_eq!(settings["title_levels"], families);
+    for (kind, expected) in [
+        ("OneChunker", ChunkMethod::One),
+        ("PresentationChunker", ChunkMethod::Presentation),
+        ("QAChunker", ChunkMethod::Qa),
+        ("TableChunker", ChunkMethod::Table),
+    ] {
+        let (found, method, settings) = cut(kind, json!({})).await;
+        assert_eq!((method, settings), (expected, json!({})), "{kind}");
+        assert_eq!(found["chunks"][2]["text"], "By mail.", "{kind}");
+    }
     let wrong =
         Node::new("TitleChunker", json!({"levels": [["("]], "hierarchy": 0})).behind("Parser:P", "Parser");
     assert_eq!(wrong.problems(), ["/levels/0/0", "/hierarchy"]);

@@ -1,10 +1,11 @@
 //! TitleChunker: cuts a document at its headings.
 
 use async_trait::async_trait;
-use regex::RegexBuilder;
 use serde_json::{Map, json};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape};
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape, pattern,
+};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Kind, Params, choice, described, fields, number, pointer, whole};
@@ -13,32 +14,46 @@ use crate::params::{Field, Kind, Params, choice, described, fields, number, poin
 const LEVELS_MAX: usize = 32;
 /// Tokens of a chunk, at most.
 const TOKENS_MAX: usize = 2_048;
-/// Bytes that a pattern takes when it is built, at most; readers of documents have the same limit.
-const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 static LEVELS: Field = Field::raw(
     "levels",
     Kind::List,
-    "the regular expressions of headings, a list for each level from the outermost on; the file's own headings when empty",
+    "the regular expressions of headings, as lists; `levels_are` says of what. The file's own headings when empty",
+);
+static LEVELS_ARE: Field<&str> = Field::choice(
+    "levels_are",
+    "auto",
+    &[
+        choice("auto", "`levels` where no list has more than one pattern, else `families`"),
+        choice(
+            "families",
+            "each list is a family of patterns, one for a level from the outermost on. The family that most lines begin with counts",
+        ),
+        choice("levels", "each list has the patterns of one level, which are looked for anywhere in a line"),
+    ],
+    "what the lists of `levels` stand for",
 );
 static HIERARCHY: Field = Field::raw(
     "hierarchy",
     Kind::Any,
-    "the level whose headings begin a chunk; those below stay inside. All levels when empty",
+    "down to which level headings begin a chunk; those below stay inside. Of families, how many of the levels that the document has. With `group` 0 is down to the most frequent level. All levels when empty",
 );
 static METHOD: Field<&str> = Field::choice(
     "method",
     "hierarchy",
     &[
         choice("hierarchy", "a chunk begins with the headings above it"),
-        choice("group", "a chunk has its own heading alone"),
+        choice("group", "a chunk has its own heading alone, and small ones are put together"),
     ],
     "what a chunk begins with",
 );
 static CHUNK_TOKEN_CAP: Field<usize> =
     Field::count("chunk_token_cap", 512, &(8..=8_000), "how large a chunk may be").unit("tokens");
-static INCLUDE_HEADING_CONTENT: Field =
-    Field::raw("include_heading_content", Kind::Flag, "has no effect: headings are part of chunks");
+static INCLUDE_HEADING_CONTENT: Field = Field::raw(
+    "include_heading_content",
+    Kind::Flag,
+    "has no effect: what stands between a heading and the next is a chunk of its own",
+);
 static ROOT_CHUNK_AS_HEADING: Field =
     Field::raw("root_chunk_as_heading", Kind::Flag, "has no effect").not_offered();
 
@@ -48,6 +63,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     summary: "Cuts a document at its headings, in an ingestion pipeline.",
     fields: &[fields(&[
         &LEVELS,
+        &LEVELS_ARE,
         &HIERARCHY,
         &METHOD,
         &CHUNK_TOKEN_CAP,
@@ -62,11 +78,18 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let mut params = Params::of(source);
         let passed = Passed::of(&mut params);
         let mut settings = Map::new();
-        settings.insert("title_levels".to_owned(), levels(&mut params));
-        if let Some(depth) = hierarchy(&mut params) {
+        let lists = levels(&mut params);
+        let meant = match params.take(&LEVELS_ARE) {
+            "auto" if lists.iter().all(|list| list.len() < 2) => "levels",
+            "auto" => "families",
+            said => said,
+        };
+        settings.insert(format!("title_{meant}"), json!(lists));
+        let groups = params.take(&METHOD) == "group";
+        if let Some(depth) = hierarchy(&mut params, if groups { 0 } else { 1 }) {
             settings.insert("hierarchy".to_owned(), depth.into());
         }
-        settings.insert("title_paths".to_owned(), (params.take(&METHOD) == "hierarchy").into());
+        settings.insert("title_paths".to_owned(), (!groups).into());
         let cap = params.take(&CHUNK_TOKEN_CAP);
         if cap > TOKENS_MAX {
             let problem =
@@ -87,7 +110,7 @@ struct TitleChunker {
     warnings: Vec<ParamProblem>,
 }
 
-fn levels(params: &mut Params<'_>) -> Json {
+fn levels(params: &mut Params<'_>) -> Vec<Vec<String>> {
     let mut levels: Vec<Vec<String>> = Vec::new();
     let given = match params.get(&LEVELS) {
         Some(Json::Array(given)) => given.as_slice(),
@@ -108,11 +131,12 @@ fn levels(params: &mut Params<'_>) -> Json {
                 params.problem(ParamProblem::new(&at, message).help("write it as a text"));
             }
             let Some(text) = text.filter(|text| !text.trim().is_empty()) else { continue };
-            match RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build() {
+            match pattern::compile_prefix(text) {
                 Ok(_) => found.push(text.to_owned()),
                 Err(cause) => {
                     let message = format!("`{text}` is no regular expression that can be used: {cause}");
-                    params.problem(ParamProblem::new(at, message).help("look around is not known here"));
+                    let help = "correct it; what looks around, such as `(?=…)`, is not known here";
+                    params.problem(ParamProblem::new(at, message).help(help));
                 }
             }
         }
@@ -121,19 +145,19 @@ fn levels(params: &mut Params<'_>) -> Json {
     if levels.len() > LEVELS_MAX {
         params.problem(ParamProblem::new("/levels", format!("there are more than {LEVELS_MAX} levels")));
     }
-    json!(levels)
+    levels
 }
 
-fn hierarchy(params: &mut Params<'_>) -> Option<u64> {
+fn hierarchy(params: &mut Params<'_>, least: u64) -> Option<u64> {
     let value = params.get(&HIERARCHY)?;
     if value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty()) {
         return None;
     }
     let depth = number(value).and_then(whole).and_then(|depth| u64::try_from(depth).ok());
-    match depth.filter(|depth| (1..=LEVELS_MAX as u64).contains(depth)) {
+    match depth.filter(|depth| (least..=LEVELS_MAX as u64).contains(depth)) {
         Some(depth) => Some(depth),
         None => {
-            let message = format!("must be a level from 1 to {LEVELS_MAX}");
+            let message = format!("must be a level from {least} to {LEVELS_MAX}");
             params.problem(ParamProblem::new("/hierarchy", message));
             None
         }

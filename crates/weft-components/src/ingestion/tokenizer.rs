@@ -83,7 +83,7 @@ impl Component for Tokenizer {
         let mut document = self.passed.document(ctx)?;
         let Some(chunks) = self.passed.chunks(ctx)? else {
             return Err(Error::invalid("the document has not been cut into chunks")
-                .help("put a TokenChunker or a TitleChunker before Tokenizer"));
+                .help("put a chunker, such as TokenChunker, before Tokenizer"));
         };
         document.search = Some(self.search.clone());
         passed::finished(&document, Some(chunks))

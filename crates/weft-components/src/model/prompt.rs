@@ -114,7 +114,7 @@ pub(super) fn add(lines: &mut Vec<Line>, line: Line) {
     }
 }
 
-/// Puts the texts of attached files to the last thing the user says, unless a prompt says where they go.
+/// Puts the texts of attached files to the last thing the user says, unless a prompt says where they go or they come one by one.
 fn attach_texts(lines: &mut Vec<Line>, settings: &Settings, ctx: &NodeContext) {
     let files: Vec<&str> =
         ctx.run.input.files.iter().filter_map(Json::as_str).filter(|file| !is_image(file)).collect();
@@ -122,7 +122,7 @@ fn attach_texts(lines: &mut Vec<Line>, settings: &Settings, ctx: &NodeContext) {
     let named = prompts
         .chain(settings.system.references())
         .any(|name| *name == Reference::Global("sys.files".into()));
-    if files.is_empty() || named {
+    if files.is_empty() || named || !settings.attaches_texts {
         return;
     }
     add(lines, Line::pinned(ChatMessage::new(Author::User, files.join("\n\n"))));

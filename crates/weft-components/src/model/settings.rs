@@ -216,8 +216,17 @@ pub struct Settings {
     pub default: Option<Json>,
     /// Whether the answer may be handed on while it is being written.
     pub streams: bool,
+    /// Whether the texts of attached files are told with the question. Not where an Iteration hands them over one by one.
+    pub attaches_texts: bool,
     /// Parameters without effect.
     pub warnings: Vec<ParamProblem>,
+}
+
+/// Whether a node is in an Iteration over the attached files.
+fn goes_through_files(params: &Params<'_>) -> bool {
+    let items = params.source.parent.and_then(|(_, iteration)| iteration.get("items_ref"));
+    let items = items.and_then(Json::as_str).unwrap_or_default();
+    items.trim_matches(['{', '}', ' ']) == "sys.files"
 }
 
 impl Settings {
@@ -242,6 +251,7 @@ impl Settings {
             cite: params.take(&CITE),
             images: params.take(&VISUAL_FILES_VAR),
             streams: schema.is_none() && exception.goto.is_empty(),
+            attaches_texts: !goes_through_files(params),
             schema,
             default: exception.covering(),
             warnings: params.warnings().into_iter().chain(idle).collect(),

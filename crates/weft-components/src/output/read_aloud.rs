@@ -52,7 +52,7 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
             ctx.budget.take_model_call().map_err(|limit| ctx.budget.error(limit))?;
             let question = ctx.effects.question("speech", &(model.name(), &sentence));
             let work = async { model.speak(&sentence).await };
-            let asked = ctx.effect_asking::<Audio>(("speech", Delivery::Idempotent), question, work).await;
+            let asked = ctx.effect_asking::<Audio>("speech", Delivery::Idempotent, question, work).await;
             let (audio, made_now) = asked?;
             let prompt_tokens = u64::try_from(tokens(&sentence)).unwrap_or(u64::MAX);
             let usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };

@@ -16,8 +16,13 @@ fn preset_text(spec: &FieldSpec) -> &'static str {
 fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
     let (pointer, value) = params.found(spec)?;
     match value {
+        // An editor's empty list says nothing.
+        Json::Object(members) if members.is_empty() => None,
+        Json::Array(items) if items.is_empty() => None,
         Json::Object(_) | Json::Array(_) => {
-            params.problem(ParamProblem::new(pointer, "must be a text"));
+            let message = format!("must be a text, and is {}", described(value));
+            let problem = ParamProblem::new(pointer, message);
+            params.problem(problem.help("write what it refers to in braces, such as `{begin@name}`"));
             None
         }
         value => Some(to_text(value)),

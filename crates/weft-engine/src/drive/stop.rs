@@ -11,7 +11,7 @@ use weft_core::context::ToolFinished;
 use weft_core::journal::{Ending, FrameStep, NextEdges};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
-use super::{RunDriver, RunningActivation, STOPPED};
+use super::{Onward, RunDriver, RunningActivation, STOPPED};
 use crate::assign::VariableChanges;
 use crate::machine::{BrokenFrame, Closed, Consequence, FinishedActivation};
 use crate::output_dedup::{OutputDedup, SaidSoFar};
@@ -59,7 +59,7 @@ impl RunDriver<'_> {
         self.ensure_active(activation);
         let onward = NextEdges::Routed(Route::Onward);
         if let Some(active) = self.end_activation(activation) {
-            self.note_finished(active, &outputs, None, (&onward, &[]));
+            self.note_finished(active, &outputs, None, Onward::along(&onward));
         }
         self.last = Arc::clone(&outputs);
         self.machine.finished(
@@ -116,7 +116,7 @@ impl RunDriver<'_> {
             self.journal.note(Record::MessageEnded { activation, node, end });
         }
         let error = Error::new(ErrorKind::Cancelled, format!("{STOPPED}{why}"));
-        self.note_finished(active, &Arc::default(), Some(&error), (&NextEdges::None, &[]));
+        self.note_finished(active, &Arc::default(), Some(&error), Onward::along(&NextEdges::None));
     }
 
     /// Calls of tools whose ends nobody will tell any more: their activation was stopped, or took too

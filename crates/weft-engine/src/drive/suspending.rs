@@ -7,7 +7,7 @@ use weft_core::component::Finished;
 use weft_core::journal::{NextEdges, WaitingForm};
 use weft_core::{ErrorKind, Record};
 
-use super::RunDriver;
+use super::{Onward, RunDriver};
 use crate::perform::{ActivationOutcome, NodeResult};
 
 impl RunDriver<'_> {
@@ -54,7 +54,7 @@ impl RunDriver<'_> {
         for activation in open {
             self.ensure_active(activation);
             if let Some(active) = self.active.remove(&activation) {
-                self.note_finished(active, &Arc::default(), None, (&NextEdges::Suspended, &[]));
+                self.note_finished(active, &Arc::default(), None, Onward::along(&NextEdges::Suspended));
             }
         }
     }
@@ -82,7 +82,7 @@ impl RunDriver<'_> {
         if active.suspension.is_none() {
             self.ledger.requeue(&active.who);
         }
-        self.note_finished(active, &Arc::default(), None, (&NextEdges::Suspended, &[]));
+        self.note_finished(active, &Arc::default(), None, Onward::along(&NextEdges::Suspended));
         match settled.finished.suspended {
             Some(suspension) => self.machine.suspend(activation, *suspension, alternative, spoken),
             None => self.machine.requeue(activation, spoken),

@@ -55,7 +55,7 @@ impl PipelineRunner for NoPipelines {
 pub(super) fn handed_over(outputs: &Json) -> Result<(PipelineDocument, Vec<PipelineChunk>)> {
     let wrong = |what: &str| {
         Error::invalid(format!("the pipeline ends without {what}"))
-            .help("end it with a Tokenizer behind a TokenChunker or a TitleChunker")
+            .help("end it with a Tokenizer behind a chunker, such as TokenChunker")
     };
     let (document, chunks) = (outputs.get(DOCUMENT), outputs.get(CHUNKS));
     let document = document.ok_or_else(|| wrong("a document"))?;

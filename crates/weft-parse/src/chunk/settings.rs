@@ -1,8 +1,9 @@
 //! The settings of a document, read once.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use serde_json::Map;
 use weft_core::error::{Error, Result};
+use weft_core::pattern;
 use weft_core::value::Json;
 
 use super::delimiter::Delimiters;
@@ -22,8 +23,6 @@ const DELIMITER_BYTES_MAX: usize = 1_024;
 const LEVELS_MAX: u32 = 32;
 /// Patterns of one level, at most.
 const PATTERNS_MAX: usize = 64;
-/// Bytes that a pattern takes when it is built, at most.
-const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 /// How rows of a spreadsheet are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +52,12 @@ pub(crate) struct ChunkSettings {
     pub(crate) table_context: u32,
     /// Patterns of headings, by level from the outermost on.
     pub(crate) title_levels: Vec<Vec<Regex>>,
-    /// The level whose headings begin a chunk; absent: all.
+    /// Families of patterns of headings; in each one pattern for a level, from the outermost on, that a line begins with.
+    pub(crate) title_families: Vec<Vec<Regex>>,
+    /// Whose headings begin a chunk; absent: all. Of `title_levels` the level; of families how many of the levels that
+    /// there are, and with 0 all down to the most frequent one.
     pub(crate) hierarchy: Option<u32>,
-    /// Whether the headings above a chunk stand at its beginning.
+    /// Whether the headings above a chunk stand at its beginning. If not, small sections are put together.
     pub(crate) title_paths: bool,
 }
 
@@ -91,8 +93,9 @@ impl ChunkSettings {
             pages: given("pages").map(pages).transpose()?.filter(|ranges| !ranges.is_empty()),
             table_context: number(given("table_context_size"), "table_context_size", 0, LIMIT_MAX)?
                 .unwrap_or(0),
-            title_levels: given("title_levels").map(title_levels).transpose()?.unwrap_or_default(),
-            hierarchy: number(given("hierarchy"), "hierarchy", 1, LEVELS_MAX)?,
+            title_levels: patterns(given("title_levels"), "title_levels", pattern::compile)?,
+            title_families: patterns(given("title_families"), "title_families", pattern::compile_prefix)?,
+            hierarchy: number(given("hierarchy"), "hierarchy", 0, LEVELS_MAX)?,
             title_paths: given("title_paths") != Some(&Json::Bool(false)),
         })
     }
@@ -133,23 +136,25 @@ fn number(value: Option<&Json>, name: &str, min: u32, max: u32) -> Result<Option
     }
 }
 
-/// Lists of regular expressions, one list for each level of headings.
-fn title_levels(value: &Json) -> Result<Vec<Vec<Regex>>> {
-    let bad = |what: &str| {
-        wrong("title_levels", what, "give a list of regular expressions for each level of headings")
-    };
+/// Lists of regular expressions.
+fn patterns(
+    value: Option<&Json>,
+    name: &str,
+    compile: fn(&str) -> Result<Regex, regex::Error>,
+) -> Result<Vec<Vec<Regex>>> {
+    let bad = |what: &str| wrong(name, what, "give a list of lists of regular expressions");
     let pattern = |text: &Json| {
         let text = text.as_str().ok_or_else(|| bad("has a pattern that is no text"))?;
-        let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
-        built.map_err(|_| bad(&format!("has a pattern that cannot be used, `{text}`")))
+        compile(text).map_err(|_| bad(&format!("has a pattern that cannot be used, `{text}`")))
     };
-    let level = |level: &Json| match level {
+    let list = |list: &Json| match list {
         Json::Array(patterns) if patterns.len() <= PATTERNS_MAX => patterns.iter().map(pattern).collect(),
         _ => Err(bad("is not a list of lists of patterns")),
     };
     match value {
-        Json::Array(levels) if levels.len() <= LEVELS_MAX as usize => levels.iter().map(level).collect(),
-        _ => Err(bad("is not a list of lists of patterns")),
+        None => Ok(Vec::new()),
+        Some(Json::Array(lists)) if lists.len() <= LEVELS_MAX as usize => lists.iter().map(list).collect(),
+        Some(_) => Err(bad("is not a list of lists of patterns")),
     }
 }
 
@@ -215,7 +220,8 @@ mod tests {
             json!({ "title_levels": "^#" }),
             json!({ "title_levels": [["("]] }),
             json!({ "title_levels": [["a{9999}{9999}"]] }),
-            json!({ "hierarchy": 0 }),
+            json!({ "title_families": [["a)(b"]] }),
+            json!({ "hierarchy": 33 }),
         ] {
             let name = bad.as_object().unwrap().keys().next().unwrap().clone();
             let error = read(&bad).unwrap_err();

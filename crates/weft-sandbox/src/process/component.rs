@@ -1,7 +1,7 @@
 //! The outer side of tools that are WebAssembly components: their machine code is made once and kept.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tokio::sync::Mutex;
 use weft_child::{AskLimits, Duty, WorkerEnd};

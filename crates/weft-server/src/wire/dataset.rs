@@ -10,8 +10,8 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DatasetId, DatasetKey, TenantId};
 use weft_knowledge::ingest::PIPELINE;
 
-pub(crate) use self::checks::model_problem;
 use self::checks::{check_avatar, check_model, check_pipeline};
+pub(crate) use self::checks::{model_problem, pipeline_problem};
 use super::method::{self, METHODS};
 use super::named::Named;
 use super::rules::{Problems, Rule, line};

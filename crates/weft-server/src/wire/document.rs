@@ -11,7 +11,7 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DocumentId, TenantId};
 use weft_knowledge::ingest::PIPELINE;
 
-use super::dataset::Removal;
+use super::dataset::{self, Removal};
 use super::method;
 use super::named::Named;
 use super::rules::{Problems, Rule, line};
@@ -30,6 +30,8 @@ const DONE: &str = "Task done";
 pub const FIELDS: &[(&str, Rule)] = &[
     ("name", Rule::Text(0, 65_535)),
     ("chunk_method", Rule::Text(0, 255)),
+    ("parse_type", Rule::Integer(0, 64)),
+    ("pipeline_id", Rule::Any),
     ("enabled", Rule::Any),
     ("chunk_count", Rule::Integer(0, i64::MAX)),
     ("token_count", Rule::Integer(0, i64::MAX)),
@@ -82,8 +84,11 @@ pub(crate) fn is_no_document(name: &str) -> bool {
     OTHERS.contains(&ending(name).as_str())
 }
 
-/// How a new document is cut that is of a kind with a method of its own.
+/// How a new document is cut that is of a kind with a method of its own. A pipeline says itself what it reads, and how.
 pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
+    if document.settings.contains_key(PIPELINE) {
+        return None;
+    }
     let method = match ending(&document.name).as_str() {
         "ppt" | "pptx" | "pages" => ChunkMethod::Presentation,
         "eml" | "msg" => ChunkMethod::Email,
@@ -152,6 +157,11 @@ pub fn change(body: &Body, document: &Document) -> Result<DocumentChange, ApiErr
     if let Some(settings) = body.get("parser_config") {
         method::check(&mut problems, "parser_config", settings);
     }
+    if let Some(id) = body.get("pipeline_id").filter(|id| **id != "")
+        && let Some(message) = dataset::pipeline_problem(id)
+    {
+        problems.add("pipeline_id", message, id);
+    }
     problems.refuse(code::DATA)?;
     immutable(body, document)?;
     let name = body.text("name")?.map(|name| renamed(name, document)).transpose()?.flatten();
@@ -207,8 +217,16 @@ type Cut = (Option<ChunkMethod>, Option<Settings>);
 /// The method and the settings, as far as they change.
 fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
     let given = body.object("parser_config")?;
+    if let Some(pipeline) = body.text("pipeline_id")?.filter(|id| !id.is_empty()) {
+        let mut settings = method::merged(document.settings.clone(), &given.unwrap_or_default());
+        settings.insert(PIPELINE.to_owned(), pipeline.to_lowercase().into());
+        return Ok((None, (settings != document.settings).then_some(settings)));
+    }
     let Some(name) = body.text("chunk_method")? else {
-        let settings = given.map(|given| method::merged(document.settings.clone(), &given));
+        let mut settings = given.map(|given| method::merged(document.settings.clone(), &given));
+        if document.settings.contains_key(PIPELINE) && body.0.contains_key("pipeline_id") {
+            settings.get_or_insert_with(|| document.settings.clone()).remove(PIPELINE);
+        }
         return Ok((None, settings));
     };
     if name.trim().is_empty() {

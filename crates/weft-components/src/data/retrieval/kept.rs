@@ -62,7 +62,7 @@ impl Knowledge for Kept<'_> {
         let question = self.0.effects.question("search", &request);
         let search = self.outside().search(tenant, request);
         let (found, made_now) =
-            self.0.effect_asking::<Found>(("search", Delivery::Idempotent), question, search).await?;
+            self.0.effect_asking::<Found>("search", Delivery::Idempotent, question, search).await?;
         // What was told before a crash was told to this very run.
         if made_now || self.0.effects.are_recorded() {
             for read in &found.used {

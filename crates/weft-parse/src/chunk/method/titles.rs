@@ -1,31 +1,42 @@
 //! By headings that patterns tell: each with what is below it, under the headings above.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use regex::Regex;
 use weft_core::error::Result;
 
 use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, Joint, Placed, TablePlacement};
-use crate::chunk::sections::sections;
+use crate::chunk::sections::{pack_small, sections};
 use crate::chunk::settings::ChunkSettings;
 use crate::chunk::writer::PieceWriter;
 use crate::element::{Element, ElementBody};
+
+/// What a group is put together to, at least, where sections have no headings above them.
+const GROUP_TOKENS_MIN: u32 = 32;
 
 /// Cuts a document. A line is a heading of the first level with a pattern that it has; the file's own headings are looked
 /// at as Markdown writes them, too, so that `^##[^#]` is one of the second level in a Word file as well. Without a pattern
 /// the file's own levels count.
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
-    let patterns = &source.settings;
-    let lines = lines(source);
+    let settings = &source.settings;
+    let patterns = TitlePatterns::of(source);
+    let lines = lines(source, &patterns);
     let placed: Vec<Placed<'_>> = lines.iter().map(TitleLine::placed).collect();
-    let deepest = patterns.hierarchy.unwrap_or(u32::MAX);
-    let level = |at: usize| {
-        let level = level(patterns, &placed[at].element.body)?;
-        (u32::from(level) <= deepest).then_some(level)
-    };
-    let flow = Flow::with_levels(&placed, TablePlacement::Inside(patterns.limit), level);
-    let mut writer = PieceWriter::new(&flow, &source.settings);
-    for section in sections(&flow) {
-        let above = if patterns.title_paths { section.above.as_slice() } else { &[] };
+    let levels: Vec<Option<u8>> = placed.iter().map(|one| patterns.level(&one.element.body)).collect();
+    let deepest = deepest(settings, &levels);
+    let flow = Flow::with_levels(&placed, TablePlacement::Inside(settings.limit), |at| {
+        levels[at].filter(|level| u32::from(*level) <= deepest)
+    });
+    let mut sections = sections(&flow);
+    if !settings.title_paths {
+        sections = pack_small(sections, GROUP_TOKENS_MIN, settings.limit);
+    }
+    let mut writer = PieceWriter::new(&flow, settings);
+    for section in sections {
+        let above = if settings.title_paths { section.above.as_slice() } else { &[] };
         writer.spans(section.spans, above);
     }
     let mut cutting = Cutting { drafts: writer.drafts, ..Cutting::default() };
@@ -35,6 +46,111 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
         draft.elements = origin(draft.elements.start)..last;
     }
     Ok(cutting)
+}
+
+/// The deepest level whose headings begin a section.
+fn deepest(settings: &ChunkSettings, levels: &[Option<u8>]) -> u32 {
+    let Some(hierarchy) = settings.hierarchy else { return u32::MAX };
+    if hierarchy > 0 && settings.title_families.is_empty() {
+        return hierarchy;
+    }
+    let mut counts: BTreeMap<u8, usize> = BTreeMap::new();
+    for level in levels.iter().flatten() {
+        *counts.entry(*level).or_default() += 1;
+    }
+    let found = if hierarchy == 0 {
+        // The outermost of those that are equally frequent.
+        counts.iter().max_by_key(|(level, count)| (**count, Reverse(**level))).map(|(level, _)| *level)
+    } else {
+        let there: Vec<u8> = counts.into_keys().collect();
+        there.get(hierarchy as usize - 1).or(there.last()).copied()
+    };
+    found.map_or(u32::MAX, u32::from)
+}
+
+/// How headings of a document are told.
+enum TitlePatterns<'a> {
+    /// As the file marks them.
+    OfFile,
+    /// By patterns that are looked for anywhere in a line, some for each level.
+    Levels(&'a [Vec<Regex>]),
+    /// By patterns that a line begins with, one for each level.
+    Family(&'a [Regex]),
+}
+
+impl<'a> TitlePatterns<'a> {
+    /// Of several families the one that most lines have: levels of different families cannot be compared.
+    fn of(source: &'a ChunkSource<'_>) -> Self {
+        let ChunkSettings { title_levels, title_families, .. } = &source.settings;
+        if !title_levels.iter().all(Vec::is_empty) {
+            return Self::Levels(title_levels);
+        }
+        let mut most = (0, Self::OfFile);
+        for family in title_families {
+            let family = Self::Family(family);
+            let count = |body: &ElementBody| match body {
+                ElementBody::Paragraph(text) | ElementBody::Item { text, .. } => {
+                    text.lines().filter(|line| family.of_line(line).is_some()).count()
+                }
+                ElementBody::Heading { level, text } => {
+                    usize::from(family.of_heading(*level, text).is_some())
+                }
+                _ => 0,
+            };
+            let count = source.placed.iter().map(|placed| count(&placed.element.body)).sum();
+            if count > most.0 {
+                most = (count, family);
+            }
+        }
+        most.1
+    }
+
+    /// The level of a line that the file does not mark.
+    fn of_line(&self, line: &str) -> Option<u8> {
+        let place = match self {
+            Self::OfFile => None,
+            Self::Levels(levels) => {
+                levels.iter().position(|level| level.iter().any(|pattern| pattern.is_match(line)))
+            }
+            Self::Family(family) => {
+                let line = line.trim();
+                family.iter().position(|pattern| pattern.is_match(line)).filter(|_| !is_figure(line))
+            }
+        };
+        u8::try_from(place? + 1).ok()
+    }
+
+    /// The level of a line by its patterns, of one that the file marks.
+    fn of_heading(&self, level: u8, text: &str) -> Option<u8> {
+        let marked = format!("{} {text}", "#".repeat(usize::from(level.max(1))));
+        self.of_line(&marked).or_else(|| self.of_line(text))
+    }
+
+    fn level(&self, body: &ElementBody) -> Option<u8> {
+        match (body, self) {
+            (ElementBody::Heading { level, .. }, Self::OfFile) => Some((*level).max(1)),
+            (ElementBody::Heading { level, text }, Self::Levels(_)) => self.of_heading(*level, text),
+            // What the file marks is a heading in any case: below all that the family tells.
+            (ElementBody::Heading { level, text }, Self::Family(family)) => {
+                self.of_heading(*level, text).or_else(|| u8::try_from(family.len() + 1).ok())
+            }
+            (ElementBody::Paragraph(text) | ElementBody::Item { text, .. }, _) if !text.contains('\n') => {
+                self.of_line(text)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether a line begins with a number that is no heading's: a zero, an amount, or an entry of a table of contents.
+fn is_figure(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = line.split_at(digits);
+    let amount = || {
+        let next = rest.trim_start_matches(' ');
+        next.len() < rest.len() && next.starts_with(|c: char| c.is_ascii_digit() || "~个只-".contains(c))
+    };
+    number.starts_with('0') || !number.is_empty() && (amount() || rest.starts_with(".."))
 }
 
 /// A line of a paragraph, or an element of another kind.
@@ -53,7 +169,7 @@ impl TitleLine<'_> {
 }
 
 /// Takes paragraphs with a line that is a heading apart into their lines.
-fn lines<'a>(source: &ChunkSource<'a>) -> Vec<TitleLine<'a>> {
+fn lines<'a>(source: &ChunkSource<'a>, patterns: &TitlePatterns<'_>) -> Vec<TitleLine<'a>> {
     let mut lines = Vec::new();
     for (origin, placed) in source.placed.iter().enumerate() {
         let text = match &placed.element.body {
@@ -63,8 +179,7 @@ fn lines<'a>(source: &ChunkSource<'a>) -> Vec<TitleLine<'a>> {
                 continue;
             }
         };
-        let is_heading = |line: &str| matching(&source.settings, line).is_some();
-        if !text.lines().any(is_heading) {
+        if !text.lines().any(|line| patterns.of_line(line).is_some()) {
             lines.push(TitleLine { placed: *placed, own: None, origin });
             continue;
         }
@@ -76,28 +191,6 @@ fn lines<'a>(source: &ChunkSource<'a>) -> Vec<TitleLine<'a>> {
         }
     }
     lines
-}
-
-/// The level of the first pattern that a line has.
-fn matching(settings: &ChunkSettings, line: &str) -> Option<u8> {
-    let has = |patterns: &Vec<regex::Regex>| patterns.iter().any(|pattern| pattern.is_match(line));
-    let level = settings.title_levels.iter().position(has)?;
-    u8::try_from(level + 1).ok()
-}
-
-fn level(settings: &ChunkSettings, body: &ElementBody) -> Option<u8> {
-    let has_none = settings.title_levels.iter().all(Vec::is_empty);
-    match body {
-        ElementBody::Heading { level, .. } if has_none => Some((*level).max(1)),
-        ElementBody::Heading { level, text } => {
-            let marked = format!("{} {text}", "#".repeat(usize::from((*level).max(1))));
-            matching(settings, &marked).or_else(|| matching(settings, text))
-        }
-        ElementBody::Paragraph(text) | ElementBody::Item { text, .. } if !text.contains('\n') => {
-            matching(settings, text)
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -120,9 +213,6 @@ mod tests {
         assert_eq!(titled(text, json!({"title_levels": levels})), all);
         let second = ["A\n\none", "A\nB\n\ntwo\n\nC\n\nthree", "A\nD\n\nfour"];
         assert_eq!(titled(text, json!({"title_levels": levels, "hierarchy": 2})), second);
-        let alone = ["A\n\none", "B\n\ntwo\n\nC\n\nthree", "D\n\nfour"];
-        let settings = json!({"title_levels": levels, "hierarchy": 2, "title_paths": false});
-        assert_eq!(titled(text, settings), alone);
         assert_eq!(titled(text, json!({})), all, "without patterns the file says it itself");
     }
 
@@ -132,6 +222,67 @@ mod tests {
         let levels = json!([["^Part \\d+"], ["^\\d+\\.\\d+ "]]);
         let expected = ["Part 1\nintro", "Part 1\n1.1 First\nbody\nmore", "Part 1\n1.2 Second\nend"];
         assert_eq!(titled(text, json!({"title_levels": levels})), expected);
+    }
+
+    #[test]
+    fn sections_of_a_group_have_no_headings_above_them_and_are_no_scraps() {
+        let words = "word ".repeat(40);
+        let text = format!("# A\n\n{words}\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\n{words}");
+        let settings = json!({"hierarchy": 2, "title_paths": false});
+        let pieces = titled(&text, settings);
+        assert_eq!(pieces.len(), 2, "{pieces:?}");
+        assert!(pieces[1].starts_with("B\n\ntwo\n\nC\n\nthree\n\nD"), "{pieces:?}");
+    }
+
+    const LAW: &str = "Preface\n\nPART ONE General\nChapter I Scope\nArticle 1 This law protects, as Section 9 says.\n                       Article 2 It applies in 12 towns.\nChapter II Duties\nArticle 3 Be fair.";
+
+    fn families() -> Json {
+        json!([
+            ["第[零一二三]+章", "第[零一二三]+条"],
+            ["PART (ONE|TWO)", "Chapter (I+|IV)", "Section [0-9]+", "Article [0-9]+"],
+            ["[0-9]{,2}\\. "],
+        ])
+    }
+
+    #[test]
+    fn of_several_families_the_one_that_most_lines_have_counts() {
+        let all = [
+            "Preface",
+            "PART ONE General\nChapter I Scope\nArticle 1 This law protects, as Section 9 says.",
+            "PART ONE General\nChapter I Scope\nArticle 2 It applies in 12 towns.",
+            "PART ONE General\nChapter II Duties\nArticle 3 Be fair.",
+        ];
+        assert_eq!(titled(LAW, json!({"title_families": families()})), all);
+        // There are no sections, so articles are the third level that there is.
+        assert_eq!(titled(LAW, json!({"title_families": families(), "hierarchy": 3})), all);
+        let chapters = titled(LAW, json!({"title_families": families(), "hierarchy": 2}));
+        assert_eq!(chapters.len(), 3, "{chapters:?}");
+        assert!(chapters[2].starts_with("PART ONE General\nChapter II Duties"), "{chapters:?}");
+        let grouped = json!({"title_families": families(), "hierarchy": 0, "title_paths": false, "chunk_token_num": 64});
+        assert_eq!(titled(LAW, grouped).len(), 1, "small sections stand together");
+    }
+
+    #[test]
+    fn what_the_file_marks_is_a_heading_beside_those_of_a_family() {
+        let text = "# Chapter I Scope\n\none\n\n# Notes\n\ntwo\n\n# Chapter II Duties\n\nthree";
+        let pieces = titled(text, json!({"title_families": families()}));
+        let chapter = "Chapter I Scope\nNotes\n\ntwo";
+        assert_eq!(pieces, ["Chapter I Scope\n\none", chapter, "Chapter II Duties\n\nthree"]);
+        let none = titled("# A\n\none\n\n## B\n\ntwo", json!({"title_families": families(), "hierarchy": 2}));
+        assert_eq!(none, ["A\n\none", "A\nB\n\ntwo"], "no line has a pattern: the file says it itself");
+    }
+
+    #[test]
+    fn a_number_that_is_no_headings_begins_no_section() {
+        for (line, expected) in [
+            ("0 to 9", true),
+            ("12 - 14", true),
+            ("3....... 17", true),
+            ("12 Things", false),
+            ("Art. 1", false),
+        ] {
+            assert_eq!(super::is_figure(line), expected, "{line}");
+        }
     }
 
     #[test]

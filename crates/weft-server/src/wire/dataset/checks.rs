@@ -48,19 +48,23 @@ pub(super) fn check_model(problems: &mut Problems, body: &Body) {
     }
 }
 
-pub(super) fn check_pipeline(problems: &mut Problems, body: &Body) {
-    if let Some(id) = body.get("pipeline_id") {
-        let message = match id {
-            Json::String(text) if text.chars().count() != 32 => Some("pipeline_id must be 32 hex characters"),
-            Json::String(text) if !text.chars().all(|letter| letter.is_ascii_hexdigit()) => {
-                Some("pipeline_id must be hexadecimal")
-            }
-            Json::String(_) => None,
-            _ => Some("Input should be a valid string"),
-        };
-        if let Some(message) = message {
-            problems.add("pipeline_id", message, id);
+/// Why something is no id of a pipeline.
+pub(crate) fn pipeline_problem(id: &Json) -> Option<&'static str> {
+    match id {
+        Json::String(text) if text.chars().count() != 32 => Some("pipeline_id must be 32 hex characters"),
+        Json::String(text) if !text.chars().all(|letter| letter.is_ascii_hexdigit()) => {
+            Some("pipeline_id must be hexadecimal")
         }
+        Json::String(_) => None,
+        _ => Some("Input should be a valid string"),
+    }
+}
+
+pub(super) fn check_pipeline(problems: &mut Problems, body: &Body) {
+    if let Some(id) = body.get("pipeline_id")
+        && let Some(message) = pipeline_problem(id)
+    {
+        problems.add("pipeline_id", message, id);
     }
     if !problems.is_empty() {
         return;

@@ -1,0 +1,19 @@
+//! OneChunker: makes one chunk of a document.
+
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{ComponentSpec, Role};
+
+use crate::ingestion::by_method;
+use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT};
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "OneChunker",
+    role: Role::Step,
+    summary: "Makes one chunk of a document, in an ingestion pipeline.",
+    fields: &[],
+    outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
+    time_limit: None,
+    measuring_only: false,
+    tool: None,
+    build: |source| by_method::build(source, ChunkMethod::One),
+};

@@ -1,0 +1,19 @@
+//! QAChunker: makes a chunk of each question with its answer.
+
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{ComponentSpec, Role};
+
+use crate::ingestion::by_method;
+use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT};
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "QAChunker",
+    role: Role::Step,
+    summary: "Makes a chunk of each question with its answer, in an ingestion pipeline.",
+    fields: &[],
+    outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
+    time_limit: None,
+    measuring_only: false,
+    tool: None,
+    build: |source| by_method::build(source, ChunkMethod::Qa),
+};

@@ -1,0 +1,97 @@
+//! Regular expressions as canvases have them: written for Python, whose syntax differs in some points.
+
+use std::borrow::Cow;
+
+use regex::{Regex, RegexBuilder};
+
+/// Bytes that a compiled pattern takes, at most: a pattern comes from whoever draws a canvas.
+pub const COMPILED_BYTES_MAX: usize = 256 << 10;
+
+/// A pattern that is looked for anywhere in a text.
+///
+/// # Errors
+/// When it is no regular expression, is larger than [`COMPILED_BYTES_MAX`], or looks around or back, which takes time
+/// without a limit.
+pub fn compile(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(&translated(text)).size_limit(COMPILED_BYTES_MAX).build()
+}
+
+/// A pattern that a text has to begin with.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_prefix(text: &str) -> Result<Regex, regex::Error> {
+    // By itself first: `a)(b` is no pattern, and must not become one by what is put around it.
+    compile(text)?;
+    compile(&format!("^(?:{text})"))
+}
+
+/// What Python writes in another way: `{,n}` is `{0,n}`, `\Z` is `\z`.
+fn translated(text: &str) -> Cow<'_, str> {
+    if !text.contains("{,") && !text.contains("\\Z") {
+        return Cow::Borrowed(text);
+    }
+    let mut written = String::with_capacity(text.len() + 8);
+    let (mut in_class, mut rest) = (false, text);
+    while let Some(letter) = rest.chars().next() {
+        let (mut taken, mut put) = (letter.len_utf8(), None);
+        match letter {
+            '\\' => {
+                let escaped = rest[taken..].chars().next();
+                taken += escaped.map_or(0, char::len_utf8);
+                put = (escaped == Some('Z') && !in_class).then_some("\\z");
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '{' if !in_class && is_repeated_at_most(rest) => put = Some("{0"),
+            _ => {}
+        }
+        written.push_str(put.unwrap_or(&rest[..taken]));
+        rest = &rest[taken..];
+    }
+    Cow::Owned(written)
+}
+
+/// Whether a text begins with `{,n}`.
+fn is_repeated_at_most(text: &str) -> bool {
+    let Some((number, _)) = text.strip_prefix("{,").and_then(|rest| rest.split_once('}')) else {
+        return false;
+    };
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_python_writes_in_another_way_means_the_same() {
+        for (pattern, text, found) in [
+            (r"^[\(（][0-9]{,2}[\)）]$", "(12)", true),
+            (r"^[\(（][0-9]{,2}[\)）]$", "()", true),
+            (r"^[\(（][0-9]{,2}[\)）]$", "(123)", false),
+            (r"^\{,2}$", "{,2}", true),
+            (r"^[{,2}]+$", "2,{", true),
+            (r"end\Z", "the end", true),
+            (r"end\Z", "the end.", false),
+            (r"^\\Z$", "\\Z", true),
+        ] {
+            assert_eq!(compile(pattern).unwrap().is_match(text), found, "{pattern} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_looked_for_at_the_beginning_only() {
+        let pattern = compile_prefix("a|b").unwrap();
+        assert_eq!(["ab", "ba", "cb"].map(|text| pattern.is_match(text)), [true, true, false]);
+        assert!(compile_prefix("a)(b").is_err());
+        assert!(compile_prefix("(?i)chapter").unwrap().is_match("CHAPTER 1"));
+    }
+
+    #[test]
+    fn what_takes_too_much_is_refused() {
+        for pattern in ["a{9999}{9999}", "(?=a)", "(", "a{,99999999}"] {
+            assert!(compile(pattern).is_err(), "{pattern}");
+        }
+    }
+}
