@@ -331,7 +331,12 @@ mod tests {
         assert_eq!(read(&SECONDS, &json!({"s": 1e12})).0, None);
         assert_eq!(read(&TEXT, &json!({})).0, "as it was");
         assert_eq!(read(&TEXT, &json!({"x": ""})).0, "");
-        assert_eq!(read(&TEXT, &json!({"x": []})).1.len(), 1);
+        assert_eq!(
+            read(&TEXT, &json!({"x": []})),
+            ("as it was".to_owned(), Vec::new()),
+            "an empty field of an editor"
+        );
+        assert_eq!(read(&TEXT, &json!({"x": ["a"]})).1.len(), 1);
     }
 
     #[test]

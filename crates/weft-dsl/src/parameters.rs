@@ -96,7 +96,7 @@ impl ParameterWalk<'_> {
         let is = |spec: &&&FieldSpec, key: &str| spec.name == key || spec.older.contains(&key);
         for (key, value) in members {
             // An editor's empty field says nothing.
-            if is_blank(value) {
+            if matches!(owner, MemberOwner::Component(_)) && is_blank(value) {
                 continue;
             }
             let at = join(at, key);

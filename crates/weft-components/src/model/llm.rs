@@ -54,9 +54,12 @@ mod tests {
 
     /// What the model is asked.
     async fn asked(params: Json, setting: Setting) -> ChatRequest {
-        let node = Node::new("LLM", params);
+        asked_by(&Node::new("LLM", params), setting).await
+    }
+
+    async fn asked_by(node: &Node, setting: Setting) -> ChatRequest {
         let component = node.build();
-        let stage = Stage::new(&node, &*component, setting);
+        let stage = Stage::new(node, &*component, setting);
         stage.answer_text("ok");
         component.run(&stage.ctx).await.unwrap();
         stage.asked().remove(0)
@@ -219,6 +222,19 @@ mod tests {
         let request = asked(json!({"prompts": "{sys.files} {sys.query}"}), with_files).await;
         assert_eq!(lines(&request), ["User: [] Q"]);
         assert_eq!(request.messages[0].images.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn texts_of_files_go_along_unless_they_come_one_by_one() {
+        let setting =
+            || Setting { query: "Q", files: vec![json!("one"), json!("two")], ..Setting::default() };
+        let node = || Node::new("LLM", json!({"prompts": "{sys.query}"}));
+        assert_eq!(lines(&asked_by(&node(), setting()).await), ["User: Q\n\none\n\ntwo"]);
+        let over = |items: &str| node().inside("Iteration:I", json!({"items_ref": items}));
+        for files in ["sys.files", "{sys.files}"] {
+            assert_eq!(lines(&asked_by(&over(files), setting()).await), ["User: Q"], "{files}");
+        }
+        assert_eq!(lines(&asked_by(&over("Agent:A@list"), setting()).await), ["User: Q\n\none\n\ntwo"]);
     }
 
     #[tokio::test]

@@ -43,7 +43,11 @@ pub async fn create(
 }
 
 /// Whether a pipeline that is named is there, and is one.
-async fn check_pipeline(state: &ServerState, caller: &Caller, id: Option<&str>) -> Result<(), ApiError> {
+pub(super) async fn check_pipeline(
+    state: &ServerState,
+    caller: &Caller,
+    id: Option<&str>,
+) -> Result<(), ApiError> {
     let Some(id) = id else { return Ok(()) };
     match state.app.canvases.get(&CanvasKey::new(&caller.tenant, id)).await {
         Ok(canvas) if canvas.head.canvas_type == PIPELINE_TYPE => Ok(()),

@@ -7,6 +7,7 @@ use weft_app::attachments::served_media_type;
 use weft_core::seam::dataset_store::{DocumentChange, DocumentFilter, DocumentState};
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
 
+use super::datasets::check_pipeline;
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -65,6 +66,8 @@ pub async fn update(
     let missing = |_: &str| ApiError::data("the dataset doesn't own the document");
     let before = owned::document(&state, &dataset.key, &document, missing).await?;
     let change = document::change(&body, &before)?;
+    let pipeline = body.text("pipeline_id")?.filter(|id| !id.is_empty());
+    check_pipeline(&state, &caller, pipeline.as_deref()).await?;
     if change == DocumentChange::default() {
         return Ok(Success(view(&before)).into_response());
     }

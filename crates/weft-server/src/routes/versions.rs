@@ -19,6 +19,7 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::agent::{AgentFields, AgentItem};
 use crate::wire::envelope::{Success, streamed};
+use crate::wire::template::in_one_language;
 use crate::wire::version::{VersionRow, change, exported, tags};
 
 /// Versions of a list, at most, when nobody says how many.
@@ -256,7 +257,7 @@ pub async fn import(
     body: Body,
 ) -> Result<Response, ApiError> {
     let tags = checked_tags(tags(&body)?.unwrap_or_default())?;
-    let mut fields = AgentFields::read(&body)?;
+    let mut fields = AgentFields::read(&in_one_language(body))?;
     let Some(dsl) = fields.dsl.take() else { return Err(ApiError::argument("No DSL data in request.")) };
     let head = fields.new_head()?;
     let title = head.title.clone();

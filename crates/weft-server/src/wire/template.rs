@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::agent::{AGENT, PIPELINE};
 use super::time::http_date;
+use crate::body::Body;
 use weft_app::templates::Template;
 
 /// When this set was made, in milliseconds since 1970: rows of the compatible API have a time.
@@ -33,4 +34,14 @@ pub fn row(template: &Template) -> Json {
         "update_time": MADE_MS,
         "update_date": http_date(MADE_MS),
     })
+}
+
+/// What describes a template may be there in several languages, of which one is taken: English, else the first.
+pub fn in_one_language(mut body: Body) -> Body {
+    for name in ["title", "description"] {
+        let Some(Json::Object(languages)) = body.0.get(name) else { continue };
+        let text = languages.get("en").or_else(|| languages.values().next()).cloned();
+        body.0.insert(name.to_owned(), text.unwrap_or(Json::Null));
+    }
+    body
 }

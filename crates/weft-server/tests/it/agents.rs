@@ -6,6 +6,36 @@ use weft_testkit::Script;
 use crate::support::{bench, component, echo_canvas};
 
 #[tokio::test]
+async fn what_a_canvas_names_and_the_tenant_lacks_is_told_when_it_is_stored() {
+    let bench = bench(Script::new()).await;
+    let named = |dataset: &str| {
+        let search = json!({"query": "{sys.query}", "dataset_ids": [dataset]});
+        let agent = json!({"llm_id": "", "mcp": [{"mcp_id": "nobody", "tools": {"t": {}}}],
+            "prompts": [{"role": "user", "content": "{Retrieval:R@formalized_content}"}]});
+        json!({"components": {
+            "begin": component("Begin", &json!({}), &["Retrieval:R"]),
+            "Retrieval:R": component("Retrieval", &search, &["Agent:A"]),
+            "Agent:A": component("Agent", &agent, &["Message:M"]),
+            "Message:M": component("Message", &json!({"content": ["{Agent:A@content}"]}), &[]),
+        }})
+    };
+    let told = async |title: &str, dataset: &str| {
+        let body = json!({"title": title, "dsl": named(dataset)});
+        let made = bench.post("/api/v1/agents", body).await.data();
+        let codes = made["problems"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|problem| problem["code"].as_str().unwrap().to_owned());
+        codes.filter(|code| code.starts_with("unknown-")).collect::<Vec<_>>()
+    };
+    assert_eq!(told("A", "goods").await, ["unknown-dataset", "unknown-tool-server"]);
+    let dataset = bench.post("/api/v1/datasets", json!({"name": "goods"})).await.data();
+    assert_eq!(told("B", "goods").await, ["unknown-tool-server"]);
+    assert_eq!(told("C", dataset["id"].as_str().unwrap()).await, ["unknown-tool-server"]);
+}
+
+#[tokio::test]
 async fn an_agent_is_created_read_listed_changed_and_removed() {
     let bench = bench(Script::new()).await;
     let created = bench

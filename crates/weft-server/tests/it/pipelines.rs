@@ -83,6 +83,26 @@ async fn a_document_goes_through_the_pipeline_of_its_dataset() {
     assert_eq!(outputs["chunks"][1]["summary"], "canine");
     assert_eq!(bench.model.requests().len(), 2);
 
+    // Whatever kind of file it is, the pipeline says how it is read.
+    let slides = bench.document(&stories, "fox.pptx", "no slides").await;
+    let path = format!("{stories}/documents/{slides}");
+    let shown =
+        async || bench.get(&format!("{stories}/documents?id={slides}")).await.data()["docs"][0].clone();
+    assert_eq!(shown().await["pipeline_id"], id.as_str());
+    assert_eq!(bench.ask("PUT", &path, json!({"pipeline_id": ""})).await.data()["pipeline_id"], json!(null));
+    let body = json!({"parse_type": 2, "pipeline_id": id});
+    assert_eq!(bench.ask("PUT", &path, body).await.data()["pipeline_id"], id.as_str());
+    assert_eq!(shown().await["pipeline_id"], id.as_str());
+    let kept = json!({"parser_config": {"chunk_token_num": 64}});
+    assert_eq!(bench.ask("PUT", &path, kept).await.data()["pipeline_id"], id.as_str());
+    for (id, words) in
+        [("a".repeat(32), "not found"), (agent.clone(), "no ingestion pipeline"), ("x".to_owned(), "32 hex")]
+    {
+        let (code, message) =
+            bench.ask("PUT", &path, json!({"parse_type": 2, "pipeline_id": id})).await.refusal();
+        assert!(code == 102 && message.contains(words), "{message}");
+    }
+
     // A method takes the place of the pipeline.
     let changed = bench.ask("PUT", &stories, json!({"chunk_method": "naive"})).await.data();
     assert_eq!(changed["pipeline_id"], json!(null));

@@ -209,6 +209,11 @@ async fn an_agent_is_handed_on_without_secrets_and_taken_in_again() {
     assert_eq!((&imported["title"], &imported["missing_secrets"]), (&json!("Shop (2)"), &json!(["CRM"])));
     assert_eq!(imported["tags"], "a,b");
     assert_eq!(imported["dsl"], export["dsl"]);
+    // A template of the place that canvases come from.
+    let template = json!({"id": 7, "title": {"de": "Laden", "en": "Market"}, "description": {"zh": "商店"},
+        "canvas_type": "Agent", "dsl": export["dsl"]});
+    let imported = bench.post("/api/v1/agents/import", template).await.data();
+    assert_eq!((&imported["title"], &imported["description"]), (&json!("Market"), &json!("商店")));
     let wrong = bench.post("/api/v1/agents/import", json!({"title": "X", "dsl": {"n": 1}})).await.refusal();
     assert_eq!(wrong.0, 101);
 }
@@ -222,7 +227,10 @@ async fn templates_are_listed_and_begun_with() {
     for template in listed.as_array().unwrap() {
         let path = format!("/api/v1/agents/templates/{}", template["id"].as_str().unwrap());
         let made = bench.post(&path, json!({})).await.data();
-        assert_eq!(made["problems"], json!([]), "{path}");
+        let told = made["problems"].as_array().unwrap().iter();
+        // The documents of a sample are no dataset before somebody makes one.
+        let told: Vec<_> = told.filter(|problem| problem["code"] != "unknown-dataset").collect();
+        assert_eq!(told, Vec::<&Json>::new(), "{path}");
         assert_eq!(made["title"], template["title"]["en"]);
     }
     let greet = bench.post("/api/v1/agents/templates/greet", json!({"title": "Mine"})).await.data();
