@@ -27,9 +27,10 @@ use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, Too
 use weft_core::journal::{ActivationRef, Ending, NextEdges, WaitingForm};
 use weft_core::seam::chat_model::Usage;
 use weft_core::usage::ModelUse;
-use weft_core::{Assignment, Error, ErrorKind, Floor, Outputs, Record, Result};
+use weft_core::{Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
+use self::conclude::Onward;
 use crate::assign::VariableChanges;
 use crate::calls::{CallHandling, Ledger};
 use crate::journal::RunJournal;
@@ -96,20 +97,6 @@ pub struct RunReport {
     pub elapsed: f64,
     /// The machine as the run left it.
     pub machine: Machine,
-}
-
-/// What an activation leaves for the nodes behind it.
-#[derive(Clone, Copy)]
-struct Onward<'a> {
-    edges: &'a NextEdges,
-    assigned: &'a [Assignment],
-}
-
-impl<'a> Onward<'a> {
-    /// Where it goes on, with nothing assigned.
-    fn along(edges: &'a NextEdges) -> Self {
-        Self { edges, assigned: &[] }
-    }
 }
 
 /// An activation under way.

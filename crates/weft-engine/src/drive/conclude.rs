@@ -2,11 +2,25 @@
 //! the run has become too large with them.
 
 use weft_core::journal::NextEdges;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Assignment, Error, ErrorKind, Result};
 
 use super::RunDriver;
 use crate::assign::VariableChanges;
 use crate::perform::{ActivationOutcome, NodeResult, settle, too_much};
+
+/// What an activation leaves for the nodes behind it.
+#[derive(Clone, Copy)]
+pub(super) struct Onward<'a> {
+    pub(super) edges: &'a NextEdges,
+    pub(super) assigned: &'a [Assignment],
+}
+
+impl<'a> Onward<'a> {
+    /// Where it goes on, with nothing assigned.
+    pub(super) fn along(edges: &'a NextEdges) -> Self {
+        Self { edges, assigned: &[] }
+    }
+}
 
 impl RunDriver<'_> {
     /// What an activation's assignments make of the values as they are now. One that cannot be applied is

@@ -11,7 +11,8 @@ use weft_core::context::ToolFinished;
 use weft_core::journal::{Ending, FrameStep, NextEdges};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
-use super::{Onward, RunDriver, RunningActivation, STOPPED};
+use super::conclude::Onward;
+use super::{RunDriver, RunningActivation, STOPPED};
 use crate::assign::VariableChanges;
 use crate::machine::{BrokenFrame, Closed, Consequence, FinishedActivation};
 use crate::output_dedup::{OutputDedup, SaidSoFar};

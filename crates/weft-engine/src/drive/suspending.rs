@@ -7,7 +7,8 @@ use weft_core::component::Finished;
 use weft_core::journal::{NextEdges, WaitingForm};
 use weft_core::{ErrorKind, Record};
 
-use super::{Onward, RunDriver};
+use super::RunDriver;
+use super::conclude::Onward;
 use crate::perform::{ActivationOutcome, NodeResult};
 
 impl RunDriver<'_> {
