@@ -60,7 +60,7 @@ fn main() -> std::process::ExitCode {
 /// Does the work in every fork when this is a fork server, and otherwise at once.
 #[cfg(target_os = "linux")]
 fn forked_or_alone(work: impl FnOnce() -> std::process::ExitCode) -> std::process::ExitCode {
-    if weft_child::is_fork_server() { weft_child::serve(|| (), work) } else { work() }
+    if weft_child::is_fork_server() { weft_child::serve(|_| (), |()| work()) } else { work() }
 }
 
 #[cfg(not(target_os = "linux"))]

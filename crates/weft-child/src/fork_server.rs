@@ -38,17 +38,19 @@ pub const READY: &[u8] = b"ready\n";
 /// What stands before the two bytes that say how a fork ended: whether by a signal, and the code or the signal.
 pub const ENDED: &[u8] = b"\0ended\0";
 /// Bytes of a hello, at most.
-const HELLO_MAX: usize = 1 << 10;
+const HELLO_MAX: usize = 32 << 10;
 /// Pieces of work at the same time. Whoever asks has limits of his own, which are lower.
 const FORKS_MAX: usize = 256;
 
 /// What a fork server is told first.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
     /// What becomes of the work where it cannot be confined.
     pub confinement: Confinement,
     /// After so many seconds without work it ends.
     pub idle_seconds: u32,
+    /// What is to be made ready, in words of the worker's own.
+    pub task: String,
 }
 
 /// Whether this process was started as a fork server: its standard input is a socket then, and no pipe.
@@ -56,11 +58,12 @@ pub fn is_fork_server() -> bool {
     sockopt::socket_type(stdin()).is_ok_and(|kind| kind == SocketType::STREAM)
 }
 
-/// Serves until nobody wants that any more. Calls `prepare` once; then `work` in every fork, in which this returns
-/// what that returns. Nothing else may have started a thread by then.
-pub fn serve(prepare: impl FnOnce(), work: impl FnOnce() -> ExitCode) -> ExitCode {
+/// Serves until nobody wants that any more. Calls `prepare` once, with the task that it was started for; then `work` in
+/// every fork, with what that has made, in which this returns what that returns. Nothing else may have started a
+/// thread by then.
+pub fn serve<T>(prepare: impl FnOnce(&str) -> T, work: impl FnOnce(T) -> ExitCode) -> ExitCode {
     let Some(hello) = hello() else { return ExitCode::from(REFUSED) };
-    prepare();
+    let ready = prepare(&hello.task);
     // A fork has only the thread that forked: what others hold would be held for ever.
     if std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count) != 1 {
         return ExitCode::from(REFUSED);
@@ -74,7 +77,7 @@ pub fn serve(prepare: impl FnOnce(), work: impl FnOnce() -> ExitCode) -> ExitCod
     }
     let idle = Duration::from_secs(hello.idle_seconds.into());
     match (ForkParent { forks: Vec::new(), idle }).run() {
-        ProcessRole::Fork => work(),
+        ProcessRole::Fork => work(ready),
         ProcessRole::Server => ExitCode::SUCCESS,
     }
 }

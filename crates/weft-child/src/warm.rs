@@ -56,6 +56,8 @@ pub struct ForkParent<'a> {
     pub worker: &'a Worker,
     /// What it gives up before it forks.
     pub confinement: Confinement,
+    /// What it makes ready before that, in words of the worker's own. Decides when it is started, and no later.
+    pub task: &'a str,
 }
 
 impl ForkServer {
@@ -71,11 +73,10 @@ impl ForkServer {
         asked: &[&[u8]],
         limits: AskLimits,
     ) -> Result<Option<WorkerEnd>> {
-        let ForkParent { worker, confinement } = parent;
         let AskLimits { time, answer_max } = limits;
         // One that something has ended, or that has just gone because it had nothing to do, is followed by another one.
         for _ in 0..2 {
-            let Some(server) = self.server(worker, confinement).await else { return Ok(None) };
+            let Some(server) = self.server(parent).await else { return Ok(None) };
             let exchanged = server.exchange(duty, asked, answer_max);
             match tokio::time::timeout(time + PATIENCE, exchanged).await {
                 Err(_) => return Ok(Some(WorkerEnd::Late)),
@@ -90,14 +91,19 @@ impl ForkServer {
         Ok(None)
     }
 
-    async fn server(&self, worker: &Worker, confinement: Confinement) -> Option<Arc<WarmServer>> {
+    /// Has the next piece of work come from a parent that is started then. What is under way is done.
+    pub async fn renew(&self) {
+        *self.0.lock().await = WarmState::None;
+    }
+
+    async fn server(&self, parent: ForkParent<'_>) -> Option<Arc<WarmServer>> {
         let mut state = self.0.lock().await;
         match &*state {
             WarmState::Runs(server) => return Some(Arc::clone(server)),
             WarmState::Failed(at) if at.elapsed() < COLD => return None,
             WarmState::Failed(_) | WarmState::None => {}
         }
-        let started = tokio::time::timeout(STARTING, WarmServer::start(worker, confinement)).await;
+        let started = tokio::time::timeout(STARTING, WarmServer::start(parent)).await;
         let server = started.ok().and_then(io::Result::ok).map(Arc::new);
         *state = server.clone().map_or_else(|| WarmState::Failed(Instant::now()), WarmState::Runs);
         server
@@ -112,7 +118,8 @@ impl ForkServer {
 }
 
 impl WarmServer {
-    async fn start(worker: &Worker, confinement: Confinement) -> io::Result<Self> {
+    async fn start(parent: ForkParent<'_>) -> io::Result<Self> {
+        let ForkParent { worker, confinement, task } = parent;
         let (socket, theirs) = Socket::pair()?;
         let mut command = Command::new(&worker.program);
         command.args(&worker.arguments).env_clear().kill_on_drop(true);
@@ -122,7 +129,8 @@ impl WarmServer {
         drop(command);
         let mut process = JoinSet::new();
         process.spawn(async move { drop(child.wait().await) });
-        let mut hello = serde_json::to_vec(&Hello { confinement, idle_seconds: IDLE_SECONDS })?;
+        let mut hello =
+            serde_json::to_vec(&Hello { confinement, idle_seconds: IDLE_SECONDS, task: task.to_owned() })?;
         hello.push(b'\n');
         (&socket).write_all(&hello)?;
         socket.set_nonblocking(true)?;

@@ -148,7 +148,8 @@ impl ChildReader {
         let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
         #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
         {
-            let parent = weft_child::ForkParent { worker: &self.worker, confinement: self.confinement };
+            let parent =
+                weft_child::ForkParent { worker: &self.worker, confinement: self.confinement, task: "" };
             let forked = self.forks.ask(parent, &DUTY, asked, limits).await?;
             if let Some(ended) = forked {
                 return Ok(ended);

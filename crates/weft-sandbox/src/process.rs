@@ -13,6 +13,8 @@ use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+use crate::worker::ForkTask;
 use crate::worker::{SandboxAnswer, SandboxOrder};
 use component::Components;
 
@@ -37,8 +39,18 @@ pub struct ProcessSandbox {
     limits: Limits,
     slots: FairSlots,
     confinement: Confinement,
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    forks: Forks,
     python: Option<Python>,
     components: Option<Components>,
+}
+
+/// What processes of programs come from: one parent for each language, which has run no program of anybody's.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[derive(Debug, Default)]
+struct Forks {
+    java_script: weft_child::ForkServer,
+    python: weft_child::ForkServer,
 }
 
 /// The interpreter of Python.
@@ -53,7 +65,16 @@ impl ProcessSandbox {
     /// At most `at_once` programs at the same time, each within `limits`; tenants take turns. The worker calls [`crate::work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         let slots = FairSlots::new(at_once);
-        Self { worker, limits, slots, confinement: Confinement::default(), python: None, components: None }
+        Self {
+            worker,
+            limits,
+            slots,
+            confinement: Confinement::default(),
+            #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+            forks: Forks::default(),
+            python: None,
+            components: None,
+        }
     }
 
     /// The same, where the operator has said what becomes of programs whose worker cannot be confined.
@@ -80,7 +101,11 @@ impl ProcessSandbox {
         let mut request = serde_json::to_vec(order)
             .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
         request.push(b'\n');
-        let told = match self.worker.ask(duty, &[&request], limits).await? {
+        let ended = match self.forked(duty, order, &request, limits).await? {
+            Some(ended) => ended,
+            None => self.worker.ask(duty, &[&request], limits).await?,
+        };
+        let told = match ended {
             WorkerEnd::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
                 Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
             })?,
@@ -91,13 +116,48 @@ impl ProcessSandbox {
         Ok(WorkerReply::Told(told))
     }
 
+    /// Has a fork do it, where there are forks for that.
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    async fn forked(
+        &self,
+        duty: &Duty,
+        order: &SandboxOrder,
+        request: &[u8],
+        limits: AskLimits,
+    ) -> Result<Option<WorkerEnd>> {
+        let (forks, task) = match order {
+            SandboxOrder::Run { program, python, .. } => match (program.language, python) {
+                (Language::JavaScript, _) => (&self.forks.java_script, ForkTask::JavaScript),
+                (Language::Python, Some(folder)) => (&self.forks.python, ForkTask::Python(folder.clone())),
+                (Language::Python, None) => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        let task = serde_json::to_string(&task)
+            .map_err(|cause| Error::internal("cannot write down what forks are for").because(cause))?;
+        let parent =
+            weft_child::ForkParent { worker: &self.worker, confinement: self.confinement, task: &task };
+        forks.ask(parent, duty, &[request], limits).await
+    }
+
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    #[expect(clippy::unused_async, reason = "it is where there are forks")]
+    async fn forked(&self, _: &Duty, _: &SandboxOrder, _: &[u8], _: AskLimits) -> Result<Option<WorkerEnd>> {
+        Ok(None)
+    }
+
     /// Has the interpreter prepared; whoever comes meanwhile waits.
     async fn prepare(&self, python: &Python) -> Result<()> {
         let _alone = python.preparing.lock().await;
         let order = SandboxOrder::Prepare { python: python.folder.clone() };
         let answer_max = u64::try_from(ANSWER_REST).unwrap_or(u64::MAX);
         match self.ask(&PREPARING, &order, AskLimits { time: PREPARING_MAX, answer_max }).await? {
-            WorkerReply::Told(SandboxAnswer::Prepared) => Ok(()),
+            WorkerReply::Told(SandboxAnswer::Prepared) => {
+                // Its parent does not have it yet, and opens no files any more.
+                #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+                self.forks.python.renew().await;
+                Ok(())
+            }
             WorkerReply::Told(SandboxAnswer::Unable(reason)) => Err(self.unprepared(&reason)),
             WorkerReply::Told(_) => {
                 Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked"))

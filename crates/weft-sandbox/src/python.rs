@@ -10,7 +10,7 @@ pub mod kept;
 pub mod machine;
 
 pub use kept::prepare;
-pub use machine::PythonMachine;
+pub use machine::PythonCode;
 
 /// Bytes of stack of the thread that a program runs on: the interpreter's and some for this program.
 pub const THREAD_STACK: usize = machine::STACK + (4 << 20);

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use weft_child::{Bounds, Confinement, REFUSED, confined, confined_with};
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 
+use crate::python::{PythonCode, machine::PythonMachine};
 #[cfg(target_os = "linux")]
 use crate::system::Serve;
 use crate::{component, python, quick};
@@ -71,14 +72,68 @@ pub enum SandboxAnswer {
     Unable(String),
 }
 
-/// Does what standard input says and writes what became of it to standard output. This is all that a worker does; it
-/// must be called before anything else has started a thread or opened a file.
+/// What the parent of forks is started for.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForkTask {
+    /// Programs in JavaScript.
+    JavaScript,
+    /// Programs in Python, whose interpreter is kept in this folder.
+    Python(PathBuf),
+}
+
+/// What is there before a program is.
+enum Ready {
+    /// Nothing; files may still be opened.
+    Nothing,
+    /// Everything that JavaScript takes.
+    JavaScript,
+    /// The code of the interpreter, or why it cannot be had; `None` when it is not prepared.
+    Python(wasmtime::Result<Option<PythonCode>>),
+}
+
+/// Does what standard input says and writes what became of it to standard output; when it is started as a fork server,
+/// in a fork for each program. This is all that a worker does; it must be called before anything else has started a
+/// thread or opened a file.
 pub fn work() -> ExitCode {
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    if weft_child::is_fork_server() {
+        return weft_child::serve(make_ready, one);
+    }
+    one(Ready::Nothing)
+}
+
+/// No program of anybody's is run here: what forks share is code, and what this program itself has put into memory.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn make_ready(task: &str) -> Ready {
+    match serde_json::from_str(task) {
+        Ok(ForkTask::JavaScript) => {
+            // So that forks find in memory what an interpreter begins with.
+            drop(quick::execute(&own_program(), &Arc::new(AtomicBool::new(false))));
+            Ready::JavaScript
+        }
+        Ok(ForkTask::Python(folder)) => Ready::Python(PythonCode::load(&folder)),
+        Err(_) => Ready::Nothing,
+    }
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn own_program() -> Program {
+    let source = "function main() { return JSON.stringify([1, 'a'].map(String)); }".to_owned();
+    Program {
+        language: Language::JavaScript,
+        source,
+        arguments: serde_json::Map::new(),
+        limits: crate::LIMITS,
+    }
+}
+
+fn one(ready: Ready) -> ExitCode {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     match read.ok().and_then(|_| serde_json::from_str::<SandboxOrder>(&line).ok()) {
         Some(SandboxOrder::Run { program, confinement, python }) => {
-            run(program, confinement, python.as_deref())
+            run(program, confinement, python.as_deref(), ready)
         }
         Some(SandboxOrder::Prepare { python }) => {
             let told = python::prepare(&python);
@@ -93,7 +148,7 @@ pub fn work() -> ExitCode {
     }
 }
 
-fn run(program: Program, confinement: Confinement, python: Option<&Path>) -> ExitCode {
+fn run(program: Program, confinement: Confinement, python: Option<&Path>, ready: Ready) -> ExitCode {
     let Limits { time, memory_bytes, .. } = program.limits;
     let bounds = |stack_bytes| Bounds { time, memory_bytes, stack_bytes, confinement };
     match (program.language, python) {
@@ -101,7 +156,7 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>) -> Exi
         (Language::JavaScript, _) => confined(bounds(quick::THREAD_STACK), move || {
             tell(&SandboxAnswer::Ran(quick::execute(&program, &Arc::new(AtomicBool::new(false)))))
         }),
-        (Language::Python, Some(folder)) => match python::PythonMachine::load(folder, program.limits) {
+        (Language::Python, Some(folder)) => match interpreter(ready, folder, program.limits) {
             Ok(Some(machine)) => confined_with(bounds(python::THREAD_STACK), machine.alarm(), move || {
                 tell(&SandboxAnswer::Ran(machine.run(program)))
             }),
@@ -110,6 +165,15 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>) -> Exi
         },
         (language, None) => say(&SandboxAnswer::Ran(Ran::silent(Err(Failure::Language(language))))),
     }
+}
+
+/// The interpreter of Python, of the code that is there already or that lies in the folder.
+fn interpreter(ready: Ready, folder: &Path, limits: Limits) -> wasmtime::Result<Option<PythonMachine>> {
+    let code = match ready {
+        Ready::Python(code) => code,
+        Ready::Nothing | Ready::JavaScript => PythonCode::load(folder),
+    };
+    code?.map(|code| code.machine(limits)).transpose()
 }
 
 /// Writes what became of an order.

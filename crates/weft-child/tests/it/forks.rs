@@ -16,7 +16,7 @@ fn worker(arguments: &[&str]) -> Worker {
 }
 
 fn required(worker: &Worker) -> ForkParent<'_> {
-    ForkParent { worker, confinement: Confinement::Required }
+    ForkParent { worker, confinement: Confinement::Required, task: "" }
 }
 
 async fn ask(server: &ForkServer, line: &str, time: Duration) -> WorkerEnd {

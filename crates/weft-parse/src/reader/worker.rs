@@ -169,7 +169,7 @@ fn read_with(request: &ReadRequest, count: usize, bytes: &[u8]) -> Result<ReadDo
 pub fn work() -> ExitCode {
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     if weft_child::is_fork_server() {
-        return weft_child::serve(warm, one);
+        return weft_child::serve(|_| warm(), |()| one());
     }
     one()
 }

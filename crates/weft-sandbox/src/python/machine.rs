@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wasmtime::component::{Component, TypedFunc};
+use wasmtime::component::{Component, InstancePre, TypedFunc};
 use wasmtime::{Config, Engine, Error, Result, Store, Trap};
 use weft_core::Json;
 use weft_core::seam::sandbox::{Failure, Limits, Program, Ran};
@@ -40,19 +40,16 @@ pub fn config() -> Config {
     config
 }
 
-/// An interpreter that has run nothing yet.
-pub struct PythonMachine {
-    store: Store<PythonHost>,
-    run: TypedFunc<(String, String), Given>,
-}
+/// The code of the interpreter, ready to be given memory.
+pub struct PythonCode(InstancePre<PythonHost>);
 
-impl PythonMachine {
-    /// The interpreter whose code is kept in this folder, with fresh memory; `None` when the code is not there or not
-    /// for this machine. All files are opened here, and none afterwards.
+impl PythonCode {
+    /// The code that is kept in this folder; `None` when it is not there or not for this machine. All files are
+    /// opened here, and none afterwards.
     ///
     /// # Errors
     /// When it cannot be set up.
-    pub fn load(folder: &Path, limits: Limits) -> Result<Option<Self>> {
+    pub fn load(folder: &Path) -> Result<Option<Self>> {
         let engine = engine()?;
         let file = kept::file(folder, &engine);
         if !file.is_file() {
@@ -69,14 +66,31 @@ impl PythonMachine {
         };
         let mut linker = host::linker(&engine)?;
         linker.define_unknown_imports_as_traps(&component)?;
-        let mut store = Store::new(&engine, PythonHost::new(limits, FirstMemory::Interpreters));
-        store.limiter(|host| host);
-        store.set_epoch_deadline(1);
-        let instance = linker.instantiate(&mut store, &component)?;
-        let run = instance.get_typed_func(&mut store, "run")?;
-        Ok(Some(Self { store, run }))
+        Ok(Some(Self(linker.instantiate_pre(&component)?)))
     }
 
+    /// An interpreter with fresh memory.
+    ///
+    /// # Errors
+    /// When it cannot be set up.
+    pub fn machine(&self, limits: Limits) -> Result<PythonMachine> {
+        let host = PythonHost::new(limits, FirstMemory::Interpreters);
+        let mut store = Store::new(self.0.engine(), host);
+        store.limiter(|host| host);
+        store.set_epoch_deadline(1);
+        let instance = self.0.instantiate(&mut store)?;
+        let run = instance.get_typed_func(&mut store, "run")?;
+        Ok(PythonMachine { store, run })
+    }
+}
+
+/// An interpreter that has run nothing yet.
+pub struct PythonMachine {
+    store: Store<PythonHost>,
+    run: TypedFunc<(String, String), Given>,
+}
+
+impl PythonMachine {
     /// What ends the program at its next step.
     pub fn alarm(&self) -> impl FnOnce() + Send + 'static {
         let engine = self.store.engine().clone();

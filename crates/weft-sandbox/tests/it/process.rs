@@ -79,9 +79,19 @@ fn marked(mark: &str) -> ProcessSandbox {
 #[cfg(target_os = "linux")]
 const LONG: Limits = Limits { time: Duration::from_secs(3_600), ..LIMITS };
 
-/// The workers with this word that have not ended.
+/// The processes of programs with this word that have not ended: what another one with it has forked.
 #[cfg(target_os = "linux")]
 fn workers(mark: &str) -> Vec<PathBuf> {
+    let parent = |path: &PathBuf| {
+        let stat = std::fs::read_to_string(path.join("stat")).ok()?;
+        Some(PathBuf::from("/proc").join(stat.rsplit(')').next()?.split_whitespace().nth(1)?))
+    };
+    let all = marked_processes(mark);
+    all.iter().filter(|path| parent(path).is_some_and(|parent| all.contains(&parent))).cloned().collect()
+}
+
+#[cfg(target_os = "linux")]
+fn marked_processes(mark: &str) -> Vec<PathBuf> {
     let marked = |path: &PathBuf| {
         let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
         words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())

@@ -215,7 +215,12 @@ async fn the_interpreter_is_prepared_once() {
     let files = std::fs::read_dir(folder.path().join("deep/python")).unwrap().flatten();
     let code = files.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "cwasm"));
     let [code] = code.collect::<Vec<_>>().try_into().unwrap();
-    // What cannot be read is made anew.
-    std::fs::write(code.path(), "no machine code").unwrap();
-    assert_eq!(sandboxes[0].run(&tenant, python("1", LIMITS)).await.unwrap().result, Ok(json!(1)));
+    // What cannot be read is made anew. Who has it in memory goes on.
+    let other = folder.path().join("other");
+    std::fs::write(&other, "no machine code").unwrap();
+    std::fs::rename(&other, code.path()).unwrap();
+    let new = sandbox().with_python(folder.path().join("deep/python"));
+    for sandbox in [&sandboxes[0], &new] {
+        assert_eq!(sandbox.run(&tenant, python("1", LIMITS)).await.unwrap().result, Ok(json!(1)));
+    }
 }
