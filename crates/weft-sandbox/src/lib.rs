@@ -1,7 +1,8 @@
 //! Programs of canvases and models, run where they can do no harm.
 //!
 //! [`ProcessSandbox`] gives every run a process of its own, which may do nothing but compute within its limits,
-//! and is ended when they are reached. Inside it [`work`] runs JavaScript in QuickJS, and Python in CPython as a
+//! and is ended when they are reached. On Linux it is a fork of one that has made ready what programs take, has run none
+//! of anybody's, and ends after a minute without any. Inside it [`work`] runs JavaScript in QuickJS, and Python in CPython as a
 //! WebAssembly component; both know no files, no network and no other module. Both boundaries are needed: the inner
 //! one keeps programs from the machine, the outer one ends those that the inner one cannot interrupt, such as
 //! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.

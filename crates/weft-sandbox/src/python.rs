@@ -2,8 +2,8 @@
 //! those that are in its memory from the beginning.
 //!
 //! `python/build.sh` makes the component of `python/*.py`. Before it can run it is made machine code, which takes
-//! seconds; that is done once, by a worker ([`prepare`]), and kept in a folder of the operator's. Each run maps the
-//! code into a process of its own and has fresh memory, so nothing is left of an earlier one.
+//! seconds; that is done once, by a worker ([`prepare`]), and kept in a folder of the operator's. Each run has the
+//! code in a process of its own and fresh memory, so nothing is left of an earlier one.
 
 pub mod host;
 pub mod kept;

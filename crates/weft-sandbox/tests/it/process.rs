@@ -70,6 +70,20 @@ async fn programs_wait_for_a_free_place() {
     assert!(all.into_iter().all(|ran| ran.unwrap().result == Ok(1.into())));
 }
 
+#[tokio::test]
+async fn what_a_program_draws_and_leaves_is_its_own() {
+    let (sandbox, tenant) = (ProcessSandbox::new(worker(), LIMITS, 4), TenantId::new("t"));
+    let source =
+        "function main() { const seen = globalThis.mark; globalThis.mark = 1; Array.prototype.mark = 2;
+        return [seen ?? null, [].mark, Math.random()]; }";
+    let all = futures::future::join_all((0..8).map(|_| sandbox.run(&tenant, program(source, LIMITS)))).await;
+    let drawn: Vec<_> = all.into_iter().map(|ran| ran.unwrap().result.unwrap()).collect();
+    for (place, one) in drawn.iter().enumerate() {
+        assert_eq!((&one[0], &one[1]), (&serde_json::Value::Null, &2.into()));
+        assert!(drawn[..place].iter().all(|other| other[2] != one[2]), "{drawn:?}");
+    }
+}
+
 /// A sandbox whose workers can be told from those of other tests by this word.
 #[cfg(target_os = "linux")]
 fn marked(mark: &str) -> ProcessSandbox {
