@@ -238,11 +238,10 @@ impl Body {
     /// 101 naming all that are not.
     pub fn require(&self, keys: &[&str]) -> Result<(), ApiError> {
         let missing: Vec<_> = keys.iter().copied().filter(|key| self.get(key).is_none()).collect();
-        match missing.is_empty() {
-            true => Ok(()),
-            false => {
-                Err(ApiError::argument(format!("required argument are missing: {}; ", missing.join(","))))
-            }
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError::argument(format!("required argument are missing: {}; ", missing.join(","))))
         }
     }
 }

@@ -52,11 +52,10 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|cause| {
         let in_use = cause.kind() == std::io::ErrorKind::AddrInUse;
         let error = Error::invalid(format!("cannot listen on {address}")).because(cause);
-        match in_use {
-            true => {
-                error.help("another program has the port: stop it, or name another address with --listen")
-            }
-            false => error,
+        if in_use {
+            error.help("another program has the port: stop it, or name another address with --listen")
+        } else {
+            error
         }
     })
 }

@@ -168,7 +168,8 @@ impl ResponseRun {
 
     fn close(&mut self, activation: u32, status: &str, events: &mut Vec<Json>) {
         let Some(Open { part, place, text }) = self.open.remove(&activation) else { return };
-        let (item, ended) = part.ended(&self.output[place]["id"], (place, status), (&text, &self.sources));
+        let said = items::SaidText { text: &text, sources: &self.sources };
+        let (item, ended) = part.ended(&self.output[place]["id"], place, status, said);
         events.extend(ended);
         self.output[place] = item;
         events.push(done(&self.output[place], place));
@@ -204,7 +205,7 @@ impl ResponseRun {
             for waiting in &forms {
                 for (task, fields) in asked::tasks(waiting) {
                     let place = self.output.len();
-                    let (item, told) = question(waiting, (task, &fields), place);
+                    let (item, told) = question(waiting, task, &fields, place);
                     self.output.push(item);
                     events.extend(told);
                 }

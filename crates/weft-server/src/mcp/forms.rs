@@ -84,16 +84,17 @@ pub(super) fn question(task: &Task) -> Json {
     if let Some(arguments) = fields.values().next().and_then(|field| field.get("arguments")) {
         message = format!("{message} {}", weft_core::value::to_text(arguments));
     }
-    let schema = match is_decision(task) {
-        true => json!({
+    let schema = if is_decision(task) {
+        json!({
             "type": "object",
             "properties": {
                 "decision": {"type": "string", "enum": ["approve", "deny"]},
                 "reason": {"type": "string"},
             },
             "required": ["decision"],
-        }),
-        false => form(fields),
+        })
+    } else {
+        form(fields)
     };
     json!({"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}})
 }
@@ -133,9 +134,10 @@ pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> Heard {
     if !given.is_empty() {
         return Heard::Answers(given);
     }
-    match said().any(|(_, said)| matches!(word(said, "action"), "decline" | "cancel")) {
-        true => Heard::Declined,
-        false => Heard::Nothing,
+    if said().any(|(_, said)| matches!(word(said, "action"), "decline" | "cancel")) {
+        Heard::Declined
+    } else {
+        Heard::Nothing
     }
 }
 

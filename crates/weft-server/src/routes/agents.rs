@@ -108,9 +108,10 @@ pub async fn list(
 /// Everybody owns what belongs to their tenant, and nothing else.
 pub(crate) fn owners(caller: &Caller, params: &Params) -> Result<(), ApiError> {
     let asked = params.all("owner_ids").flat_map(|ids| ids.split(',')).map(str::trim);
-    match asked.filter(|id| !id.is_empty()).all(|id| id == caller.tenant.as_str()) {
-        true => Ok(()),
-        false => Err(ApiError::new(code::OPERATING, "Only authorized owner_ids can be queried.")),
+    if asked.filter(|id| !id.is_empty()).all(|id| id == caller.tenant.as_str()) {
+        Ok(())
+    } else {
+        Err(ApiError::new(code::OPERATING, "Only authorized owner_ids can be queried."))
     }
 }
 

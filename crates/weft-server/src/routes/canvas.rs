@@ -12,6 +12,7 @@ use weft_core::seam::canvas_store::StoredCanvas;
 use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
 
 use super::agents::{filter, owners, released, stored, taken};
+use super::sessions::{Envelope, listed};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -145,7 +146,7 @@ pub async fn sessions(
     params: Params,
 ) -> Result<Response, ApiError> {
     let open = "{\"code\":0,\"message\":\"success\",\"data\":{\"sessions\":[";
-    super::sessions::listed(&state, &caller, (&id, &params), (open, "}}")).await
+    listed(&state, &caller, &id, &params, Envelope { open, close: "}}" }).await
 }
 
 /// `GET …/list`.
@@ -250,7 +251,7 @@ pub async fn complete(
         unknown = UnknownSession::Begin;
     }
     let manner = Manner { kinds: Kinds::All, terminator: Terminator::None };
-    run(&state, &key, request, (unknown, manner)).await
+    run(&state, &key, request, unknown, manner).await
 }
 
 /// The conversation of one user with one canvas when no session is named: everybody has their own.

@@ -45,8 +45,8 @@ pub async fn of_chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let chat = owned(&state, &caller, (&id, no_access())).await?;
-    complete(&state, &caller, chat, (&headers, &body)).await
+    let chat = owned(&state, &caller, &id, no_access()).await?;
+    complete(&state, &caller, chat, &headers, &body).await
 }
 
 /// `POST /api/v1/chat/completions`: of the assistant that the body names, or of a model alone.
@@ -63,13 +63,13 @@ pub async fn of_named_chat(
         return Err(ApiError::argument("required argument are missing: messages"));
     }
     let chat = match body.id("chat_id")? {
-        Some(id) => owned(&state, &caller, (&id, no_access())).await?,
+        Some(id) => owned(&state, &caller, &id, no_access()).await?,
         None if session_id(&body)?.is_some() => {
             return Err(ApiError::data("`chat_id` is required when `session_id` is provided."));
         }
         None => chats::unstored(&caller.tenant, PLAIN),
     };
-    complete(&state, &caller, chat, (&headers, &body)).await
+    complete(&state, &caller, chat, &headers, &body).await
 }
 
 /// `POST /api/v1/chatbots/{id}/completions`: the same for pages that show an assistant; sources are not told
@@ -84,16 +84,16 @@ pub async fn of_chatbot(
     headers: HeaderMap,
     mut body: Body,
 ) -> Result<Response, ApiError> {
-    let chat = owned(&state, &caller, (&id, no_chatbot())).await?;
+    let chat = owned(&state, &caller, &id, no_chatbot()).await?;
     body.0.entry("quote").or_insert(Json::Bool(false));
     if !caller.is_share() {
-        return complete(&state, &caller, chat, (&headers, &body)).await;
+        return complete(&state, &caller, chat, &headers, &body).await;
     }
     let parameters = chats::parameters(&chat.settings.prompt_config);
     let parameters: Vec<String> = parameters.iter().map(|parameter| parameter.name.to_string()).collect();
     let body = of_visitor(&state, &caller, body, &parameters).await?;
     // A key for the question might be one of somebody else, whose answer it would give.
-    complete(&state, &caller, chat, (&HeaderMap::new(), &body)).await
+    complete(&state, &caller, chat, &HeaderMap::new(), &body).await
 }
 
 fn no_chatbot() -> ApiError {
@@ -109,7 +109,7 @@ pub async fn chatbot(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let Chat { name, settings, .. } = owned(&state, &caller, (&id, no_chatbot())).await?;
+    let Chat { name, settings, .. } = owned(&state, &caller, &id, no_chatbot()).await?;
     let web = !chats::text(&settings.prompt_config, "tavily_api_key").is_empty();
     let info = json!({
         "title": name,
@@ -134,7 +134,8 @@ pub(crate) async fn complete(
     state: &ServerState,
     caller: &Caller,
     chat: Chat,
-    (headers, body): (&HeaderMap, &Body),
+    headers: &HeaderMap,
+    body: &Body,
 ) -> Result<Response, ApiError> {
     let (before, asked) = match body.get("messages") {
         Some(messages) => conversation(messages, &NATIVE)?,
@@ -156,8 +157,8 @@ pub(crate) async fn complete(
         session = None;
     }
     let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, body).await?;
-    let request = question(body, caller, (session, asked, ResponseMode::Stream))?.with_headers(headers)?;
-    let request = asking(request, (&chat, &turn), before)?;
+    let request = question(body, caller, session, asked, ResponseMode::Stream)?.with_headers(headers)?;
+    let request = asking(request, &chat, &turn, before)?;
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
     let mut about = ChatAnswer {
         run: handle.key.id.clone(),
@@ -188,7 +189,8 @@ pub(crate) async fn complete(
 /// something was said before.
 pub(crate) fn asking(
     request: CompletionRequest,
-    (chat, turn): (&Chat, &ChatTurn),
+    chat: &Chat,
+    turn: &ChatTurn,
     before: Vec<Said>,
 ) -> Result<CompletionRequest, ApiError> {
     let mut opening = chats::opening(&chat.settings);
@@ -325,8 +327,8 @@ pub async fn related(
     };
     let chat = chats::unstored(&caller.tenant, PLAIN);
     let turn = ChatTurn { system: Some(system), ..ChatTurn::default() };
-    let request = question(&body, &caller, (None, asked, ResponseMode::Whole))?;
-    let request = CompletionRequest { idempotency_key: None, ..asking(request, (&chat, &turn), Vec::new())? };
+    let request = question(&body, &caller, None, asked, ResponseMode::Whole)?;
+    let request = CompletionRequest { idempotency_key: None, ..asking(request, &chat, &turn, Vec::new())? };
     let (session, handle) = begin_turn(&state, &chat.key, &request, UnknownSession::Refuse).await?;
     let mut view = RunView::new(&handle.key.id, &session);
     let answer = answered(handle, &mut view).await?;

@@ -96,8 +96,8 @@ async fn complete(
     };
     let turn = turn_of(state, caller, &chat, &options, &body).await?;
     let session = body.id("session_id")?;
-    let request = question(&body, caller, (session, asked, ResponseMode::Whole))?.with_headers(headers)?;
-    let request = asking(request, (&chat, &turn), before)?;
+    let request = question(&body, caller, session, asked, ResponseMode::Whole)?.with_headers(headers)?;
+    let request = asking(request, &chat, &turn, before)?;
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
     let started_ms = state.app.clock.now_ms();
     let style = Style::Chat(quoting);

@@ -72,7 +72,7 @@ pub async fn create(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    let chat = owned(&state, &caller, &id, no_access()).await?;
     let name = name(&body)?.unwrap_or_else(|| NAME.to_owned());
     let user_id = body.text("user_id")?.unwrap_or_else(|| caller.user_id.clone());
     let opening = chats::opening(&chat.settings);
@@ -91,7 +91,7 @@ pub async fn list(
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    let chat = owned(&state, &caller, &id, no_access()).await?;
     let order = match params.get("orderby") {
         None | Some("create_time") => SessionOrder::Created,
         Some("update_time") => SessionOrder::Updated,
@@ -170,7 +170,7 @@ pub async fn delete(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    let chat = owned(&state, &caller, &id, no_access()).await?;
     let ids = body.texts("ids")?.unwrap_or_default();
     if ids.is_empty() {
         return match body.flag("delete_all")? {

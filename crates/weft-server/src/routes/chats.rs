@@ -38,7 +38,8 @@ pub(crate) fn no_access() -> ApiError {
 pub(crate) async fn owned(
     state: &ServerState,
     caller: &Caller,
-    (id, missing): (&str, ApiError),
+    id: &str,
+    missing: ApiError,
 ) -> Result<Chat, ApiError> {
     of_kind(state, caller, id, ChatKind::Assistant, missing).await
 }
@@ -136,14 +137,13 @@ async fn check_datasets(state: &ServerState, caller: &Caller, ids: &[String]) ->
 async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<Vec<Json>, ApiError> {
     let ids: HashSet<&str> =
         chats.iter().flat_map(|chat| &chat.settings.datasets).map(String::as_str).collect();
-    let found = match ids.is_empty() {
-        true => Vec::new(),
-        false => {
-            let limit = ids.len() as u64;
-            let ids = ids.into_iter().map(DatasetId::from).collect();
-            let filter = DatasetFilter { ids: Some(ids), limit, ..DatasetFilter::default() };
-            state.app.datasets.datasets(&caller.tenant, &filter).await?.0
-        }
+    let found = if ids.is_empty() {
+        Vec::new()
+    } else {
+        let limit = ids.len() as u64;
+        let ids = ids.into_iter().map(DatasetId::from).collect();
+        let filter = DatasetFilter { ids: Some(ids), limit, ..DatasetFilter::default() };
+        state.app.datasets.datasets(&caller.tenant, &filter).await?.0
     };
     let dataset = |id: &String| found.iter().find(|dataset| dataset.key.id.as_str() == id.as_str());
     let one = |chat: &Chat| {
@@ -205,7 +205,7 @@ pub async fn get(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    let chat = owned(&state, &caller, &id, no_access()).await?;
     Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())
 }
 
@@ -220,7 +220,7 @@ pub async fn update(
     body: Body,
 ) -> Result<Response, ApiError> {
     for _ in 0..CHANGES_TRIED_MAX {
-        let before = owned(&state, &caller, (&id, no_access())).await?;
+        let before = owned(&state, &caller, &id, no_access()).await?;
         let name = name(&body, Wanted::Change)?.unwrap_or_else(|| before.name.clone());
         let settings = settings(&body, before.settings.clone())?;
         check(&state, &caller, &body, &settings).await?;

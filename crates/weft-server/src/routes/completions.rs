@@ -34,7 +34,7 @@ pub async fn of_agent(
         Auth::Off => UnknownSession::Begin,
     };
     let manner = Manner { kinds: Kinds::Older, terminator: Terminator::Done };
-    run(&state, &canvas_key(&caller, id), request, (unknown, manner)).await
+    run(&state, &canvas_key(&caller, id), request, unknown, manner).await
 }
 
 /// `POST /api/v1/agents/chat/completions`: one answer unless the caller asks for a stream.
@@ -50,11 +50,11 @@ pub async fn of_named_agent(
     let Some(id) = body.id("agent_id")? else { return Err(ApiError::argument("`agent_id` is required.")) };
     if body.flag("openai-compatible")? == Some(true) {
         // A native route: its failures are told like those of the others, and in OpenAI's shape as well.
-        return openai::complete(&state, &caller, (id, &headers), &body)
+        return openai::complete(&state, &caller, id, &headers, &body)
             .await
             .map_err(ApiError::in_openai_shape);
     }
     let request = CompletionRequest::read(&body, &caller, ResponseMode::Whole)?.with_headers(&headers)?;
     let manner = Manner { kinds: Kinds::Session, terminator: Terminator::Done };
-    run(&state, &canvas_key(&caller, id), request, (UnknownSession::Refuse, manner)).await
+    run(&state, &canvas_key(&caller, id), request, UnknownSession::Refuse, manner).await
 }

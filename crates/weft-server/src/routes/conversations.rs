@@ -61,9 +61,10 @@ pub async fn complete(
         _ => error.into(),
     })?;
     let canvas = canvas_key(&caller, known.canvas);
-    let request = match known.canvas_version.is_empty() {
-        true => of_chat(&state, &caller, canvas.id.as_str(), request, &body).await?,
-        false => request,
+    let request = if known.canvas_version.is_empty() {
+        of_chat(&state, &caller, canvas.id.as_str(), request, &body).await?
+    } else {
+        request
     };
     let (session, handle) = begin_turn(&state, &canvas, &request, UnknownSession::Refuse).await?;
     let mut view = RunView::new(&handle.key.id, &session);
@@ -91,5 +92,5 @@ async fn of_chat(
 ) -> Result<CompletionRequest, ApiError> {
     let chat = owned(state, caller, (id, ApiError::data("Conversation not found!"))).await?;
     let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, body).await?;
-    asking(request, (&chat, &turn), Vec::new())
+    asking(request, &chat, &turn, Vec::new())
 }

@@ -58,10 +58,8 @@ pub async fn ready(State(state): State<ServerState>) -> Response {
     let able = state.readiness.ask(state.app.probe()).await;
     let store = if able { "ok" } else { "nok" };
     let stopping = state.stopping.is_cancelled();
-    let (status, word) = match able && !stopping {
-        true => (StatusCode::OK, "ok"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "nok"),
-    };
+    let (status, word) =
+        if able && !stopping { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "nok") };
     respond(status, &json!({"status": word, "db": store, "stopping": stopping}))
 }
 
@@ -69,10 +67,8 @@ pub async fn ready(State(state): State<ServerState>) -> Response {
 /// parts of this process, so they are as well as it is.
 pub async fn parts(State(state): State<ServerState>) -> Response {
     let able = state.readiness.ask(state.app.probe()).await;
-    let (status, word) = match able {
-        true => (StatusCode::OK, "ok"),
-        false => (StatusCode::INTERNAL_SERVER_ERROR, "nok"),
-    };
+    let (status, word) =
+        if able { (StatusCode::OK, "ok") } else { (StatusCode::INTERNAL_SERVER_ERROR, "nok") };
     let mut told = json!({"status": word, "db": word, "redis": "ok", "doc_engine": "ok", "storage": "ok"});
     if !able {
         told["_meta"] = json!({"db": {"error": "the store cannot be written; the server's log says why"}});

@@ -182,7 +182,7 @@ fn answer(finished: Finished) -> Result<Response, ApiError> {
         (Ok(Outcome::SignedIn(signed_in)), true) => welcome(&signed_in),
         (Ok(Outcome::SignedIn(signed_in)), false) => {
             let SignedIn { user, tenant, role, token } = &*signed_in;
-            let body = Success(account::user(user, (tenant, *role))).into_response();
+            let body = Success(account::user(user, tenant, *role)).into_response();
             sent_to(&format!("{next}{}", fragment("authorization", token.reveal())), body)
         }
         (Ok(Outcome::Linked(identity)), true) => Ok(Success(account::identity(&identity)).into_response()),

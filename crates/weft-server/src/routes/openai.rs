@@ -39,13 +39,14 @@ pub async fn of_agent(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    complete(&state, &caller, (id, &headers), &body).await.map_err(ApiError::for_openai)
+    complete(&state, &caller, id, &headers, &body).await.map_err(ApiError::for_openai)
 }
 
 pub(crate) async fn complete(
     state: &ServerState,
     caller: &Caller,
-    (agent, headers): (String, &HeaderMap),
+    agent: String,
+    headers: &HeaderMap,
     body: &Body,
 ) -> Result<Response, ApiError> {
     body.require(&["model", "messages"])?;
@@ -56,7 +57,7 @@ pub(crate) async fn complete(
         return nothing_said(state, &canvas, response_mode(body, ResponseMode::Whole)?).await;
     };
     let mut request =
-        question(body, caller, (session_id(body)?, query, ResponseMode::Whole))?.with_headers(headers)?;
+        question(body, caller, session_id(body)?, query, ResponseMode::Whole)?.with_headers(headers)?;
     if request.version.is_none() {
         request.version = version_in(&body.text("model")?.unwrap_or_default(), &canvas);
     }

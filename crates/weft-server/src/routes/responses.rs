@@ -20,7 +20,7 @@ use weft_engine::{EntryReader, RunHandle};
 use super::turn::{UnknownSession, begin_turn, canvas_key, session};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
-use crate::dialect::responses::{ResponseRun, response_id};
+use crate::dialect::responses::{Note, ResponseRun, response_id};
 use crate::error::{ApiError, code};
 use crate::frames::ResponseEvents;
 use crate::path::Path;
@@ -52,13 +52,14 @@ pub async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    begun(&state, &caller, (&headers, &body)).await.map_err(ApiError::for_openai)
+    begun(&state, &caller, &headers, &body).await.map_err(ApiError::for_openai)
 }
 
 async fn begun(
     state: &ServerState,
     caller: &Caller,
-    (headers, body): (&HeaderMap, &Body),
+    headers: &HeaderMap,
+    body: &Body,
 ) -> Result<Response, ApiError> {
     let ResponseRequest { model, previous, turn, answers, note } = ResponseRequest::read(body, caller)?;
     let mut turn = turn.with_headers(headers)?;
@@ -86,19 +87,20 @@ async fn begun(
     let handle = if answers.is_empty() {
         begin_turn(state, &canvas, &turn, UnknownSession::Begin).await?.1
     } else {
-        answered(state, &canvas, (turn, answers)).await?
+        answered(state, &canvas, turn, answers).await?
     };
     if note.background {
         state.app.engine.run_in_background(&handle.key);
     }
-    told(state, handle, (mode, note.background)).await
+    told(state, handle, mode, &note).await
 }
 
 /// How the response of a run that was begun is given.
 async fn told(
     state: &ServerState,
     handle: RunHandle,
-    (mode, background): (ResponseMode, bool),
+    mode: ResponseMode,
+    note: &Note,
 ) -> Result<Response, ApiError> {
     let stored = state.app.runs.get(&handle.key).await?;
     let mut run = of(&stored);
@@ -106,7 +108,7 @@ async fn told(
         return Ok(sse::respond(handle.entries, ResponseEvents::new(run, None)));
     }
     let mut entries = handle.entries.answering_at_the_end();
-    if background {
+    if note.background {
         // Its first entry says when it began, and what was asked.
         if let Some(first) = entries.next().await? {
             run.events(&first);
@@ -257,7 +259,8 @@ async fn instruct(
 async fn answered(
     state: &ServerState,
     canvas: &CanvasKey,
-    (mut turn, answers): (CompletionRequest, Vec<(String, Reply)>),
+    mut turn: CompletionRequest,
+    answers: Vec<(String, Reply)>,
 ) -> Result<RunHandle, ApiError> {
     let mut given = Vec::new();
     for (id, reply) in answers {
@@ -305,13 +308,14 @@ pub async fn get(
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    shown(&state, &caller.tenant, (&id, &params)).await.map_err(ApiError::for_openai)
+    shown(&state, &caller.tenant, &id, &params).await.map_err(ApiError::for_openai)
 }
 
 async fn shown(
     state: &ServerState,
     tenant: &TenantId,
-    (id, params): (&str, &Params),
+    id: &str,
+    params: &Params,
 ) -> Result<Response, ApiError> {
     let key = RunKey::new(tenant, run_of(id)?);
     let (stored, _) = known(state, &key).await?;

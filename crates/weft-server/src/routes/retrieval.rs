@@ -112,9 +112,10 @@ async fn find(
     datasets: &[Dataset],
     request: &RetrievalRequest,
 ) -> Result<Retrieved, ApiError> {
-    let documents = match request.documents.is_empty() {
-        true => None,
-        false => Some(of_datasets(state, datasets, &request.documents).await?),
+    let documents = if request.documents.is_empty() {
+        None
+    } else {
+        Some(of_datasets(state, datasets, &request.documents).await?)
     };
     let asked = Retrieval {
         datasets: Chosen::ById(datasets.iter().map(|dataset| dataset.key.id.clone()).collect()),

@@ -242,5 +242,5 @@ async fn ask(
     } else {
         body.0.remove("kb_ids");
     }
-    complete(state, caller, app, (headers, &body)).await
+    complete(state, caller, app, headers, &body).await
 }

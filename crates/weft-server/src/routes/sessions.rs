@@ -74,15 +74,24 @@ pub async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     let open = "{\"code\":0,\"message\":\"success\",\"data\":[";
-    listed(&state, &caller, (&agent, &params), (open, "}")).await
+    listed(&state, &caller, &agent, &params, Envelope { open, close: "}" }).await
+}
+
+/// What stands around a list.
+pub(super) struct Envelope {
+    /// Before its first entry.
+    pub(super) open: &'static str,
+    /// Behind how many there are in all.
+    pub(super) close: &'static str,
 }
 
 /// The sessions of an agent, streamed between what stands before them and what stands behind their number.
 pub(super) async fn listed(
     state: &ServerState,
     caller: &Caller,
-    (agent, params): (&str, &Params),
-    (open, close): (&'static str, &'static str),
+    agent: &str,
+    params: &Params,
+    envelope: Envelope,
 ) -> Result<Response, ApiError> {
     let canvas = canvas_key(caller, agent);
     let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));
@@ -111,24 +120,32 @@ pub(super) async fn listed(
         ascending: params.ascending(),
     };
     let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
-    let with_drawing = params.flag("dsl").unwrap_or(true);
+    let drawings = if params.flag("dsl").unwrap_or(true) { Drawings::Shown } else { Drawings::LeftOut };
     // Clients read a drawing in every entry, of megabytes each: an entry is made when the one before is sent.
     let state = state.clone();
     let entries = stream::iter(sessions).then(move |session| {
         let (state, canvas) = (state.clone(), canvas.clone());
-        async move { entry(&state, &canvas, (session, with_drawing)).await }
+        async move { entry(&state, &canvas, session, drawings).await }
     });
-    Ok(streamed(open, entries, format!("],\"total\":{total}{close}")))
+    Ok(streamed(envelope.open, entries, format!("],\"total\":{total}{}", envelope.close)))
+}
+
+/// Whether entries of a list have the canvas that their session is on.
+#[derive(Clone, Copy)]
+enum Drawings {
+    Shown,
+    LeftOut,
 }
 
 async fn entry(
     state: &ServerState,
     canvas: &CanvasKey,
-    (session, with_drawing): (Session, bool),
+    session: Session,
+    drawings: Drawings,
 ) -> weft_core::Result<Json> {
-    let dsl = match with_drawing {
-        true => Some(drawing(state, canvas, &session.canvas_version).await?),
-        false => None,
+    let dsl = match drawings {
+        Drawings::Shown => Some(drawing(state, canvas, &session.canvas_version).await?),
+        Drawings::LeftOut => None,
     };
     let view = view(state, session, dsl).await?;
     serde_json::to_value(view).map_err(|cause| Error::internal("cannot write a session").because(cause))

@@ -250,17 +250,16 @@ pub async fn ask_agentbot(
     let version = shown(&state, &caller, &id).await?;
     let body = of_visitor(&state, &caller, body, &[]).await?;
     let mut request = CompletionRequest::read(&body, &caller, ResponseMode::Stream)?;
-    let kinds = match caller.is_share() {
-        true => Kinds::Messages,
+    let kinds = if caller.is_share() {
+        Kinds::Messages
+    } else {
         // What the caller knows a question by is not for visitors, who might guess that of another one.
-        false => {
-            request = request.with_headers(&headers)?;
-            Kinds::All
-        }
+        request = request.with_headers(&headers)?;
+        Kinds::All
     };
     if request.session.is_none() && request.version.is_none() {
         request.version = Some(version.to_owned());
     }
     let manner = Manner { kinds, terminator: Terminator::None };
-    run(&state, &canvas_key(&caller, id), request, (UnknownSession::Refuse, manner)).await
+    run(&state, &canvas_key(&caller, id), request, UnknownSession::Refuse, manner).await
 }

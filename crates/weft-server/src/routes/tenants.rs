@@ -117,7 +117,7 @@ pub async fn switch(
         _ => error.into(),
     })?;
     let user = state.app.accounts.stores.users.user(id).await?;
-    Ok(Success(account::user(&user, (&tenant, role))).into_response())
+    Ok(Success(account::user(&user, &tenant, role)).into_response())
 }
 
 /// `DELETE /api/v1/users/me/tenants/{tenant}`.

@@ -52,7 +52,8 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<
 async fn page(
     state: &ServerState,
     caller: &Caller,
-    (params, ids): (&Params, &[String]),
+    params: &Params,
+    ids: &[String],
 ) -> Result<Response, ApiError> {
     let words = params.get("keywords").unwrap_or_default().to_lowercase();
     let mut servers = state.app.tool_servers.store().list(&caller.tenant).await?;
@@ -83,7 +84,7 @@ pub async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    page(&state, &caller, (&params, &[])).await
+    page(&state, &caller, &params, &[]).await
 }
 
 /// `POST /v1/mcp_server/list {mcp_ids}`.
@@ -97,7 +98,7 @@ pub async fn list_named(
     body: Body,
 ) -> Result<Response, ApiError> {
     let ids = body.texts("mcp_ids")?.unwrap_or_default();
-    page(&state, &caller, (&params, &ids)).await
+    page(&state, &caller, &params, &ids).await
 }
 
 /// `GET /api/v1/mcp/servers/{server}`; with `mode=download`, to be handed on.

@@ -178,7 +178,8 @@ pub(crate) async fn run(
     state: &ServerState,
     canvas: &CanvasKey,
     request: CompletionRequest,
-    (unknown, manner): (UnknownSession, Manner),
+    unknown: UnknownSession,
+    manner: Manner,
 ) -> Result<Response, ApiError> {
     let (session, handle) = begin_turn(state, canvas, &request, unknown).await?;
     let view = RunView::new(&handle.key.id, &session);
@@ -191,10 +192,7 @@ pub(crate) async fn run(
         };
     }
     let frames = RunEvents::new(view.clone(), manner.kinds, manner.terminator);
-    let (frames, traced) = match request.trace {
-        true => (frames.traced(), Some(Vec::new())),
-        false => (frames, None),
-    };
+    let (frames, traced) = if request.trace { (frames.traced(), Some(Vec::new())) } else { (frames, None) };
     match request.response_mode {
         ResponseMode::Stream => Ok(sse::respond(handle.entries, frames)),
         ResponseMode::Whole => in_one_piece(handle, view, traced).await,
@@ -260,7 +258,9 @@ pub(crate) fn canvas_key(caller: &Caller, id: impl Into<CanvasId>) -> CanvasKey 
 pub(crate) fn question(
     body: &Body,
     caller: &Caller,
-    (session, query, default): (Option<String>, String, ResponseMode),
+    session: Option<String>,
+    query: String,
+    default: ResponseMode,
 ) -> Result<CompletionRequest, ApiError> {
     let read = CompletionRequest::read(body, caller, default)?;
     // Their shapes have no place for whose message a piece belongs to.

@@ -69,7 +69,7 @@ pub(super) fn password(body: &Body, key: &str) -> Result<Secret, ApiError> {
 /// The answer to somebody who has signed in: who they are, and in a header what they show from then on.
 pub(super) fn welcome(signed_in: &SignedIn) -> Result<Response, ApiError> {
     let SignedIn { user, tenant, role, token } = signed_in;
-    let mut response = Success(account::user(user, (tenant, *role))).into_response();
+    let mut response = Success(account::user(user, tenant, *role)).into_response();
     let value = HeaderValue::from_str(token.reveal())
         .map_err(|_| ApiError::internal("a token does not fit into a header"))?;
     response.headers_mut().insert(header::AUTHORIZATION, value);
@@ -117,20 +117,27 @@ pub async fn sign_in(
     let password = password(&body, "password")?;
     match state.app.sign_in(&email, &password, tenant.as_ref(), &address).await {
         Ok(signed_in) => {
-            note(
-                &state,
-                (&signed_in.tenant, &format!("user:{}", signed_in.user.id)),
-                ("login", &email),
-                (0, &address),
-            )
-            .await;
+            let (tenant, actor) = (&signed_in.tenant, format!("user:{}", signed_in.user.id));
+            let (action, target, address) = ("login", email.as_str(), address.as_str());
+            note(&state, Audited { tenant, actor: &actor, action, target, outcome: 0, address }).await;
             welcome(&signed_in)
         }
         Err(refusal) => {
             // Those who try too often would only fill the log.
             if !matches!(refusal, SignInRefusal::TooMany) {
                 let tenant = known_tenant(&state, &email).await;
-                note(&state, (&tenant, "nobody"), ("login", &email), (code_of(&refusal), &address)).await;
+                note(
+                    &state,
+                    Audited {
+                        tenant: &tenant,
+                        actor: "nobody",
+                        action: "login",
+                        target: &email,
+                        outcome: code_of(&refusal),
+                        address: &address,
+                    },
+                )
+                .await;
             }
             Err(refused(refusal))
         }
@@ -146,14 +153,9 @@ async fn known_tenant(state: &ServerState, email: &str) -> TenantId {
     theirs.into_iter().next().map_or_else(|| TenantId::new(DEFAULT_TENANT), |one| one.tenant)
 }
 
-async fn note(
-    state: &ServerState,
-    (tenant, actor): (&TenantId, &str),
-    (action, target): (&str, &str),
-    (outcome, address): (u16, &str),
-) {
-    let target: String = target.chars().take(TYPED_MAX).collect();
-    state.app.note(Audited { tenant, actor, action, target: &target, outcome, address }).await;
+async fn note(state: &ServerState, noted: Audited<'_>) {
+    let target: String = noted.target.chars().take(TYPED_MAX).collect();
+    state.app.note(Audited { target: &target, ..noted }).await;
 }
 
 /// `POST /api/v1/auth/logout`.
@@ -168,7 +170,18 @@ pub async fn sign_out(
     let (user, hash) = signed_in(&caller)?;
     state.app.accounts.stores.users.remove_logins(user, Logins::One(hash)).await?;
     let actor = caller.actor.to_string();
-    note(&state, (&caller.tenant, &actor), ("logout", ""), (0, &address(from))).await;
+    note(
+        &state,
+        Audited {
+            tenant: &caller.tenant,
+            actor: &actor,
+            action: "logout",
+            target: "",
+            outcome: 0,
+            address: &address(from),
+        },
+    )
+    .await;
     Ok(Success(true).into_response())
 }
 
@@ -193,7 +206,18 @@ pub async fn register(
     };
     let signed_in = state.app.register(&email, &nickname, &password, &address).await.map_err(told)?;
     let actor = format!("user:{}", signed_in.user.id);
-    note(&state, (&signed_in.tenant, &actor), ("register", &email), (0, &address)).await;
+    note(
+        &state,
+        Audited {
+            tenant: &signed_in.tenant,
+            actor: &actor,
+            action: "register",
+            target: &email,
+            outcome: 0,
+            address: &address,
+        },
+    )
+    .await;
     welcome(&signed_in)
 }
 
@@ -213,10 +237,10 @@ pub async fn me(State(state): State<ServerState>, caller: Caller) -> Result<Resp
             created_ms: 0,
             signed_in_ms: None,
         };
-        return Ok(Success(account::user(&nobody, (&caller.tenant, caller.role))).into_response());
+        return Ok(Success(account::user(&nobody, &caller.tenant, caller.role)).into_response());
     };
     let user = state.app.accounts.stores.users.user(id).await?;
-    Ok(Success(account::user(&user, (&caller.tenant, caller.role))).into_response())
+    Ok(Success(account::user(&user, &caller.tenant, caller.role)).into_response())
 }
 
 /// `PATCH /api/v1/users/me {"nickname"?, "password"?, "new_password"?}`.
@@ -238,14 +262,25 @@ pub async fn change_me(
         let changed = state.app.change_password(id, change).await;
         let outcome = changed.as_ref().map_or_else(code_of, |()| 0);
         let actor = caller.actor.to_string();
-        note(&state, (&caller.tenant, &actor), ("change password", ""), (outcome, &address)).await;
+        note(
+            &state,
+            Audited {
+                tenant: &caller.tenant,
+                actor: &actor,
+                action: "change password",
+                target: "",
+                outcome,
+                address: &address,
+            },
+        )
+        .await;
         changed.map_err(refused)?;
     }
     if let Some(nickname) = body.text("nickname")? {
         state.app.rename_user(id, &nickname).await?;
     }
     let user = state.app.accounts.stores.users.user(id).await?;
-    Ok(Success(account::user(&user, (&caller.tenant, caller.role))).into_response())
+    Ok(Success(account::user(&user, &caller.tenant, caller.role)).into_response())
 }
 
 /// `DELETE /api/v1/users/me {"password"}`.
@@ -266,7 +301,18 @@ pub async fn erase_me(
     }
     state.app.erase_user(id).await?;
     let actor = caller.actor.to_string();
-    note(&state, (&caller.tenant, &actor), ("erase account", ""), (0, &address)).await;
+    note(
+        &state,
+        Audited {
+            tenant: &caller.tenant,
+            actor: &actor,
+            action: "erase account",
+            target: "",
+            outcome: 0,
+            address: &address,
+        },
+    )
+    .await;
     Ok(Success(true).into_response())
 }
 

@@ -58,11 +58,8 @@ pub async fn list(
     let entries = stream::iter(versions).then(move |version| {
         let (state, key, title) = (state.clone(), key.clone(), canvas.head.title.clone());
         async move {
-            let dsl = match with_drawing {
-                true => drawing(&state, &key, &version.version).await?,
-                false => Json::Null,
-            };
-            serde_json::to_value(VersionRow::new((&key.id, &title), version, dsl))
+            let dsl = if with_drawing { drawing(&state, &key, &version.version).await? } else { Json::Null };
+            serde_json::to_value(VersionRow::new(&key.id, &title, version, dsl))
                 .map_err(|cause| Error::internal("cannot write a version").because(cause))
         }
     });
@@ -79,7 +76,7 @@ async fn row(state: &ServerState, key: &CanvasKey, version: &str) -> Result<Vers
     let found = state.app.versions.get_version(key, version).await;
     let found = found.map_err(|error| or(error, no_version()))?;
     let dsl = drawing(state, key, version).await?;
-    Ok(VersionRow::new((&key.id, &canvas.head.title), found, dsl))
+    Ok(VersionRow::new(&key.id, &canvas.head.title, found, dsl))
 }
 
 /// `GET …/versions/{version}`.

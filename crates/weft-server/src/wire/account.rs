@@ -13,7 +13,7 @@ use weft_core::seam::user_store::{Login, User};
 use super::time::http_date;
 
 /// A user as they see themselves. Fields that clients of the compatible API read are there with what they mean here.
-pub fn user(user: &User, (tenant, role): (&TenantId, MemberRole)) -> Json {
+pub fn user(user: &User, tenant: &TenantId, role: MemberRole) -> Json {
     json!({
         "id": user.id,
         "nickname": user.nickname,

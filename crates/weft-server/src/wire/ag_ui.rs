@@ -39,10 +39,8 @@ impl RunInput {
         }
         let answers = answers.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
         let messages = body.list("messages")?.unwrap_or_default();
-        let query = match answers.is_empty() {
-            true => last_question(&messages)?.unwrap_or_default(),
-            false => String::new(),
-        };
+        let query =
+            if answers.is_empty() { last_question(&messages)?.unwrap_or_default() } else { String::new() };
         let props = body.get("forwardedProps").and_then(|props| props.get("inputs"));
         let inputs = match props {
             None | Some(Json::Null) => serde_json::Map::new(),

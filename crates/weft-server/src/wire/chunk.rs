@@ -292,17 +292,14 @@ fn marked(text: &str, words: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     let mut at = 0;
     while at < letters.len() {
-        match small[at..].starts_with(&wanted) {
-            true => {
-                shown.push_str("<em>");
-                shown.extend(&letters[at..at + wanted.len()]);
-                shown.push_str("</em>");
-                at += wanted.len();
-            }
-            false => {
-                shown.push(letters[at]);
-                at += 1;
-            }
+        if small[at..].starts_with(&wanted) {
+            shown.push_str("<em>");
+            shown.extend(&letters[at..at + wanted.len()]);
+            shown.push_str("</em>");
+            at += wanted.len();
+        } else {
+            shown.push(letters[at]);
+            at += 1;
         }
     }
     shown

@@ -125,9 +125,10 @@ impl DatasetFields {
         }
         let fields = Self::read(body, &rules, problems)?.with_resets(body);
         // A list of no connectors changes nothing, and is no empty request.
-        match fields == Self::default() && !body.0.contains_key("connectors") {
-            true => Err(ApiError::data("no properties were modified")),
-            false => Ok(fields),
+        if fields == Self::default() && !body.0.contains_key("connectors") {
+            Err(ApiError::data("no properties were modified"))
+        } else {
+            Ok(fields)
         }
     }
 

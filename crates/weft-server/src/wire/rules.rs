@@ -1,6 +1,8 @@
 //! What the fields of a request may hold. Everything that is wrong is told at once, one line for each
 //! field, in the words that clients of the compatible API know.
 
+use std::ops::RangeInclusive;
+
 use serde_json::Value as Json;
 
 use super::python;
@@ -89,8 +91,8 @@ impl Problems {
     pub fn value(&mut self, field: &str, value: &Json, rule: Rule) {
         match rule {
             Rule::Any => {}
-            Rule::Text(min, max) => self.text(field, value, (min, max), str::to_owned),
-            Rule::Trimmed(min, max) => self.text(field, value, (min, max), |text| text.trim().to_owned()),
+            Rule::Text(min, max) => self.text(field, value, min..=max, str::to_owned),
+            Rule::Trimmed(min, max) => self.text(field, value, min..=max, |text| text.trim().to_owned()),
             Rule::Integer(min, max) => self.integer(field, value, min, max),
             Rule::Number(min, max) => self.number(field, value, min, max),
             Rule::Flag if value.is_boolean() => {}
@@ -111,11 +113,12 @@ impl Problems {
         }
     }
 
-    fn text(&mut self, field: &str, value: &Json, (min, max): (usize, usize), read: fn(&str) -> String) {
+    fn text(&mut self, field: &str, value: &Json, lengths: RangeInclusive<usize>, read: fn(&str) -> String) {
         let Json::String(text) = value else {
             return self.add(field, "Input should be a valid string", value);
         };
         let length = read(text).chars().count();
+        let (min, max) = lengths.into_inner();
         if length < min {
             self.add(field, &format!("String should have at least {}", characters(min)), value);
         } else if length > max {

@@ -35,7 +35,7 @@ pub struct VersionRow {
 
 impl VersionRow {
     /// A version of this agent, which has this title.
-    pub fn new((agent, title): (&CanvasId, &str), version: CanvasVersion, dsl: Json) -> Self {
+    pub fn new(agent: &CanvasId, title: &str, version: CanvasVersion, dsl: Json) -> Self {
         let CanvasVersion { version, title: own, note, created_ms, updated_ms, published_ms, labels } =
             version;
         Self {

@@ -97,9 +97,11 @@ impl Part {
     pub(super) fn ended(
         self,
         id: &Json,
-        (place, status): (usize, &str),
-        (text, sources): (&str, &HashMap<u32, Arc<Chunk>>),
+        place: usize,
+        status: &str,
+        said: SaidText<'_>,
     ) -> (Json, Vec<Json>) {
+        let SaidText { text, sources } = said;
         let cited = match self {
             Self::Text => annotations(text, sources),
             Self::Reasoning => Vec::new(),
@@ -127,6 +129,14 @@ impl Part {
         events.push(part);
         (self.item(id, status, &json!([content])), events)
     }
+}
+
+/// A text, and what its marks may stand for.
+#[derive(Clone, Copy)]
+pub(super) struct SaidText<'a> {
+    pub(super) text: &'a str,
+    /// By the numbers in the marks.
+    pub(super) sources: &'a HashMap<u32, Arc<Chunk>>,
 }
 
 /// What each mark `[ID:n]` of a text stands for. Places are counted in characters, as clients count them.
@@ -193,7 +203,8 @@ pub(super) fn call_ended(item: &mut Json, call: &ToolFinished, place: usize) -> 
 /// approved, a form is a call of a function.
 pub(super) fn question(
     waiting: &WaitingForm,
-    (task, fields): (&TaskId, &Map<String, Json>),
+    task: &TaskId,
+    fields: &Map<String, Json>,
     place: usize,
 ) -> (Json, Vec<Json>) {
     if asked::is_decision(fields) {
