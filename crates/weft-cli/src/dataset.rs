@@ -119,7 +119,7 @@ fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
     let parsed = serde_json::from_value(Json::from(named.trim().to_lowercase())).ok();
     parsed.filter(|method| ChunkMethod::ALL.contains(method)).map(Some).ok_or_else(|| {
         Failure::usage(format!("there is no method {}", quoted(named))).help(
-            "the methods are naive, book, laws, paper, manual, presentation, qa, table, one, email, tag and picture",
+            "the methods are naive, book, laws, paper, manual, presentation, qa, table, one, email, tag, picture and resume",
         )
     })
 }

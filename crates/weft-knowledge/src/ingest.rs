@@ -31,6 +31,7 @@
 //! on nobody can name them. The first step notes what was removed, and `mend` clears away what a crash has left.
 
 mod behind;
+mod compare;
 mod edit;
 mod embed;
 mod enrich;
@@ -42,15 +43,18 @@ mod locks;
 mod pipeline;
 mod plan;
 mod removal;
+mod retag;
 mod summaries;
 mod upload;
 mod work;
 mod worker;
 
+pub use compare::ComparedChunk;
 pub use edit::{Availability, ChunkEdit, NewChunk};
 pub use enrich::{Addition, MadeAddition};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
 pub use pipeline::{NoPipelines, PIPELINE, PipelineRunner, pipeline_of};
 pub use plan::WORDS_ALONE;
+pub use retag::TagChange;
 pub use upload::numbered;
 pub use worker::{IngestWorker, WorkerPace};

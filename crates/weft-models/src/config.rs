@@ -241,7 +241,12 @@ impl ModelEntry {
 
     /// Its name with its factory, or else its provider: what finds it again whatever comes beside it.
     pub fn full_name(&self) -> String {
-        format!("{}@{}", self.name, self.factory.as_deref().unwrap_or(self.wire().as_str()))
+        format!("{}@{}", self.name, self.maker())
+    }
+
+    /// Its factory, or else its provider.
+    pub(crate) fn maker(&self) -> &str {
+        self.factory.as_deref().unwrap_or(self.wire().as_str())
     }
 
     /// How long an answer may take.

@@ -264,6 +264,11 @@ impl ModelDirectory for Directory {
         let of_server: Vec<ModelInfo> = self.one_server.as_ref().map(of_server).unwrap_or_default();
         self.models.iter().map(|known| known.info.clone()).chain(of_server).collect()
     }
+
+    fn makers(&self, _tenant: &TenantId) -> Vec<String> {
+        let of_server = self.one_server.iter().flat_map(|server| [&server.embeds, &server.reranks]).flatten();
+        self.models.iter().chain(of_server).map(|known| known.entry.maker().to_owned()).collect()
+    }
 }
 
 impl OneServerModels {

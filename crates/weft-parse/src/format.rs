@@ -242,6 +242,12 @@ fn ending(name: &str) -> String {
     name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default()
 }
 
+/// Whether a name ends like those of a format.
+pub(crate) fn is_known(name: &str) -> bool {
+    let ending = ending(name);
+    ALL.iter().any(|format| format.endings.contains(&ending.as_str()))
+}
+
 fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, Unreadable> {
     let contents = FileContents::of(bytes);
     if let Some(format) = ALL.iter().find(|format| format.is_binary && (format.looks)(&contents)) {

@@ -246,6 +246,10 @@ impl DocumentReader for MediaReader {
         self.documents.pictures(request, bytes).await
     }
 
+    fn knows(&self, name: &str) -> bool {
+        self.documents.knows(name)
+    }
+
     async fn read_with(
         &self,
         request: &ReadRequest,

@@ -191,6 +191,10 @@ fn is_rare(letter: char) -> bool {
 
 #[async_trait]
 impl DocumentReader for ChildReader {
+    fn knows(&self, name: &str) -> bool {
+        crate::format::is_known(name)
+    }
+
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
         match self.ask(&request.name, ReaderJob::Read(request.clone()), &bytes).await? {
@@ -272,6 +276,10 @@ impl InProcess {
 
 #[async_trait]
 impl DocumentReader for InProcess {
+    fn knows(&self, name: &str) -> bool {
+        crate::format::is_known(name)
+    }
+
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(&request.name, &bytes)?;
         let request = request.clone();

@@ -16,6 +16,7 @@ pub mod responses;
 pub mod runs;
 pub mod searches;
 pub mod shape;
+pub mod tags;
 pub mod tool_servers;
 pub mod versions;
 pub mod webhooks;

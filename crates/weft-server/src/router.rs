@@ -366,12 +366,11 @@ fn of_document() -> Routes {
 }
 
 fn of_searches() -> Routes {
-    Routes::new("Searching").on(POST, "/api/v1/retrieval", retrieval::search, &of_dataset::SEARCH).on(
-        POST,
-        "/api/v1/dify/retrieval",
-        retrieval::of_dify,
-        &of_dataset::SEARCH_DIFY,
-    )
+    let dify = "/api/v1/dify/retrieval";
+    Routes::new("Searching")
+        .on(POST, "/api/v1/retrieval", retrieval::search, &of_dataset::SEARCH)
+        .on(POST, dify, retrieval::of_dify, &of_dataset::SEARCH_DIFY)
+        .on(GET, dify, retrieval::of_dify_address, &of_dataset::SEARCH_DIFY_ADDRESS)
 }
 
 fn of_runs() -> Routes {

@@ -81,4 +81,8 @@ impl<D: ModelDirectory> ModelDirectory for WithVoice<D> {
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {
         self.0.list(tenant)
     }
+
+    fn makers(&self, tenant: &TenantId) -> Vec<String> {
+        self.0.makers(tenant)
+    }
 }

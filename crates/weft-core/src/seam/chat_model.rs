@@ -433,6 +433,11 @@ pub trait ModelDirectory: Send + Sync {
 
     /// Every model that could be resolved.
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo>;
+
+    /// What each of these models is named after behind an `@`, in the order of the list: `glm-4@ZHIPU-AI` is one of `ZHIPU-AI`.
+    fn makers(&self, tenant: &TenantId) -> Vec<String> {
+        self.list(tenant).into_iter().map(|model| model.provider).collect()
+    }
 }
 
 /// Where there are no models.

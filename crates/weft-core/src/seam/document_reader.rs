@@ -40,13 +40,17 @@ pub enum ChunkMethod {
     Table,
     /// One for each row of a set of tags.
     Tag,
+    /// By the sections of somebody's résumé.
+    Resume,
+    /// As [`Naive`](Self::Naive), and with what the text says of whom and what.
+    KnowledgeGraph,
     /// By headings that patterns tell, in `title_levels`; pipelines alone choose it.
     Titles,
 }
 
 impl ChunkMethod {
     /// Every one that the settings of a dataset may name.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Naive,
         Self::Audio,
         Self::Book,
@@ -60,6 +64,8 @@ impl ChunkMethod {
         Self::Qa,
         Self::Table,
         Self::Tag,
+        Self::Resume,
+        Self::KnowledgeGraph,
     ];
 }
 
@@ -260,6 +266,11 @@ pub trait DocumentReader: Send + Sync {
         _readings: &[PictureReading],
     ) -> Result<ReadDocument> {
         self.read(request, bytes).await
+    }
+
+    /// Whether the ending of a file's name is that of a kind which is read.
+    fn knows(&self, _name: &str) -> bool {
+        true
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use tokio::sync::oneshot;
 use weft_core::id::{ChunkId, DocumentKey};
+use weft_core::seam::Embedder;
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::seam::embedder::EmbeddingPurpose;
@@ -286,6 +287,15 @@ impl Library {
             return Ok(None);
         }
         let embedder = self.parts.models.embedder(&dataset.key.tenant, &dataset.embedder)?;
+        Self::vector_by(&*embedder, document, chunk).await
+    }
+
+    /// The vector that a model makes of a chunk.
+    pub(super) async fn vector_by(
+        embedder: &dyn Embedder,
+        document: &Document,
+        chunk: &StoredChunk,
+    ) -> Result<Option<Vec<f32>>> {
         let share = IngestPlan::new(&document.settings).name_share;
         let texts = [embed::text(chunk), stem(&document.name).to_owned()];
         let mut vectors = embedder.embed(EmbeddingPurpose::Passage, &texts).await?.vectors.into_iter();
@@ -294,7 +304,7 @@ impl Library {
     }
 
     /// Keeps chunks and brings the index to them. Under the lock of the document, which was read under it.
-    async fn put(&self, document: &Document, chunks: Vec<StoredChunk>) -> Result<()> {
+    pub(super) async fn put(&self, document: &Document, chunks: Vec<StoredChunk>) -> Result<()> {
         if chunks.is_empty() {
             return Ok(());
         }
@@ -364,7 +374,7 @@ fn same_vectors(before: &Document, now: &Document) -> bool {
     before.name == now.name && before.settings == now.settings
 }
 
-fn not_being_read(document: &Document) -> Result<()> {
+pub(super) fn not_being_read(document: &Document) -> Result<()> {
     if document.state != DocumentState::Running {
         return Ok(());
     }

@@ -112,6 +112,11 @@ impl Library {
         self.limits.file_bytes_max
     }
 
+    /// Whether the ending of a file's name is that of a kind which is read.
+    pub fn knows(&self, name: &str) -> bool {
+        self.parts.reader.knows(name)
+    }
+
     /// The index, for searching.
     pub fn index(&self) -> &Arc<dyn Index> {
         &self.parts.index

@@ -58,6 +58,8 @@ fn ids_resolve_by_name_and_factory_then_by_name_then_by_default() {
     check("fast", Ok("deepseek-chat"));
     check("gpt-9@OpenAI", Err("use one of `deepseek-chat@DeepSeek`"));
     check("", Err("a default model"));
+    let makers = strict.makers(&TenantId::from("t"));
+    assert_eq!(makers, ["DeepSeek", "SILICONFLOW", "VLLM", "openai", "openai"]);
 }
 
 #[test]

@@ -359,6 +359,26 @@ pub static SEARCH_DATASETS: Operation =
     Operation::reads("Searches datasets, with other names and defaults.").body(&SEARCH_BODY).data(FOUND);
 /// `POST /api/v1/datasets/{id}/search`.
 pub static SEARCH_DATASET: Operation = Operation::reads("Searches a dataset.").body(&SEARCH_BODY).data(FOUND);
+const RECORDS: Answer = Answer::Whole(Type::Object(&[list(
+    "records",
+    &Type::Object(&[
+        text("content", "its text"),
+        member("score", Type::Number, "its score"),
+        text("title", "the name of the document"),
+        member("metadata", Type::Map(&Type::Any), "its metadata"),
+    ]),
+    "what was found, the best first",
+)]));
+/// `GET /api/v1/dify/retrieval`.
+pub static SEARCH_DIFY_ADDRESS: Operation = Operation::reads("The same with the question in the address.")
+    .query(&[
+        text("knowledge_id", "which dataset"),
+        text("query", "what to look for"),
+        whole("top_k", "how many at most").optional(),
+        member("score_threshold", Type::Number, "what a chunk has to score at least").optional(),
+        flag("use_kg", "whether what the knowledge graph says comes first").optional(),
+    ])
+    .answer(RECORDS);
 /// `POST /api/v1/dify/retrieval`.
 pub static SEARCH_DIFY: Operation =
     Operation::reads("Searches a dataset in the shape of Dify's external knowledge.")
@@ -368,13 +388,4 @@ pub static SEARCH_DIFY: Operation =
             member("retrieval_setting", Type::Any, "`top_k` and `score_threshold`").optional(),
             member("metadata_condition", Type::Any, "only documents whose metadata fits").optional(),
         ])
-        .answer(Answer::Whole(Type::Object(&[list(
-            "records",
-            &Type::Object(&[
-                text("content", "its text"),
-                member("score", Type::Number, "its score"),
-                text("title", "the name of the document"),
-                member("metadata", Type::Map(&Type::Any), "its metadata"),
-            ]),
-            "what was found, the best first",
-        )])));
+        .answer(RECORDS);

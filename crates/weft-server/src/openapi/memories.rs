@@ -66,8 +66,8 @@ static MESSAGE: Shape = Shape {
 const SETTINGS: [Member; 12] = [
     text("name", "at most 128 characters; a taken one gets a number"),
     member("memory_type", TYPES, "what is kept of a turn; raw messages always are"),
-    text("embd_id", "what makes its vectors; empty: searched by words alone").optional(),
-    text("llm_id", "what finds facts in turns; empty: the default model").optional(),
+    text("embd_id", "what makes its vectors; empty: searched by words alone"),
+    text("llm_id", "what finds facts in turns; empty: the default model"),
     text("avatar", "a picture as a data URI").optional(),
     text("description", "for people").optional(),
     member("permissions", Type::OneOf(&["me", "team"]), "who may use it").optional(),
@@ -101,8 +101,8 @@ pub static UPDATE: Operation = Operation::edits(
 .body(&[
     SETTINGS[0].optional(),
     SETTINGS[1].optional(),
-    SETTINGS[2],
-    SETTINGS[3],
+    SETTINGS[2].optional(),
+    SETTINGS[3].optional(),
     SETTINGS[4],
     SETTINGS[5],
     SETTINGS[6],

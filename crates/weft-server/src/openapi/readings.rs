@@ -1,7 +1,6 @@
 //! What has become of readings, and documents by their ids alone.
 
 use super::agents::PAGE;
-use super::datasets::DOCUMENT;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Operation};
 
@@ -70,12 +69,16 @@ pub static RERUN: Operation =
         .data(Type::Flag);
 
 const DOC_IDS: Member = list("doc_ids", &Type::Text, "which documents");
-/// `GET /api/v1/documents/{document}`.
+/// `GET /api/v1/documents/{document}` and `…/preview`.
 pub static GET_DOCUMENT: Operation =
-    Operation::reads("Shows a document, whatever dataset it is in.").data(Type::Of(&DOCUMENT));
-/// `GET /api/v1/documents/{document}/preview`.
-pub static PREVIEW: Operation =
     Operation::reads("Sends the file of a document, whatever dataset it is in.").answer(Answer::File);
+/// `GET /api/v1/documents/images/{image}` and its like.
+pub static PICTURE: Operation =
+    Operation::reads("Says that there is no such picture: none are kept of documents.").answer(Answer::File);
+/// `GET /api/v1/documents/artifact/{file}`.
+pub static ARTIFACT: Operation =
+    Operation::reads("Sends a file that a run has made, by its id with the ending of its name.")
+        .answer(Answer::File);
 /// `POST /api/v1/documents/ingest`.
 pub static INGEST: Operation = Operation::edits("Has documents read, or no longer read.")
     .body(&[

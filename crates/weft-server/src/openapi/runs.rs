@@ -308,6 +308,11 @@ static PLUGIN: Shape = Shape {
 pub static LIST_PLUGINS: Operation =
     Operation::reads("Lists the plugins and their tools.").data(Type::List(&Type::Of(&PLUGIN)));
 
+/// `GET /api/v1/plugin/tools`.
+pub static LIST_PLUGIN_TOOLS: Operation =
+    Operation::reads("Lists the tools of plugins, in the shape that clients of the compatible API know.")
+        .data(Type::List(&Type::Map(&Type::Any)));
+
 /// `GET /api/v1/spending`.
 pub static SPENDING: Operation = Operation::reads("Shows what runs have used, by agent and day.")
     .query(&[whole("days", "of how many days; 30 when absent").optional()])

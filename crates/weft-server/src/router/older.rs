@@ -8,7 +8,11 @@ use crate::openapi::datasets as of_dataset;
 use crate::openapi::offers as of_offer;
 use crate::openapi::readings as of_reading;
 use crate::openapi::runs as of_run;
-use crate::routes::{any_document, conversations, dataset_tasks, graph, health, offers, readings, traces};
+use crate::openapi::tags as of_tag;
+use crate::routes::{
+    any_document, attachments, components, conversations, dataset_tasks, embedding_check, graph, health,
+    offers, readings, tags, traces,
+};
 
 /// Below `/api/v1/datasets/{id}`.
 pub(super) fn of_readings() -> Routes {
@@ -33,14 +37,24 @@ pub(super) fn of_readings() -> Routes {
         .on(DELETE, "/graph", graph::delete, &of_dataset::DELETE_GRAPH)
         .on(POST, "/index", dataset_tasks::run_index, &of_reading::RUN_INDEX)
         .on(GET, "/index", dataset_tasks::trace_index, &of_reading::TRACE_INDEX)
+        .on(DELETE, "/{index}", dataset_tasks::delete_index, &of_tag::DELETE_INDEX)
+        .on(GET, "/tags", tags::list, &of_tag::LIST)
+        .on(PUT, "/tags", tags::rename, &of_tag::RENAME)
+        .on(DELETE, "/tags", tags::delete, &of_tag::DELETE)
+        .on(POST, "/embedding/check", embedding_check::check, &of_tag::CHECK_EMBEDDING)
 }
 
 pub(super) fn of_any_documents() -> Routes {
     Routes::new("What became of documents")
         .on(GET, "/api/v1/datasets/metadata/flattened", any_document::flattened, &of_reading::FLATTENED)
         .on(POST, "/api/v1/documents/ingest", any_document::ingest, &of_reading::INGEST)
-        .on(GET, "/api/v1/documents/{document}", any_document::get, &of_reading::GET_DOCUMENT)
-        .on(GET, "/api/v1/documents/{document}/preview", any_document::preview, &of_reading::PREVIEW)
+        .on(GET, "/api/v1/datasets/tags/aggregation", tags::aggregation, &of_tag::AGGREGATION)
+        .on(GET, "/api/v1/documents/{document}", any_document::download, &of_reading::GET_DOCUMENT)
+        .on(GET, "/api/v1/documents/{document}/preview", any_document::download, &of_reading::GET_DOCUMENT)
+        .on(GET, "/api/v1/documents/images/{image}", any_document::picture, &of_reading::PICTURE)
+        .on(GET, "/api/v1/documents/{document}/images/{image}", any_document::picture, &of_reading::PICTURE)
+        .on(GET, "/api/v1/documents/{document}/thumbnail", any_document::picture, &of_reading::PICTURE)
+        .on(GET, "/api/v1/documents/artifact/{file}", attachments::artifact, &of_reading::ARTIFACT)
         .on(POST, "/api/v1/agents/rerun", readings::rerun, &of_reading::RERUN)
         .on(POST, "/v1/canvas/rerun", readings::rerun, &of_reading::RERUN)
         .on(POST, "/api/canvas/rerun", readings::rerun, &of_reading::RERUN)
@@ -66,6 +80,7 @@ pub(super) fn of_offers() -> Routes {
         .on(POST, "/v1/llm/add_llm", offers::refuse, refused)
         .on(POST, "/v1/llm/delete_llm", offers::refuse, refused)
         .on(POST, "/v1/llm/delete_factory", offers::refuse, refused)
+        .on(GET, "/api/v1/plugin/tools", components::plugin_tools, &of_run::LIST_PLUGIN_TOOLS)
         .on(GET, "/api/v1/system/healthz", health::parts, &of_offer::HEALTH)
         .on(GET, "/v1/system/healthz", health::parts, &of_offer::HEALTH)
         .on(GET, "/api/v1/system/status", health::status, &of_offer::STATUS)

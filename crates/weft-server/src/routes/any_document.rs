@@ -21,7 +21,7 @@ use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
-use crate::wire::document::{once, view};
+use crate::wire::document::once;
 use crate::wire::envelope::Success;
 
 /// Documents that one request may name.
@@ -72,26 +72,22 @@ async fn documents(
 
 async fn document(state: &ServerState, caller: &Caller, id: &str) -> Result<Document, ApiError> {
     let (mut found, _) = documents(state, caller, &[id.to_owned()]).await?;
-    found.pop().ok_or_else(|| not_found(id))
+    found.pop().ok_or_else(|| ApiError::data("document not found"))
 }
 
-/// `GET /api/v1/documents/{document}`.
+/// `GET /api/v1/documents/images/{image}`, and the other addresses of pictures of documents.
 ///
 /// # Errors
-/// 102 for an unknown one.
-pub async fn get(
-    State(state): State<ServerState>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Response, ApiError> {
-    Ok(Success(view(&document(&state, &caller, &id).await?)).into_response())
+/// 102 always: no pictures are kept of documents.
+pub async fn picture(_: Caller) -> ApiError {
+    ApiError::data("Image not found.")
 }
 
-/// `GET /api/v1/documents/{document}/preview`: the file. It is sent to be saved and never to be shown.
+/// `GET /api/v1/documents/{document}` and `…/preview`: the file. It is sent to be saved and never to be shown.
 ///
 /// # Errors
 /// 102 for an unknown one and an empty file.
-pub async fn preview(
+pub async fn download(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,

@@ -112,6 +112,27 @@ pub async fn download_named(
     file(&state, &caller, id).await
 }
 
+/// `GET /api/v1/documents/artifact/{file}`: a file that a run has made, by its id with the ending of its name.
+///
+/// # Errors
+/// 102 for a kind of file that runs do not make, and for one that is not there.
+pub async fn artifact(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Response, ApiError> {
+    const ENDINGS: [&str; 15] = [
+        "csv", "docx", "gif", "htm", "html", "jpeg", "jpg", "json", "md", "pdf", "png", "svg", "txt", "webp",
+        "xlsx",
+    ];
+    match name.rsplit_once('.') {
+        Some((id, ending)) if ENDINGS.contains(&ending.to_lowercase().as_str()) => {
+            file(&state, &caller, id).await
+        }
+        _ => Err(ApiError::data("invalid file type")),
+    }
+}
+
 async fn file(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
     let (file, bytes) =
         state.app.files.read(&caller.tenant, &id.into()).await.map_err(|error| match error.kind {

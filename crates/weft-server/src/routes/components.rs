@@ -44,3 +44,24 @@ pub async fn plugins(State(state): State<ServerState>, _: Caller) -> Response {
     });
     Success(plugins.collect::<Json>()).into_response()
 }
+
+/// `GET /api/v1/plugin/tools`: the same tools in one list, in the shape that clients of the compatible API know.
+pub async fn plugin_tools(State(state): State<ServerState>, _: Caller) -> Response {
+    let tools = state.app.plugins.iter().flat_map(|plugin| plugin.tools());
+    Success(tools.map(|tool| plugin_tool(tool)).collect::<Json>()).into_response()
+}
+
+fn plugin_tool(tool: &Tool) -> Json {
+    let Tool { name, description, parameters, .. } = tool;
+    let needed = parameters["required"].as_array();
+    let parameter = |(name, said): (&String, &Json)| {
+        let described = said["description"].as_str().unwrap_or_default();
+        let is_needed = needed.is_some_and(|needed| needed.iter().any(|one| one == name));
+        let said = json!({"type": said["type"].as_str().unwrap_or("object"), "description": described,
+            "displayDescription": described, "required": is_needed});
+        (name.clone(), said)
+    };
+    let properties = parameters["properties"].as_object().into_iter().flatten();
+    json!({"name": name, "displayName": name, "description": description, "displayDescription": description,
+        "parameters": properties.map(parameter).collect::<serde_json::Map<_, _>>()})
+}

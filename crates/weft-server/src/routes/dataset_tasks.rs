@@ -10,11 +10,12 @@ use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use weft_core::id::DatasetKey;
 use weft_core::seam::dataset_store::{
-    Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Settings,
+    ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Settings,
 };
+use weft_core::seam::ingest_queue::Wanted;
 use weft_core::{DocumentId, DocumentKey, ErrorKind, hex};
-use weft_knowledge::raptor::SummaryScope;
 use weft_knowledge::raptor::dataset::{document_id, is_of_dataset, is_wanted};
+use weft_knowledge::raptor::{SummaryScope, is_summary};
 
 use super::owned;
 use crate::auth::Caller;
@@ -54,6 +55,13 @@ impl Task {
             *section = json!({});
         }
         section[self.switch] = json!(true);
+        settings
+    }
+
+    fn not_asked(self, mut settings: Settings) -> Settings {
+        if let Some(Json::Object(section)) = settings.get_mut(self.section) {
+            section.insert(self.switch.to_owned(), json!(false));
+        }
         settings
     }
 
@@ -128,7 +136,11 @@ pub async fn trace_raptor(
 
 /// The index that a request names by its `type`.
 fn named(params: &Params) -> Result<Task, ApiError> {
-    match params.get("type").unwrap_or_default() {
+    task(params.get("type").unwrap_or_default())
+}
+
+fn task(index: &str) -> Result<Task, ApiError> {
+    match index {
         "graph" => Ok(GRAPH),
         "raptor" => Ok(RAPTOR),
         other => {
@@ -166,7 +178,64 @@ pub async fn trace_index(
     trace(&state, &caller, &id, named(&params)?).await
 }
 
-async fn documents(state: &ServerState, dataset: &DatasetKey) -> Result<Vec<Document>, ApiError> {
+/// `DELETE …/{index}`: the summaries are gone, and are made again when that is asked for. The graph has a route of its own.
+///
+/// # Errors
+/// 102 for an unknown dataset and for an index that there is not.
+pub async fn delete_index(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, index)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    task(&index)?;
+    let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
+    for document in documents(&state, &dataset.key).await? {
+        delete_summaries(&state, document).await?;
+    }
+    Ok(Success(true).into_response())
+}
+
+async fn delete_summaries(state: &ServerState, document: Document) -> Result<(), ApiError> {
+    let (library, key) = (&state.app.library, &document.key);
+    if is_of_dataset(&document) {
+        library.remove_documents(&key.dataset, std::slice::from_ref(&key.id)).await?;
+        return Ok(());
+    }
+    if RAPTOR.is_wanted(&document.settings) {
+        let change = DocumentChange {
+            settings: Some(RAPTOR.not_asked(document.settings)),
+            ..DocumentChange::default()
+        };
+        match library.update_document(key, &change).await {
+            // It is being read, and would have them in the end.
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                library.stop(key, Wanted::Cancel).await.or_else(gone)?;
+            }
+            changed => drop(changed?),
+        }
+    }
+    let (mut offset, mut summaries) = (0, Vec::new());
+    loop {
+        let filter = ChunkFilter { offset, limit: PAGE, ..ChunkFilter::default() };
+        let (chunks, _) = state.app.datasets.chunks(key, &filter).await?;
+        if chunks.is_empty() {
+            break;
+        }
+        offset += chunks.len() as u64;
+        summaries.extend(chunks.into_iter().filter(is_summary).map(|chunk| chunk.id));
+    }
+    if !summaries.is_empty() {
+        library.remove_chunks(key, &summaries).await?;
+    }
+    Ok(())
+}
+
+/// What is no longer read need not be stopped.
+fn gone(error: weft_core::Error) -> weft_core::Result<()> {
+    if error.kind == ErrorKind::Conflict { Ok(()) } else { Err(error) }
+}
+
+pub(super) async fn documents(state: &ServerState, dataset: &DatasetKey) -> Result<Vec<Document>, ApiError> {
     let mut all = Vec::new();
     loop {
         let filter = DocumentFilter { offset: all.len() as u64, limit: PAGE, ..DocumentFilter::default() };

@@ -38,7 +38,9 @@ pub async fn create(
     };
     check_pipeline(&state, &caller, fields.pipeline.as_deref()).await?;
     let new = dataset::fresh(&caller.tenant, embedder, state.app.clock.now_ms());
-    let created = state.app.library.create_dataset(fields.changed(new), Naming::Numbered).await?;
+    let asked = fields.embedding_model.clone();
+    let new = dataset::asked_for(fields.changed(new), asked.as_deref());
+    let created = state.app.library.create_dataset(new, Naming::Numbered).await?;
     Ok(Success(view(&created)).into_response())
 }
 
@@ -63,7 +65,7 @@ pub(super) async fn check_pipeline(
 }
 
 /// The name of a model that makes vectors.
-fn embedder(state: &ServerState, caller: &Caller, name: &str) -> Result<String, ApiError> {
+pub(super) fn embedder(state: &ServerState, caller: &Caller, name: &str) -> Result<String, ApiError> {
     let found = state.app.models.embedder(&caller.tenant, name);
     found.map(|model| model.name().to_owned()).map_err(|error| match error.kind {
         ErrorKind::NotFound => match unknown_provider(state, caller, name) {
@@ -78,14 +80,10 @@ fn embedder(state: &ServerState, caller: &Caller, name: &str) -> Result<String, 
 fn unknown_provider<'a>(state: &ServerState, caller: &Caller, name: &'a str) -> Option<&'a str> {
     let (_, provider) = name.rsplit_once('@')?;
     // The name of an entry may end with the provider, and the configuration may say it apart.
-    let of = |model: &ModelInfo| {
-        let named = model.name.rsplit_once('@').map(|(_, provider)| provider);
-        [named, Some(model.provider.as_str())]
-            .into_iter()
-            .flatten()
-            .any(|own| own.eq_ignore_ascii_case(provider))
-    };
-    (!state.app.models.list(&caller.tenant).iter().any(of)).then_some(provider)
+    let named = |model: ModelInfo| Some(model.name.rsplit_once('@')?.1.to_owned());
+    let named = state.app.models.list(&caller.tenant).into_iter().filter_map(named);
+    let mut known = state.app.models.makers(&caller.tenant).into_iter().chain(named);
+    (!known.any(|known| known.eq_ignore_ascii_case(provider))).then_some(provider)
 }
 
 /// The name of the model that makes vectors when nobody names one. Without one words are searched alone.
@@ -158,7 +156,7 @@ pub async fn update(
         None if fields.default_model => default_embedder(&state, &caller)?,
         None => before.embedder.clone(),
         // What it has may be sent back, also when that is none.
-        Some(name) if name == before.embedder => before.embedder.clone(),
+        Some(name) if name == before.embedder || name == dataset::model(&before) => before.embedder.clone(),
         Some(name) => {
             if let Some(message) = dataset::model_problem(name) {
                 return Err(ApiError::argument(line("embedding_model", message, &json!(name))));
@@ -172,7 +170,12 @@ pub async fn update(
         return Err(ApiError::data(message));
     }
     let other_model = embedder != before.embedder;
-    let changed = Dataset { embedder, ..fields.changed(before) };
+    let asked = fields.embedding_model.clone();
+    let renamed = asked.is_some() || fields.default_model;
+    let mut changed = Dataset { embedder, ..fields.changed(before) };
+    if renamed {
+        changed = dataset::asked_for(changed, asked.as_deref());
+    }
     let name = changed.name.clone();
     let updated = state.app.library.update_dataset(changed).await;
     let updated = updated.map_err(|error| match error.kind {

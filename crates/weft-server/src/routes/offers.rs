@@ -49,10 +49,12 @@ pub async fn defaults(State(state): State<ServerState>, caller: Caller) -> Respo
     Success(told).into_response()
 }
 
-fn by_provider(models: Vec<ModelInfo>) -> BTreeMap<String, Vec<ModelInfo>> {
+/// The models by what stands behind the `@` of their names, which is what clients take for the provider.
+fn by_provider(state: &ServerState, caller: &Caller) -> BTreeMap<String, Vec<ModelInfo>> {
+    let models = &state.app.models;
     let mut providers = BTreeMap::<String, Vec<ModelInfo>>::new();
-    for model in models {
-        providers.entry(model.provider.clone()).or_default().push(model);
+    for (model, maker) in models.list(&caller.tenant).into_iter().zip(models.makers(&caller.tenant)) {
+        providers.entry(maker).or_default().push(model);
     }
     providers
 }
@@ -60,23 +62,25 @@ fn by_provider(models: Vec<ModelInfo>) -> BTreeMap<String, Vec<ModelInfo>> {
 /// `GET /v1/llm/list?model_type=`: models by their providers.
 pub async fn list(State(state): State<ServerState>, caller: Caller, params: Params) -> Response {
     let wanted =
-        |model: &ModelInfo| params.get("model_type").is_none_or(|kind| kind == kind_name(model.kind));
-    let models = state.app.models.list(&caller.tenant).into_iter().filter(wanted).collect();
-    let row = |model: &ModelInfo| {
-        json!({"llm_name": model.name, "fid": model.provider, "model_type": kind_name(model.kind),
-            "max_tokens": model.window, "is_tools": model.tools, "available": true, "status": "1"})
-    };
-    let told: BTreeMap<String, Vec<Json>> = by_provider(models)
-        .into_iter()
-        .map(|(provider, models)| (provider, models.iter().map(row).collect()))
-        .collect();
+        |model: &&ModelInfo| params.get("model_type").is_none_or(|kind| kind == kind_name(model.kind));
+    let mut told = BTreeMap::<String, Vec<Json>>::new();
+    for (provider, models) in by_provider(&state, &caller) {
+        let row = |model: &ModelInfo| {
+            json!({"llm_name": model.name, "fid": provider, "model_type": kind_name(model.kind),
+                "max_tokens": model.window, "is_tools": model.tools, "available": true, "status": "1"})
+        };
+        let rows: Vec<Json> = models.iter().filter(wanted).map(row).collect();
+        if !rows.is_empty() {
+            told.insert(provider, rows);
+        }
+    }
     Success(told).into_response()
 }
 
 /// `GET /v1/llm/my_llms`: the same in another shape.
 pub async fn mine(State(state): State<ServerState>, caller: Caller) -> Response {
     let row = |model: &ModelInfo| json!({"name": model.name, "type": kind_name(model.kind), "used_token": 0, "status": "1"});
-    let told: BTreeMap<String, Json> = by_provider(state.app.models.list(&caller.tenant))
+    let told: BTreeMap<String, Json> = by_provider(&state, &caller)
         .into_iter()
         .map(|(provider, models)| {
             let rows: Vec<Json> = models.iter().map(row).collect();
@@ -88,7 +92,7 @@ pub async fn mine(State(state): State<ServerState>, caller: Caller) -> Response 
 
 /// `GET /api/v1/providers`, `GET /v1/llm/factories`.
 pub async fn providers(State(state): State<ServerState>, caller: Caller) -> Response {
-    let told: Vec<Json> = by_provider(state.app.models.list(&caller.tenant))
+    let told: Vec<Json> = by_provider(&state, &caller)
         .into_iter()
         .map(|(provider, models)| {
             let mut kinds: Vec<&str> = models.iter().map(|model| kind_name(model.kind)).collect();

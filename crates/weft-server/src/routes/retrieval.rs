@@ -14,14 +14,14 @@ use weft_knowledge::retrieve::{Chosen, Retrieval, Retrieved};
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
 use crate::wire::document::once;
 use crate::wire::envelope::{Success, respond};
-use crate::wire::retrieval::{RetrievalRequest, answer, answer_of_datasets, records};
+use crate::wire::retrieval::{RetrievalRequest, answer, answer_of_datasets, dify_body, records};
 
 /// `POST /api/v1/retrieval`.
 ///
@@ -176,6 +176,18 @@ pub async fn of_dify(
         Ok(records) => respond(StatusCode::OK, &records),
         Err(error) => error.into_response(),
     }
+}
+
+/// `GET /api/v1/dify/retrieval`: the same in an address.
+///
+/// # Errors
+/// As [`of_dify`].
+pub async fn of_dify_address(
+    state: State<ServerState>,
+    caller: Result<Caller, ApiError>,
+    params: Result<Params, ApiError>,
+) -> Response {
+    of_dify(state, caller, params.map(|params| dify_body(&params))).await
 }
 
 async fn dify(

@@ -130,6 +130,6 @@ pub async fn change(
 ) -> Result<Response, ApiError> {
     match body.text("action")?.as_deref() {
         Some("stop") => cancel(state, caller, id).await,
-        _ => Err(ApiError::argument("`action` must be `stop`")),
+        _ => Err(ApiError::argument("Only 'stop' is supported as `action`")),
     }
 }

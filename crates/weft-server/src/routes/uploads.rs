@@ -120,6 +120,10 @@ async fn keep_each(
         refuse_kind(&name)?;
         let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
         let bytes = whole(part, most, &name).await?;
+        // Nothing in it says what it is, either.
+        if bytes.is_empty() && document::is_text(&name) && !state.app.library.knows(&name) {
+            return Err(unsupported(&name));
+        }
         kept.push(kept_as_document(state, dataset, &name, bytes).await?);
     }
     Ok(())
@@ -127,11 +131,11 @@ async fn keep_each(
 
 /// Refuses files that nothing can be read from, going by their name.
 pub(super) fn refuse_kind(name: &str) -> Result<(), ApiError> {
-    if document::is_no_document(name) {
-        let message = format!("{name}: This type of file has not been supported yet!");
-        return Err(ApiError::new(code::FAILED, message));
-    }
-    Ok(())
+    if document::is_no_document(name) { Err(unsupported(name)) } else { Ok(()) }
+}
+
+fn unsupported(name: &str) -> ApiError {
+    ApiError::new(code::FAILED, format!("{name}: This type of file has not been supported yet!"))
 }
 
 /// Keeps a file as a new document, within the quota. Slides, mails and pictures are cut in ways of their own, whatever the

@@ -12,7 +12,7 @@ use weft_knowledge::ingest::PIPELINE;
 
 use self::checks::{check_avatar, check_model, check_pipeline};
 pub(crate) use self::checks::{model_problem, pipeline_problem};
-use super::method::{self, METHODS};
+use super::method::{self, METHODS, MODEL_ASKED};
 use super::named::Named;
 use super::rules::{Problems, Rule, line};
 use super::time::http_date;
@@ -203,6 +203,7 @@ impl DatasetFields {
         // The pipeline is kept with the settings, and is none of the method's.
         let kept = before.settings.get(PIPELINE).cloned();
         let kept = kept.filter(|_| !self.no_pipeline && self.method.is_none());
+        let asked = before.settings.get(MODEL_ASKED).cloned();
         let base = if anew { method::defaults(method) } else { before.settings };
         let mut settings = method::merged(base, &self.settings.unwrap_or_default());
         match self.pipeline.map(Json::from).or(kept) {
@@ -211,6 +212,9 @@ impl DatasetFields {
         }
         if let Some(config) = self.auto_metadata {
             super::metadata::put_config(&mut settings, &config);
+        }
+        if let Some(asked) = asked {
+            settings.insert(MODEL_ASKED.to_owned(), asked);
         }
         Dataset {
             name: self.name.unwrap_or(before.name),
@@ -228,6 +232,29 @@ impl DatasetFields {
             ..before
         }
     }
+}
+
+/// A dataset whose embedding model was asked for by this name. The model `name@instance@provider` is `name@provider`; clients
+/// look for what they have sent.
+pub fn asked_for(mut dataset: Dataset, model: Option<&str>) -> Dataset {
+    let model =
+        model.map(str::trim).filter(|model| without_instance(model).as_ref() == Some(&dataset.embedder));
+    match model {
+        Some(model) => drop(dataset.settings.insert(MODEL_ASKED.to_owned(), model.into())),
+        None => drop(dataset.settings.remove(MODEL_ASKED)),
+    }
+    dataset
+}
+
+fn without_instance(model: &str) -> Option<String> {
+    let (rest, provider) = model.rsplit_once('@')?;
+    let (name, _) = rest.rsplit_once('@')?;
+    Some(format!("{name}@{provider}"))
+}
+
+/// What a dataset's embedding model is called in answers; empty for none.
+pub fn model(dataset: &Dataset) -> &str {
+    dataset.settings.get(MODEL_ASKED).and_then(Json::as_str).unwrap_or(&dataset.embedder)
 }
 
 /// A new dataset, before anything is said of it.
@@ -423,7 +450,7 @@ pub fn view(dataset: &Dataset) -> Json {
         "created_by": key.tenant,
         "nickname": key.tenant,
         "status": "1",
-        "embedding_model": dataset.embedder,
+        "embedding_model": model(dataset),
         "chunk_method": method::method_name(dataset.method),
         "parser_config": method::shown(&dataset.settings),
         "document_count": counts.documents,

@@ -84,6 +84,11 @@ pub(crate) fn is_no_document(name: &str) -> bool {
     OTHERS.contains(&ending(name).as_str())
 }
 
+/// Whether a file holds text, going by its name; no picture and no recording.
+pub(crate) fn is_text(name: &str) -> bool {
+    kind(name) == "doc"
+}
+
 /// How a new document is cut that is of a kind with a method of its own. A pipeline says itself what it reads, and how.
 pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
     if document.settings.contains_key(PIPELINE) {

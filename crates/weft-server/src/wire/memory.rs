@@ -23,7 +23,7 @@ const TEMPERATURE: f64 = 0.5;
 /// # Errors
 /// 101 naming the field that is missing or is not valid.
 pub fn settings(body: &Body, caller: &Caller) -> Result<MemorySettings, ApiError> {
-    body.require(&["name", "memory_type"])?;
+    body.require(&["name", "memory_type", "embd_id", "llm_id"])?;
     let settings = MemorySettings {
         name: String::new(),
         avatar: String::new(),

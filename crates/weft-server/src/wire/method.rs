@@ -24,6 +24,7 @@ pub(crate) const METHODS: &[&str] = &[
     "qa",
     "table",
     "tag",
+    "resume",
 ];
 
 const NO_END: i64 = i64::MAX;
@@ -145,23 +146,26 @@ pub fn check_settings(settings: &Settings) -> weft_core::Result<()> {
     if problems.is_empty() { Ok(()) } else { Err(weft_core::Error::invalid(problems.told())) }
 }
 
-/// Settings as answers show them: the pipeline has a field of its own there.
+/// Where the name is kept with the settings of a dataset by which its embedding model was asked for.
+pub(super) const MODEL_ASKED: &str = "embedding_model";
+
+/// Settings as answers show them: what has a field of its own there is left out.
 pub(crate) fn shown(settings: &Settings) -> Settings {
     settings
         .iter()
-        .filter(|(name, _)| *name != PIPELINE)
+        .filter(|(name, _)| *name != PIPELINE && *name != MODEL_ASKED)
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
 
-/// What a method does when nothing is said. Nothing here calls a model.
+/// What a method does when nothing is said. Only a graph that is named as the method calls a model.
 pub(crate) fn defaults(method: ChunkMethod) -> Settings {
     let off = json!({
         "raptor": {"use_raptor": false}, "graphrag": {"use_graphrag": false},
         "table_context_size": 0, "image_context_size": 0,
     });
     let settings = match method {
-        ChunkMethod::Naive => json!({
+        ChunkMethod::Naive | ChunkMethod::KnowledgeGraph => json!({
             "layout_recognize": "DeepDOC",
             "chunk_token_num": 512,
             "delimiter": "\n",
@@ -173,7 +177,7 @@ pub(crate) fn defaults(method: ChunkMethod) -> Settings {
                 "use_raptor": false, "max_token": 256, "threshold": 0.1, "max_cluster": 64, "random_seed": 0,
             },
             "graphrag": {
-                "use_graphrag": false,
+                "use_graphrag": method == ChunkMethod::KnowledgeGraph,
                 "entity_types": ["organization", "person", "geo", "event", "category"],
                 "method": "light",
             },
@@ -187,6 +191,7 @@ pub(crate) fn defaults(method: ChunkMethod) -> Settings {
         | ChunkMethod::One
         | ChunkMethod::Paper
         | ChunkMethod::Presentation
+        | ChunkMethod::Resume
         | ChunkMethod::Titles
         | ChunkMethod::Audio
         | ChunkMethod::Qa => off,
@@ -263,7 +268,8 @@ mod tests {
             assert_eq!(method_name(method(name).unwrap()), *name);
         }
         assert_eq!(method(" QA "), Some(ChunkMethod::Qa));
-        assert_eq!(method("resume"), None);
+        assert_eq!(method("knowledge_graph"), Some(ChunkMethod::KnowledgeGraph), "of documents alone");
+        assert_eq!(method("audit"), None);
         assert_eq!(method(""), None);
     }
 
@@ -342,6 +348,7 @@ mod tests {
         assert_eq!(settings["raptor"]["max_cluster"], 64);
         assert_eq!(settings["pages"], json!([]));
         assert!(defaults(ChunkMethod::Table).is_empty());
+        assert_eq!(defaults(ChunkMethod::KnowledgeGraph)["graphrag"]["use_graphrag"], true);
         assert_eq!(
             merged(defaults(ChunkMethod::Qa), &given)["raptor"],
             json!({"use_raptor": false, "max_token": 9})

@@ -9,7 +9,7 @@ use weft_knowledge::retrieve::{FilterChoice, Retrieved, filter_choice};
 
 use super::rules::line;
 use super::{metadata, python};
-use crate::body::Body;
+use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 
 /// Hits of a page when nobody says how many.
@@ -168,6 +168,19 @@ impl RetrievalRequest {
 fn fitting(body: &Body) -> Result<FilterChoice, ApiError> {
     let filter = metadata::condition(body.get("metadata_condition"))?;
     Ok(filter.map_or(FilterChoice::All, FilterChoice::Given))
+}
+
+/// What a question in the address of `/dify/retrieval` would be in a body.
+pub fn dify_body(params: &Params) -> Body {
+    let texts = |keys: &[&str]| {
+        let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), Json::from(params.get(key)?))));
+        given.collect::<serde_json::Map<_, _>>()
+    };
+    let mut body = texts(&["knowledge_id", "query"]);
+    body.insert("retrieval_setting".to_owned(), texts(&["top_k", "score_threshold"]).into());
+    let graph = params.get("use_kg").is_some_and(|flag| matches!(flag, "true" | "True" | "1"));
+    body.insert("use_kg".to_owned(), graph.into());
+    Body(body)
 }
 
 /// What was found, as `POST /datasets/search` answers it: the same with the names that chunks are indexed under.

@@ -313,6 +313,9 @@ async fn dify_asks_in_its_own_way() {
     );
     assert!(record["score"].as_f64().unwrap() > 0.0 && record["metadata"]["doc_id"].is_string(), "{record}");
     assert_eq!(found.json()["records"].as_array().unwrap().len(), 1);
+    let address = format!("/api/v1/dify/retrieval?knowledge_id={id}&query=quick+brown+fox&top_k=1");
+    assert_eq!(bench.get(&address).await.json(), found.json(), "in the address");
+    assert_eq!(bench.get("/api/v1/dify/retrieval?query=x").await.status.as_u16(), 400);
     let stranger = bench.as_stranger().await;
     let refused = ask(&stranger, body.clone()).await;
     assert_eq!(

@@ -31,4 +31,9 @@ async fn plugins_are_listed_with_their_tools() {
     let tool = &plugins[0]["tools"][0];
     assert_eq!((&tool["name"], &tool["parameters"]["required"][0]), (&"forecast".into(), &"city".into()));
     assert!(plugins[0]["left_out"][0].as_str().unwrap().starts_with("paint: "), "{plugins}");
+    let tools = bench.get("/api/v1/plugin/tools").await.data();
+    let listed = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "forecast").unwrap();
+    assert_eq!((&listed["displayName"], &listed["description"]), (&"forecast".into(), &tool["description"]));
+    let city = &listed["parameters"]["city"];
+    assert_eq!((&city["type"], &city["required"]), (&"string".into(), &true.into()), "{listed}");
 }

@@ -102,3 +102,32 @@ async fn chunks_get_the_tags_of_the_texts_most_like_them() {
     };
     assert_eq!((of("pump"), of("kind")), (json!(["machines"]), json!([])));
 }
+
+#[tokio::test]
+async fn summaries_are_taken_away_and_no_longer_asked_for() {
+    let bench = bench(Script::new().reply(Reply::text("Both.").always())).await;
+    let made =
+        bench.post("/api/v1/datasets", json!({"name": "Docs", "embedding_model": "hash@test"})).await.data();
+    let id = made["id"].as_str().unwrap().to_owned();
+    let dataset = format!("/api/v1/datasets/{id}");
+    let document = bench.document(&dataset, "a.txt", "the quick fox\nthe quick fox runs\nthe fox").await;
+    bench.post(&format!("{dataset}/index?type=raptor"), json!({})).await.data();
+    let delete = async |index: &str| bench.ask("DELETE", &format!("{dataset}/{index}"), json!({})).await;
+    // While they are being made the reading stops.
+    assert_eq!(delete("raptor").await.data(), true);
+    assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["run"], "CANCEL");
+    bench.post(&format!("{dataset}/index?type=raptor"), json!({})).await.data();
+    bench.work(&dataset).await;
+    let chunks =
+        async || bench.get(&format!("{dataset}/documents/{document}/chunks")).await.data()["total"].as_u64();
+    let with = chunks().await;
+    assert!(with > Some(3), "{with:?}");
+    assert_eq!(delete("raptor").await.data(), true);
+    assert_eq!(chunks().await, Some(3));
+    assert_eq!(bench.get(&format!("{dataset}/index?type=raptor")).await.data(), json!({}));
+    let refused = delete("mood").await.refusal();
+    assert_eq!(refused, (102, "Invalid index type 'mood'. Must be one of ['graph', 'raptor']".into()));
+    let stranger = bench.as_stranger().await;
+    assert_eq!(stranger.ask("DELETE", &format!("{dataset}/raptor"), json!({})).await.refusal().0, 102);
+    assert_eq!(delete("graph").await.data(), true);
+}

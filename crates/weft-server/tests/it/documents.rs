@@ -69,6 +69,9 @@ async fn an_empty_file_is_a_document_like_any_other_until_it_is_read() {
     assert_eq!(sizes, [3, 0, 5]);
     let file = format!("{dataset}/documents/{}", kept[1]["id"].as_str().unwrap());
     assert_eq!(bench.get(&file).await.refusal(), (102, "This file is empty.".into()));
+    let told = bench.upload(&dataset, &[("d.unknown", "")]).await.refusal();
+    assert_eq!(told, (500, "d.unknown: This type of file has not been supported yet!".into()));
+    bench.upload(&dataset, &[("d.unknown", "what is text is read")]).await.data();
 }
 
 #[tokio::test]

@@ -313,8 +313,9 @@ impl World {
             "id" if below(&["/tasks/"]) => "task",
             "id" if below(&["/responses/"]) => "response",
             "id" if below(&["/canvas/getlistversion/"]) || path.ends_with("canvas/{id}/sessions") => "agent",
-            // It is the agent's, which is named, too.
-            "component" => return None,
+            // It is the agent's, which is named, too; so is the dataset, and no pictures are kept of documents.
+            "component" | "index" | "image" => return None,
+            "file" if below(&["/artifact/"]) => "file",
             "session" if below(&["/chats/"]) => "chat session",
             "session" => "session",
             "message" if below(&["/chats/"]) => "chat message",

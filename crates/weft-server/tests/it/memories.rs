@@ -285,8 +285,8 @@ async fn memories_are_made_changed_and_removed() {
     }
     check(json!({"forgetting_policy": "LRU"}), "Forgetting policy 'LRU' is not supported.").await;
     check(json!({"temperature": 1.1}), "Temperature should be in range [0, 1].").await;
-    let (code, _) = refusal("POST", "/api/v1/memories", json!({"name": "x"})).await;
-    assert_eq!(code, 101);
+    let half = refusal("POST", "/api/v1/memories", json!({"name": "x", "memory_type": ["raw"]})).await;
+    assert_eq!(half, (101, "required argument are missing: embd_id,llm_id; ".to_owned()));
     let changes = json!({"name": "Facts", "temperature": 1, "permissions": "team", "memory_type": ["raw"]});
     let changed = bench.ask("PUT", &format!("/api/v1/memories/{id}"), changes).await.data();
     assert_eq!((&changed["name"], &changed["permissions"]), (&json!("Facts"), &json!("team")));
@@ -314,7 +314,8 @@ async fn memories_are_made_changed_and_removed() {
 #[tokio::test]
 async fn messages_are_added_found_switched_off_and_forgotten() {
     let bench = bench(Script::new()).await;
-    let memory = made(&bench, json!({"name": "m", "memory_type": ["raw"]})).await;
+    let memory =
+        made(&bench, json!({"name": "m", "memory_type": ["raw"], "embd_id": "", "llm_id": ""})).await;
     let id = memory["id"].as_str().unwrap().to_owned();
     for (session, said) in [("s1", "the red house"), ("s2", "the blue boat")] {
         let turn = json!({"memory_id": [id], "agent_id": "a", "session_id": session, "user_id": "ada",
@@ -382,7 +383,9 @@ async fn messages_are_added_found_switched_off_and_forgotten() {
 #[tokio::test]
 async fn a_message_remembers_what_it_says_and_a_retrieval_finds_it() {
     let bench = bench(Script::new()).await;
-    let id = made(&bench, json!({"name": "m", "memory_type": ["raw"]})).await["id"].clone();
+    let id =
+        made(&bench, json!({"name": "m", "memory_type": ["raw"], "embd_id": "", "llm_id": ""})).await["id"]
+            .clone();
     for stream in [true, false] {
         let said = json!({"content": ["you said: {sys.query}"], "memory_ids": [id, "no"], "user_id": "sys.user_id",
             "stream": stream});

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use weft_testkit::{Reply, Script};
 
 use crate::pipelines::{dataset as with_pipeline, pipeline};
-use crate::support::{Bench, bench};
+use crate::support::{Bench, bench, default_tenant};
 
 async fn logs(bench: &Bench, path: &str, query: &str) -> Json {
     bench.get(&format!("{path}/ingestions{query}")).await.data()
@@ -106,9 +106,12 @@ async fn documents_are_known_by_their_ids_alone() {
     let (one, two) = (bench.dataset("One").await, bench.dataset("Two").await);
     let a = bench.document(&one, "a.txt", "a").await;
     let b = bench.document(&two, "b.txt", "b").await;
-    assert_eq!(bench.get(&format!("/api/v1/documents/{b}")).await.data()["name"], "b.txt");
+    let sent = bench.get(&format!("/api/v1/documents/{b}")).await;
+    assert_eq!(sent.text, "b");
+    assert!(sent.headers["content-disposition"].to_str().unwrap().contains("b.txt"));
     assert_eq!(bench.get(&format!("/api/v1/documents/{b}/preview")).await.text, "b");
-    assert_eq!(bench.get("/api/v1/documents/nobodys").await.refusal().0, 102);
+    let nobodys = bench.get("/api/v1/documents/nobodys").await.refusal();
+    assert_eq!(nobodys, (102, "document not found".into()));
     let stranger = bench.with(&bench.stranger().await);
     assert_eq!(stranger.get(&format!("/api/v1/documents/{b}")).await.refusal().0, 102);
 
@@ -131,7 +134,23 @@ async fn documents_are_known_by_their_ids_alone() {
     let set = json!({"doc_ids": [b, a], "status": 0});
     let told = bench.post(&format!("{two}/documents/batch-update-status"), set).await.data();
     assert_eq!((&told[&b]["status"], &told[&a]["error"]), (&json!("0"), &json!("No authorization.")));
-    assert_eq!(bench.get(&format!("/api/v1/documents/{b}")).await.data()["status"], "0");
+    assert_eq!(bench.get(&format!("{two}/documents")).await.data()["docs"][0]["status"], "0");
+}
+
+#[tokio::test]
+async fn pictures_and_artifacts_have_addresses_of_their_own() {
+    let bench = bench(Script::new()).await;
+    let nobody = bench.with("nobody");
+    for picture in ["images/x", "d/images/x", "d/thumbnail"] {
+        let path = format!("/api/v1/documents/{picture}");
+        assert_eq!(bench.get(&path).await.refusal(), (102, "Image not found.".into()), "{picture}");
+        assert_eq!(nobody.get(&path).await.status, 401, "{picture}");
+    }
+    let artifact = async |name: &str| bench.get(&format!("/api/v1/documents/artifact/{name}")).await;
+    assert_eq!(artifact("x.exe").await.refusal(), (102, "invalid file type".into()));
+    assert_eq!(artifact("x.txt").await.refusal(), (102, "Artifact not found.".into()));
+    let kept = bench.app.keep_file(&default_tenant(), "a.txt", "made".into()).await.unwrap();
+    assert_eq!(artifact(&format!("{}.txt", kept.id)).await.text, "made");
 }
 
 #[tokio::test]
@@ -184,8 +203,9 @@ async fn models_and_the_server_have_other_names() {
     let chat = bench.get("/v1/llm/list?model_type=chat").await.data();
     let rows = chat.as_object().unwrap().values().flat_map(|rows| rows.as_array().unwrap());
     assert!(rows.clone().count() > 0 && rows.clone().all(|row| row["model_type"] == "chat"), "{chat}");
-    assert!(!bench.get("/v1/llm/my_llms").await.data().as_object().unwrap().is_empty());
-    assert!(!bench.get("/api/v1/providers").await.data().as_array().unwrap().is_empty());
+    let mine = bench.get("/v1/llm/my_llms").await.data();
+    assert!(mine["Actors"]["llm"][0]["name"].is_string(), "by what stands behind the `@`: {mine}");
+    assert_eq!(bench.get("/api/v1/providers").await.data()[0]["name"], "Actors");
 
     let nobody = bench.with("");
     let health = nobody.get("/v1/system/healthz").await.json();

@@ -41,6 +41,10 @@ impl DocumentReader for Lines {
         let pieces = text.lines().filter(|line| !line.is_empty()).map(piece).collect();
         Ok(ReadDocument { pieces, metadata: Metadata::new(), ..ReadDocument::default() })
     }
+
+    fn knows(&self, name: &str) -> bool {
+        !name.ends_with(".unknown")
+    }
 }
 
 /// What a file may have on the bench.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::shelf::OtherFaces;
+use crate::vectors::WithVectors;
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -276,9 +277,9 @@ pub fn process_with(
 ) -> Bench {
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
     let (library, datasets, OtherFaces { files, readings }) =
-        crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
+        crate::shelf::shelf(Arc::new(WithVectors(model.clone())), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
-    let models = Arc::new(weft_testkit::WithVoice(model.clone(), Arc::default()));
+    let models = Arc::new(weft_testkit::WithVoice(WithVectors(model.clone()), Arc::default()));
     let memories = weft_knowledge::memories::ConversationMemories::new(
         store.clone(),
         models.clone(),

@@ -26,12 +26,12 @@ pub(crate) type CutMethod = fn(&ChunkSource<'_>) -> Result<Cutting>;
 /// The method of a name.
 pub(crate) fn of(method: ChunkMethod) -> CutMethod {
     match method {
-        // What was said is text like any other.
-        ChunkMethod::Naive | ChunkMethod::Audio => naive::cut,
+        // What was said is text like any other, and the graph is made of pieces like any others.
+        ChunkMethod::Naive | ChunkMethod::Audio | ChunkMethod::KnowledgeGraph => naive::cut,
         ChunkMethod::Book => book::cut,
         ChunkMethod::Email => email::cut,
         ChunkMethod::Laws => laws::cut,
-        ChunkMethod::Manual => manual::cut,
+        ChunkMethod::Manual | ChunkMethod::Resume => manual::cut,
         ChunkMethod::One => one::cut,
         ChunkMethod::Paper => paper::cut,
         ChunkMethod::Picture => picture::cut,

@@ -84,7 +84,7 @@ fn what_a_dataset_must_not_be_has_its_words() {
     }
     check(json!({"permission": null}), "Input should be 'me' or 'team'");
     let methods = "Input should be 'naive', 'book', 'email', 'laws', 'manual', 'one', 'paper', 'picture', \
-                   'presentation', 'qa', 'table' or 'tag'";
+                   'presentation', 'qa', 'table', 'tag' or 'resume'";
     check(json!({"chunk_method": "other"}), methods);
     check(json!({"more": 1}), "Field: <more> - Message: <Extra inputs are not permitted> - Value: <1>");
     check(json!({"pagerank": 1}), "Field: <pagerank> - Message: <Extra inputs are not permitted>");

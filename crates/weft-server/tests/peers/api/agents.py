@@ -102,6 +102,16 @@ def turns(api: Api) -> None:
     api.holds("a stream by the older address", got.text.rstrip().endswith("data:[DONE]"))
 
 
+def others(api: Api) -> None:
+    task = "/tasks/missing_task"
+    api.rows("others", [
+        ("tools of plugins", "GET", "/plugin/tools", None, 0, lambda data: isinstance(data, list)),
+        ("a task that is to pause", "PATCH", task, {"action": "pause"}, 101, "Only 'stop' is supported"),
+        ("an unknown task cancelled", "POST", f"{task}/cancel", None, 0, lambda data: data is True),
+    ])
+    refused(api, [("GET", "/plugin/tools"), ("POST", f"{task}/cancel"), ("PATCH", task)])
+
+
 def tokens(api: Api) -> None:
     one = f"{ALL}/x"
     refused(api, [
@@ -111,5 +121,5 @@ def tokens(api: Api) -> None:
 
 
 def cases(api: Api) -> None:
-    for part in (agents, sessions, turns, tokens):
+    for part in (agents, sessions, turns, others, tokens):
         part(api)

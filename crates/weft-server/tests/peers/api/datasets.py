@@ -271,11 +271,31 @@ def metadata(api: Api) -> None:
     ])
 
 
+def upkeep(api: Api) -> None:
+    one = f"{ALL}/{made(api)['id']}"
+    tags, check = f"{one}/tags", f"{one}/embedding/check"
+    api.rows("upkeep", [
+        ("tags of none", "GET", tags, None, 0, []),
+        ("tags of an unknown dataset", "GET", f"{ALL}/invalid_id/tags", None, 102, Exactly("no authorization")),
+        ("tags of several", "GET", f"{ALL}/tags/aggregation", {"dataset_ids": one.rsplit("/", 1)[1]}, 0, []),
+        ("tags of nothing", "GET", f"{ALL}/tags/aggregation", None, 101, "dataset_ids"),
+        ("no tags to take away", "DELETE", tags, {}, 101, "tags"),
+        ("tags that are no list", "DELETE", tags, {"tags": "wrong"}, 101, None),
+        ("an empty name", "PUT", tags, {"from_tag": "", "to_tag": ""}, 101, None),
+        ("a tag renamed", "PUT", tags, {"from_tag": "old", "to_tag": "new"}, 0, None),
+        ("the graph taken away", "DELETE", f"{one}/graph", None, 0, None),
+        ("the summaries taken away", "DELETE", f"{one}/raptor", None, 0, None),
+        ("no such index", "DELETE", f"{one}/invalid_type", None, 102, "Invalid index type"),
+        ("another model without a name", "POST", check, {}, 101, "embd_id"),
+        ("a method for people", "PUT", one, {"chunk_method": "resume"}, 0, {"chunk_method": "resume"}),
+    ])
+
+
 def tokens(api: Api) -> None:
     one = made(api)["id"]
     refused(api, [("GET", ALL), ("POST", ALL), ("DELETE", ALL), ("PUT", f"{ALL}/{one}"), ("GET", f"{ALL}/{one}")])
 
 
 def cases(api: Api) -> None:
-    for part in (creation, changes, lists, removal, metadata, tokens):
+    for part in (creation, changes, lists, removal, metadata, upkeep, tokens):
         part(api)

@@ -219,6 +219,25 @@ def metadata(api: Api) -> None:
     ])
 
 
+def addresses(api: Api) -> None:
+    dataset = made(api)["id"]
+    one = uploaded(api, dataset, "a.txt")[0]
+    api.holds("the file by its id alone", api.send("GET", f"/documents/{one}").headers["content-disposition"].startswith("attachment"))
+    api.rows("addresses", [
+        ("an unknown document", "GET", "/documents/invalid_document_id", None, 102, Exactly("document not found")),
+        ("a picture", "GET", "/documents/images/not-a-valid-image-id", None, 102, Exactly("Image not found.")),
+        ("a program", "GET", "/documents/artifact/not-an-artifact.exe", None, 102, Exactly("invalid file type")),
+        ("no artifact", "GET", "/documents/artifact/not-an-artifact.txt", None, 102, Exactly("Artifact not found.")),
+        ("no dataset in the address", "POST", "/datasets//documents/parse", {"document_ids": [one]}, 100, "Method Not Allowed"),
+        ("a method of documents alone", "PATCH", f"/datasets/{dataset}/documents/{one}", {"chunk_method": "knowledge_graph"}, 0,
+         {"chunk_method": "knowledge_graph"}),
+        ("an empty file of an unknown kind", "POST", f"/datasets/{dataset}/documents", Files([("a.unknown", b"")]), 500,
+         Exactly("a.unknown: This type of file has not been supported yet!")),
+    ])
+    refused(api, [("GET", f"/documents/{one}"), ("GET", "/documents/images/x"), ("GET", "/documents/d/thumbnail"),
+                  ("GET", "/documents/artifact/x.txt")])
+
+
 def tokens(api: Api) -> None:
     dataset = made(api)["id"]
     path = f"/datasets/{dataset}/documents"
@@ -230,5 +249,5 @@ def tokens(api: Api) -> None:
 
 
 def cases(api: Api) -> None:
-    for part in (uploads, lists, changes, reading, removal, metadata, tokens):
+    for part in (uploads, lists, changes, reading, removal, metadata, addresses, tokens):
         part(api)

@@ -115,11 +115,16 @@ def messages(api: Api) -> None:
     api.holds("what is forgotten is in no list", number not in [message["message_id"] for message in shown])
 
 
+def halves(api: Api) -> None:
+    half = {"name": "half", "memory_type": ["raw"]}
+    api.rows("halves", [("without models", "POST", ALL, half, 101, "required argument are missing: embd_id,llm_id")])
+
+
 def tokens(api: Api) -> None:
     refused(api, [("GET", ALL), ("POST", ALL), ("PUT", f"{ALL}/x"), ("DELETE", f"{ALL}/x"), ("GET", f"{ALL}/x"),
                   ("POST", "/messages"), ("GET", "/messages"), ("GET", "/messages/search")])
 
 
 def cases(api: Api) -> None:
-    for part in (memories, messages, tokens):
+    for part in (memories, messages, halves, tokens):
         part(api)

@@ -1,0 +1,148 @@
+//! Tags of all chunks of a document: counted, renamed and removed.
+
+use std::collections::BTreeMap;
+
+use weft_core::Result;
+use weft_core::id::{ChunkId, DocumentKey};
+use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
+use weft_core::seam::document_reader::ChunkMethod;
+
+use super::edit::not_being_read;
+use super::library::Library;
+
+/// Chunks that are looked at in one step.
+const CHUNKS_AT_ONCE: u64 = 500;
+
+/// What becomes of tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TagChange {
+    /// One gets another name.
+    Rename {
+        /// What it is called.
+        from: String,
+        /// What it is to be called; chunks that have this one already keep it once.
+        to: String,
+    },
+    /// These are taken away.
+    Remove(Vec<String>),
+}
+
+impl TagChange {
+    fn touches(&self, tag: &str) -> bool {
+        match self {
+            Self::Rename { from, .. } => from == tag,
+            Self::Remove(tags) => tags.iter().any(|one| one == tag),
+        }
+    }
+
+    fn of(&self, tags: &[String]) -> Vec<String> {
+        let mut changed: Vec<String> = Vec::with_capacity(tags.len());
+        for tag in tags {
+            let tag = match self {
+                Self::Rename { to, .. } if self.touches(tag) => to,
+                Self::Remove(_) if self.touches(tag) => continue,
+                _ => tag,
+            };
+            if !changed.contains(tag) {
+                changed.push(tag.clone());
+            }
+        }
+        changed
+    }
+}
+
+/// Whether the tags of a document's chunks are among their keywords: those of a set of tags are.
+fn is_tag_set(document: &Document) -> bool {
+    document.method == ChunkMethod::Tag
+}
+
+/// The tags of a chunk of a document.
+fn tags<'a>(document: &Document, chunk: &'a StoredChunk) -> Vec<&'a str> {
+    let mut tags = chunk.tags();
+    if is_tag_set(document) {
+        tags.extend(chunk.keywords.iter().map(String::as_str));
+    }
+    tags.sort_unstable();
+    tags.dedup();
+    tags
+}
+
+impl Library {
+    /// The tags of a document's chunks, each with how many of them have it, added to a count.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn count_tags(&self, document: &Document, counts: &mut BTreeMap<String, u64>) -> Result<()> {
+        let mut offset = 0;
+        loop {
+            let chunks = self.chunks_from(&document.key, offset).await?;
+            if chunks.is_empty() {
+                return Ok(());
+            }
+            offset += chunks.len() as u64;
+            for tag in chunks.iter().flat_map(|chunk| tags(document, chunk)) {
+                *counts.entry(tag.to_owned()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Changes tags of all chunks of a document. How many chunks have changed.
+    ///
+    /// # Errors
+    /// `NotFound` without the document; `Conflict` while it is read.
+    pub async fn retag(&self, document: &Document, change: &TagChange) -> Result<u64> {
+        let (mut offset, mut count) = (0, 0);
+        loop {
+            let chunks = self.chunks_from(&document.key, offset).await?;
+            if chunks.is_empty() {
+                return Ok(count);
+            }
+            offset += chunks.len() as u64;
+            let touched = |chunk: &&StoredChunk| tags(document, chunk).iter().any(|tag| change.touches(tag));
+            let ids: Vec<ChunkId> = chunks.iter().filter(touched).map(|chunk| chunk.id.clone()).collect();
+            if !ids.is_empty() {
+                count += self.retag_some(document.key.clone(), ids, change.clone()).await?;
+            }
+        }
+    }
+
+    async fn retag_some(&self, key: DocumentKey, ids: Vec<ChunkId>, change: TagChange) -> Result<u64> {
+        let retag = async move |library: Self| {
+            let _lock = library.lock(&key).await;
+            let document = library.parts.store.document(&key).await?;
+            // What comes of the reading takes the place of all chunks.
+            not_being_read(&document)?;
+            let mut chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
+            for chunk in &mut chunks {
+                let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();
+                chunk.set_tags(change.of(&own));
+                if is_tag_set(&document) {
+                    chunk.keywords = change.of(&chunk.keywords);
+                }
+            }
+            let count = chunks.len() as u64;
+            library.put(&document, chunks).await?;
+            Ok(count)
+        };
+        self.whole(retag).await
+    }
+
+    async fn chunks_from(&self, document: &DocumentKey, offset: u64) -> Result<Vec<StoredChunk>> {
+        let filter = ChunkFilter { offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        Ok(self.parts.store.chunks(document, &filter).await?.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_that_gets_the_name_of_another_one_is_there_once() {
+        let tags = ["a", "b", "c"].map(str::to_owned);
+        let rename = TagChange::Rename { from: "a".to_owned(), to: "c".to_owned() };
+        assert_eq!(rename.of(&tags), ["c", "b"]);
+        let remove = TagChange::Remove(vec!["b".to_owned(), "x".to_owned()]);
+        assert_eq!(remove.of(&tags), ["a", "c"]);
+    }
+}

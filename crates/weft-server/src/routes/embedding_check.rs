@@ -1,0 +1,66 @@
+//! How much the vectors of another model are like those that a dataset has.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use weft_knowledge::ingest::ComparedChunk;
+
+use super::{datasets, owned};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+
+/// Chunks that are looked at when nobody says how many, and at most.
+const CHUNKS: [usize; 2] = [5, 20];
+/// How near the vectors have to be on average.
+const SIMILARITY_MIN: f64 = 0.9;
+/// The code for something that can be done and would do no good.
+const NOT_EFFECTIVE: u16 = 10;
+
+/// `POST …/embedding/check {embd_id, check_num?}`.
+///
+/// # Errors
+/// 101 without a model; 102 for an unknown dataset or model, and where there are no vectors; 10 when they have little in common.
+pub async fn check(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["embd_id"])?;
+    let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
+    let model = datasets::embedder(&state, &caller, &body.text("embd_id")?.unwrap_or_default())?;
+    let [usual, most] = CHUNKS;
+    let asked = body.get("check_num").and_then(Json::as_u64);
+    let count = asked.map_or(usual, |count| usize::try_from(count).unwrap_or(most)).clamp(1, most);
+    let compared = state.app.library.compared(&dataset.key, &model, count).await?;
+    if compared.is_empty() {
+        return Err(ApiError::data(format!("The dataset {id} has no vectors that could be compared")));
+    }
+    let similarities = || compared.iter().map(|chunk| chunk.similarity);
+    let average = similarities().sum::<f64>() / compared.len() as f64;
+    let row = |chunk: &ComparedChunk| json!({"chunk_id": chunk.id, "doc_id": chunk.document, "doc_name": chunk.name, "cos_sim": chunk.similarity});
+    let told = json!({
+        "summary": {
+            "dataset_id": id,
+            "model": model,
+            "sampled": compared.len(),
+            "valid": compared.len(),
+            "avg_cos_sim": average,
+            "min_cos_sim": similarities().fold(1.0, f64::min),
+            "max_cos_sim": similarities().fold(-1.0, f64::max),
+        },
+        "results": compared.iter().map(row).collect::<Vec<_>>(),
+    });
+    if average < SIMILARITY_MIN {
+        let message = format!(
+            "the vectors of {model} are too unlike those that the dataset has: {average:.3} on average, and not \
+             {SIMILARITY_MIN} or more; keep the model, or make another dataset"
+        );
+        return Err(ApiError::new(NOT_EFFECTIVE, message).with_data(told));
+    }
+    Ok(Success(told).into_response())
+}
