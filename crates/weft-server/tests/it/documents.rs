@@ -368,6 +368,33 @@ async fn metadata_is_summed_up_and_changed() {
 }
 
 #[tokio::test]
+async fn older_clients_say_what_a_model_is_to_find_out() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let (older, config) = (format!("{dataset}/auto_metadata"), format!("{dataset}/metadata/config"));
+    let fields = json!([
+        {"name": "year", "type": "number", "description": "of the print", "examples": [1952]},
+        {"name": "kind", "type": "list", "examples": ["book", "letter"], "restrict_values": true},
+    ]);
+    let put = bench.ask("PUT", &older, json!({"enabled": true, "fields": fields})).await.data();
+    assert_eq!(put["metadata"][1]["enum"], json!(["book", "letter"]));
+    for told in [&put, &bench.get(&older).await.data()] {
+        let mut shown = fields.clone();
+        shown[0]["restrict_values"] = false.into();
+        shown[1]["description"] = "".into();
+        assert_eq!((&told["fields"], &told["enabled"]), (&shown, &json!(true)));
+    }
+    let wrong = json!({"fields": [{"name": "year", "type": "number"}, {"name": "kind", "type": "colour"}]});
+    for path in [&older, &config] {
+        let (code, words) = bench.ask("PUT", path, wrong.clone()).await.refusal();
+        let expected =
+            "Field: <fields.1.type> - Message: <Input should be 'string', 'list', 'time' or 'number'>";
+        assert!(code == 101 && words.starts_with(expected), "{words}");
+        assert_eq!(bench.ask("PUT", path, json!(null)).await.refusal().0, 101, "a request without a body");
+    }
+}
+
+#[tokio::test]
 async fn documents_are_their_tenants_alone() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
