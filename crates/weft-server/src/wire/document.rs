@@ -321,6 +321,8 @@ fn progress(document: &Document) -> f64 {
     match document.state {
         DocumentState::Failed => -1.0,
         DocumentState::Done => 1.0,
+        // It begins anew when it is asked for again.
+        DocumentState::Cancelled => 0.0,
         // A client takes 1 for the end.
         _ => document.progress.clamp(0.0, 0.99),
     }
@@ -336,6 +338,12 @@ fn message(document: &Document) -> String {
         }
         _ => document.message.clone(),
     }
+}
+
+/// When it began to be read; where that was asked for and has not come about, when it was.
+fn begun_ms(document: &Document) -> Option<i64> {
+    let asked = document.state != DocumentState::Unstarted;
+    document.begun_ms.or_else(|| asked.then_some(document.updated_ms))
 }
 
 /// A document as answers show it.
@@ -360,7 +368,7 @@ pub fn view(document: &Document) -> Json {
         "chunk_count": document.chunk_count,
         "progress": progress(document),
         "progress_msg": message(document),
-        "process_begin_at": document.begun_ms.map(http_date),
+        "process_begin_at": begun_ms(document).map(http_date),
         "process_duration": seconds,
         "meta_fields": document.metadata,
         "suffix": ending(&document.name),
