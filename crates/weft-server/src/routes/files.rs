@@ -10,6 +10,7 @@ use weft_core::media_type::ending;
 use weft_core::seam::dataset_store::{Dataset, Document};
 use weft_core::seam::folder_store::{EntryKind, FolderEntry};
 use weft_core::{DocumentId, Error, ErrorKind};
+use weft_knowledge::ingest::Naming;
 
 use super::uploads::{kept_as_document, passed_over, refuse_kind, timely, whole};
 use super::{attachments, owned};
@@ -443,7 +444,8 @@ async fn link_each(
         let read = state.app.file_manager.read(&first.key.tenant, &file.id).await;
         let (_, bytes) = read.map_err(|error| owned::or(error, no_entry()))?;
         for dataset in datasets {
-            let document = kept_as_document(state, dataset, &file.name, bytes.clone()).await?;
+            let document =
+                kept_as_document(state, dataset, &file.name, bytes.clone(), Naming::Numbered).await?;
             made.push((file.id.clone(), document));
         }
     }

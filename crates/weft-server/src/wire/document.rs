@@ -59,6 +59,11 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// What is said of a name that another document of the dataset has.
+pub(crate) fn name_taken() -> ApiError {
+    ApiError::data("Duplicated document name in the same dataset.")
+}
+
 /// What a file is, in the API's words.
 pub(super) fn kind(name: &str) -> &'static str {
     const VISUAL: [&str; 12] =
@@ -261,8 +266,9 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
         let message = || ApiError::data(format!("Invalid filter run status conditions: {text}"));
         states(text).ok_or_else(message)
     };
+    let words = params.all("run").chain(params.all("run_status"));
     let states: Vec<DocumentState> =
-        params.all("run").map(state).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().copied().collect();
+        words.map(state).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().copied().collect();
     let time = |key: &str| params.get(key).and_then(|text| text.parse::<i64>().ok()).filter(|ms| *ms > 0);
     let ids: Vec<DocumentId> =
         params.get("id").into_iter().chain(params.all("ids")).map(DocumentId::from).collect();
@@ -293,8 +299,11 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
     Ok(DocumentQuery { filter, named })
 }
 
+/// The API's digits for states.
+pub(crate) const RUNS: [&str; 5] = ["0", "1", "2", "3", "4"];
+
 /// The states of one of the API's words or digits.
-fn states(text: &str) -> Option<&'static [DocumentState]> {
+pub(crate) fn states(text: &str) -> Option<&'static [DocumentState]> {
     Some(match text.to_uppercase().as_str() {
         "UNSTART" | "0" => &[DocumentState::Unstarted],
         "RUNNING" | "1" => &[DocumentState::Running],
