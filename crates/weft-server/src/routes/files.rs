@@ -40,6 +40,11 @@ fn no_parent() -> ApiError {
     ApiError::data("Can't find this folder!")
 }
 
+/// The same where a folder is looked into.
+fn no_folder() -> ApiError {
+    ApiError::data("Folder not found!")
+}
+
 /// What is said of a change of the tree. Whatever does not fit is told with the code for data, as clients know it.
 fn refused(error: Error, taken: &str) -> ApiError {
     match error.kind {
@@ -187,7 +192,9 @@ pub async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     let tree = state.app.file_manager.tree();
-    let shown = folder(&state, &caller, params.get("parent_id")).await?;
+    let id = params.get("parent_id").filter(|id| !id.is_empty());
+    let shown = state.app.file_manager.folder(&caller.tenant, id).await;
+    let shown = shown.map_err(|error| owned::or(error, no_folder()))?;
     let filter = filter(&params, &shown, state.app.limits.page_size)?;
     let (found, total) = tree.list(&caller.tenant, &filter).await?;
     let folders = found.iter().filter(|entry| entry.kind == EntryKind::Folder);
