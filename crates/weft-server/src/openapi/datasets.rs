@@ -112,16 +112,29 @@ pub static LIST_DOCUMENTS: Operation = Operation::reads("Lists the documents of 
         time("create_time_to", "only those uploaded until then").optional(),
         member("orderby", Type::OneOf(&["create_time", "update_time", "name"]), "by what").optional(),
         flag("desc", "whether the newest come first").optional(),
+        member("type", Type::OneOf(&["filter"]), "what they differ in, in place of the page").optional(),
     ])
-    .data(Type::Object(&[
-        list("docs", &Type::Of(&DOCUMENT), "the page"),
-        whole("total", "how many there are in all"),
+    .data(Type::Either(&[
+        Type::Object(&[
+            list("docs", &Type::Of(&DOCUMENT), "the page"),
+            whole("total", "how many there are in all"),
+        ]),
+        Type::Object(&[
+            member(
+                "filter",
+                Type::Map(&Type::Map(&Type::Any)),
+                "how many have each `suffix`, `run_status` and `metadata`",
+            ),
+            whole("total", "how many there are in all"),
+        ]),
     ]));
 /// `POST …/documents`.
 pub static UPLOAD: Operation = Operation::edits("Uploads files; they are read when that is asked for.")
-    .query(&[text("type", "`local`").optional()])
+    .query(&[
+        text("type", "`local`; `empty`: a document without text, whose `name` is sent as JSON").optional()
+    ])
     .takes(Body::Files)
-    .data(Type::List(&Type::Of(&DOCUMENT)));
+    .data(Type::Either(&[Type::Of(&DOCUMENT), Type::List(&Type::Of(&DOCUMENT))]));
 /// `DELETE …/documents`.
 pub static DELETE_DOCUMENTS: Operation = Operation::edits("Removes documents.")
     .body(&IDS)

@@ -60,6 +60,7 @@ static MESSAGE: Shape = Shape {
         ),
         list("extract", &Type::Any, "what was derived from it"),
         member("similarity", Type::Number, "how well it fits the question").optional(),
+        list("content_embed", &Type::Number, "its vector, where its content is asked for").optional(),
     ],
 };
 

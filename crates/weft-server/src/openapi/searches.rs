@@ -89,6 +89,30 @@ pub static ASK_ANY: Operation = Operation::runs("Asks datasets, as a search app 
         text("search_id", "the search app; without one the datasets have to be named").optional(),
     ])
     .answer(Answer::EventsOrData(Type::Of(&ANSWER)));
+/// `POST /api/v1/searchbots/mindmap`.
+pub static MIND_MAP: Operation = Operation::runs("Draws a mind map of what datasets say about a question.")
+    .body(&[
+        QUESTION[0],
+        QUESTION[1],
+        QUESTION[2],
+        QUESTION[3],
+        text("search_id", "the search app whose settings count").optional(),
+    ])
+    .data(Type::Object(&[text("id", "the point"), list("children", &Type::Any, "the points below it")]));
+/// `POST /api/v1/searchbots/retrieval_test`.
+pub static FIND: Operation = Operation::reads("Searches datasets, as a search app would or without one.")
+    .body(&[
+        QUESTION[0],
+        member(
+            "kb_id",
+            Type::Either(&[Type::Text, Type::List(&Type::Text)]),
+            "in these datasets; an app that names its own searches those",
+        )
+        .optional(),
+        QUESTION[2],
+        text("search_id", "the search app whose settings count").optional(),
+    ])
+    .data(Type::Map(&Type::Any));
 /// `POST /api/v1/sessions/ask`.
 pub static ASK_DATASETS: Operation =
     Operation::runs("Asks datasets that have something to be found. Each event has the whole answer so far.")

@@ -17,7 +17,7 @@ use super::metadata::each;
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
-use crate::error::ApiError;
+use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
@@ -31,9 +31,8 @@ const DATASETS_AT_ONCE: u64 = 200;
 /// Documents in the flat list of metadata, at most: each value has its own list of them.
 const FLAT_DOCUMENTS_MAX: usize = 100_000;
 
-fn not_found(id: &str) -> ApiError {
-    ApiError::data(format!("you don't own the document {id}"))
-}
+/// What is said of a document that is none of the caller's, where several are named.
+const NO_AUTHORIZATION: &str = "No authorization.";
 
 /// The documents with these ids, and the ids that are none of the caller's.
 async fn documents(
@@ -104,7 +103,8 @@ pub async fn download(
 /// without a pipeline; with `delete` what they had is gone at once.
 ///
 /// # Errors
-/// 101 when something is missing or `run` is something else; 102 for an unknown document, and then nothing begins.
+/// 101 when something is missing or `run` is something else; 109 for an unknown document, and then nothing begins; 102 when
+/// some of those that are to stop are not being read.
 pub async fn ingest(
     State(state): State<ServerState>,
     caller: Caller,
@@ -117,37 +117,45 @@ pub async fn ingest(
             "`run` must be 1, to have documents read, or 2, to have that stopped",
         ));
     }
+    let anew = body.flag("delete")? == Some(true);
     let found = named(&state, &caller, &body).await?;
-    for document in found {
-        let key = &document.key;
-        let outcome = match wanted.as_str() {
-            "2" => state.app.library.stop(key, Wanted::Cancel).await,
-            _ if document.state == DocumentState::Running => Ok(()),
-            _ => {
-                if body.flag("delete")? == Some(true) {
-                    let ids = std::slice::from_ref(&key.id);
-                    state.app.library.reset_documents(&key.dataset, ids).await?;
-                }
-                state.app.library.queue(&key.dataset, std::slice::from_ref(&key.id)).await.map(drop)
-            }
-        };
-        match outcome {
-            // It was not being read any more when it was to stop.
+    if wanted == "2" {
+        stop(&state, &found).await?;
+        return Ok(Success(true).into_response());
+    }
+    for Document { key, .. } in found.iter().filter(|document| document.state != DocumentState::Running) {
+        let ids = std::slice::from_ref(&key.id);
+        if anew {
+            state.app.library.reset_documents(&key.dataset, ids).await?;
+        }
+        match state.app.library.queue(&key.dataset, ids).await {
             Err(error) if error.kind == ErrorKind::Conflict => {}
-            outcome => outcome?,
+            outcome => drop(outcome?),
         }
     }
     Ok(Success(true).into_response())
+}
+
+/// Stops those that are being read; one that was stopped before is as it should be.
+async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiError> {
+    let mut all = true;
+    for document in documents {
+        match state.app.library.stop(&document.key, Wanted::Cancel).await {
+            Ok(()) => {}
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                all &= matches!(document.state, DocumentState::Cancelled | DocumentState::Paused);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if all { Ok(()) } else { Err(ApiError::data("Cannot cancel a task that is not in RUNNING status")) }
 }
 
 /// The documents of `doc_ids`, all of them or none.
 async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<Document>, ApiError> {
     let (ids, _) = once(body.texts("doc_ids")?.unwrap_or_default());
     let (found, missing) = documents(state, caller, &ids).await?;
-    match missing.first() {
-        Some(id) => Err(not_found(id)),
-        None => Ok(found),
-    }
+    if missing.is_empty() { Ok(found) } else { Err(ApiError::new(code::NO_ACCESS, NO_AUTHORIZATION)) }
 }
 
 /// `POST /api/v1/datasets/{id}/documents/batch-update-status {doc_ids, status}`: has documents found, or no longer. What
@@ -164,7 +172,7 @@ pub async fn set_status(
     body.require(&["doc_ids", "status"])?;
     let status = to_text(body.get("status").unwrap_or(&Json::Null));
     if !matches!(status.as_str(), "0" | "1") {
-        return Err(ApiError::argument("`status` must be 0 or 1"));
+        return Err(ApiError::argument("\"Status\" must be either 0 or 1!"));
     }
     let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
     let (ids, _) = once(body.texts("doc_ids")?.unwrap_or_default());
@@ -176,7 +184,7 @@ pub async fn set_status(
         told.insert(document.key.id.to_string(), json!({"status": status}));
     }
     for id in missing {
-        told.insert(id, json!({"error": "No authorization."}));
+        told.insert(id, json!({"error": NO_AUTHORIZATION}));
     }
     Ok(Success(told).into_response())
 }

@@ -328,14 +328,29 @@ pub async fn related(
     let chat = chats::unstored(&caller.tenant, PLAIN);
     let turn = ChatTurn { system: Some(system), ..ChatTurn::default() };
     let request = question(&body, &caller, None, asked, ResponseMode::Whole)?;
-    let request = CompletionRequest { idempotency_key: None, ..asking(request, &chat, &turn, Vec::new())? };
-    let (session, handle) = begin_turn(&state, &chat.key, &request, UnknownSession::Refuse).await?;
+    let said = said_once(&state, &caller, &chat, &turn, request).await?;
+    Ok(Success(numbered(&said)).into_response())
+}
+
+/// What an assistant says to a single question. Nothing of it is kept.
+///
+/// # Errors
+/// When the model fails.
+pub(super) async fn said_once(
+    state: &ServerState,
+    caller: &Caller,
+    chat: &Chat,
+    turn: &ChatTurn,
+    request: CompletionRequest,
+) -> Result<String, ApiError> {
+    let request = CompletionRequest { idempotency_key: None, ..asking(request, chat, turn, Vec::new())? };
+    let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
     let mut view = RunView::new(&handle.key.id, &session);
     let answer = answered(handle, &mut view).await?;
-    forget(&state, &caller, session).await;
+    forget(state, caller, session).await;
     match answer.failure() {
         Some(reason) => Err(ApiError::new(crate::error::code::FAILED, reason)),
-        None => Ok(Success(numbered(&answer.text())).into_response()),
+        None => Ok(answer.text()),
     }
 }
 

@@ -79,7 +79,7 @@ async fn complete(
     let body = flat(body)?;
     body.require(&["model"])?;
     let missing = ApiError::data(format!("You don't own the chat {id}"));
-    let chat = owned(state, caller, (id, missing)).await?;
+    let chat = owned(state, caller, id, missing).await?;
     let (before, asked) = conversation(body.get("messages").unwrap_or(&Json::Array(Vec::new())), &OPENAI)?;
     let metadata = metadata(&body)?;
     let mut options = ChatOptions::read(&body)?;

@@ -49,7 +49,7 @@ async fn found(
     chat: &str,
     id: &str,
 ) -> Result<(Chat, Session), ApiError> {
-    let chat = owned(state, caller, (chat, no_access())).await?;
+    let chat = owned(state, caller, chat, no_access()).await?;
     match state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await {
         Ok(session) if session.canvas == chat.key.id => Ok((chat, session)),
         Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),

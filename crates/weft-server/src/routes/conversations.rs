@@ -53,7 +53,7 @@ pub async fn complete(
     let id = body.id("conversation_id")?.unwrap_or_default();
     let messages = body.list("messages")?.unwrap_or_default();
     let query = last_question(&messages)?.unwrap_or_default();
-    let request = question(&body, &caller, (Some(id.clone()), query, ResponseMode::Stream))?;
+    let request = question(&body, &caller, Some(id.clone()), query, ResponseMode::Stream)?;
     let request = request.with_headers(&headers)?;
     let known = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
     let known = known.map_err(|error| match error.kind {
@@ -90,7 +90,7 @@ async fn of_chat(
     request: CompletionRequest,
     body: &Body,
 ) -> Result<CompletionRequest, ApiError> {
-    let chat = owned(state, caller, (id, ApiError::data("Conversation not found!"))).await?;
+    let chat = owned(state, caller, id, ApiError::data("Conversation not found!")).await?;
     let turn = turn_of(state, caller, &chat, &ChatOptions::read(body)?, body).await?;
     asking(request, &chat, &turn, Vec::new())
 }

@@ -1,13 +1,17 @@
 //! Documents of a dataset.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use weft_app::attachments::served_media_type;
+use weft_core::media_type::ending;
 use weft_core::seam::dataset_store::{DocumentChange, DocumentFilter, DocumentState};
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
 
 use super::datasets::check_pipeline;
+use super::metadata::each;
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -17,12 +21,13 @@ use crate::state::ServerState;
 use crate::wire::dataset::Removal;
 use crate::wire::document::{self, view};
 use crate::wire::envelope::Success;
+use crate::wire::metadata::Summary;
 
 /// Documents that are removed in one go.
 const REMOVED_AT_ONCE: u64 = 100;
 
 /// `GET …/documents`: by `id`, `ids`, `name`, `keywords`, `suffix`, `run`, `metadata_condition`,
-/// `create_time_from`, `create_time_to`, `page`, `page_size`, `orderby` and `desc`.
+/// `create_time_from`, `create_time_to`, `page`, `page_size`, `orderby` and `desc`; with `?type=filter` what they differ in.
 ///
 /// # Errors
 /// 102 for an unknown dataset, id or name.
@@ -34,6 +39,9 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let dataset = owned::dataset(&state, &caller, &id, document::dataset_not_owned).await?;
     let query = document::query(&params, state.app.limits.page_size)?;
+    if params.get("type") == Some("filter") {
+        return Ok(Success(choices(&state, &dataset.key, &query.filter).await?).into_response());
+    }
     let (documents, mut total) = state.app.datasets.documents(&dataset.key, &query.filter).await?;
     if total == 0 {
         for named in &query.named {
@@ -49,6 +57,38 @@ pub async fn list(
     }
     let docs: Vec<_> = documents.iter().map(view).collect();
     Ok(Success(json!({"total": total, "docs": docs})).into_response())
+}
+
+/// How many documents have each ending, state and metadata, for pages that offer them as a choice.
+async fn choices(
+    state: &ServerState,
+    dataset: &DatasetKey,
+    filter: &DocumentFilter,
+) -> Result<Json, ApiError> {
+    let count = async |states: &[DocumentState]| {
+        let states = states.to_vec();
+        let of_these = DocumentFilter { states, offset: 0, limit: 0, ..filter.clone() };
+        Ok::<_, ApiError>(state.app.datasets.documents(dataset, &of_these).await?.1)
+    };
+    let total = count(&filter.states).await?;
+    let mut runs = serde_json::Map::new();
+    for run in document::RUNS {
+        match count(document::states(run).unwrap_or_default()).await? {
+            0 => {}
+            some => drop(runs.insert(run.to_owned(), some.into())),
+        }
+    }
+    let keywords = filter.keywords.as_deref().unwrap_or_default().to_lowercase();
+    let (mut endings, mut summary) = (BTreeMap::<String, u64>::new(), Summary::default());
+    each(state, dataset, |head| {
+        if head.name.to_lowercase().contains(&keywords) {
+            *endings.entry(ending(&head.name)).or_default() += 1;
+            summary.add(&head.metadata);
+        }
+    })
+    .await?;
+    let filter = json!({"suffix": endings, "run_status": runs, "metadata": summary.into_counts()});
+    Ok(json!({"total": total, "filter": filter}))
 }
 
 /// `PUT` or `PATCH …/documents/{document}`: changes what is given and nothing else.
@@ -75,9 +115,7 @@ pub async fn update(
     let recut = change.method.is_some() && before.state == DocumentState::Running;
     let updated = state.app.library.update_document(&before.key, &change).await;
     let document = updated.map_err(|error| match error.kind {
-        ErrorKind::Conflict if renamed && !recut => {
-            ApiError::data("Duplicated document name in the same dataset.")
-        }
+        ErrorKind::Conflict if renamed && !recut => document::name_taken(),
         ErrorKind::Conflict => ApiError::data(error.full()),
         _ => error.into(),
     })?;

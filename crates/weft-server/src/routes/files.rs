@@ -10,6 +10,7 @@ use weft_core::media_type::ending;
 use weft_core::seam::dataset_store::{Dataset, Document};
 use weft_core::seam::folder_store::{EntryKind, FolderEntry};
 use weft_core::{DocumentId, Error, ErrorKind};
+use weft_knowledge::ingest::Naming;
 
 use super::uploads::{kept_as_document, passed_over, refuse_kind, timely, whole};
 use super::{attachments, owned};
@@ -37,6 +38,11 @@ fn no_entry() -> ApiError {
 
 fn no_parent() -> ApiError {
     ApiError::data("Can't find this folder!")
+}
+
+/// The same where a folder is looked into.
+fn no_folder() -> ApiError {
+    ApiError::data("Folder not found!")
 }
 
 /// What is said of a change of the tree. Whatever does not fit is told with the code for data, as clients know it.
@@ -186,7 +192,9 @@ pub async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     let tree = state.app.file_manager.tree();
-    let shown = folder(&state, &caller, params.get("parent_id")).await?;
+    let id = params.get("parent_id").filter(|id| !id.is_empty());
+    let shown = state.app.file_manager.folder(&caller.tenant, id).await;
+    let shown = shown.map_err(|error| owned::or(error, no_folder()))?;
     let filter = filter(&params, &shown, state.app.limits.page_size)?;
     let (found, total) = tree.list(&caller.tenant, &filter).await?;
     let folders = found.iter().filter(|entry| entry.kind == EntryKind::Folder);
@@ -443,7 +451,8 @@ async fn link_each(
         let read = state.app.file_manager.read(&first.key.tenant, &file.id).await;
         let (_, bytes) = read.map_err(|error| owned::or(error, no_entry()))?;
         for dataset in datasets {
-            let document = kept_as_document(state, dataset, &file.name, bytes.clone()).await?;
+            let document =
+                kept_as_document(state, dataset, &file.name, bytes.clone(), Naming::Numbered).await?;
             made.push((file.id.clone(), document));
         }
     }

@@ -372,8 +372,9 @@ pub async fn content(
     let (key, number) = named(&state, &caller, &path).await?;
     let message = state.app.memories.store.message(&key, number).await;
     let message = message.map_err(told_of_message(&key, number))?;
+    let vector = message.message.vector.clone();
     let item = shown(&state, &caller, (&key.id, vec![message])).await.pop();
-    Ok(Success(item).into_response())
+    Ok(Success(item.map(|item| item.embedded(vector))).into_response())
 }
 
 /// `GET /api/v1/messages`: the latest of several memories, newest first.

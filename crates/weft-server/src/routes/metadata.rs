@@ -9,15 +9,18 @@ use weft_core::{DatasetKey, DocumentId, DocumentKey};
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::{Body, Params};
-use crate::error::ApiError;
+use crate::body::{Body, Params, Sent};
+use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
 use crate::wire::dataset::not_owned;
 use crate::wire::document::{self, once};
 use crate::wire::envelope::Success;
-use crate::wire::metadata::{MetadataUpdate, Summary, config, older_config, put_config, whole_config};
+use crate::wire::metadata::{
+    MetadataUpdate, Summary, check_older_fields, config, older_config, put_config, whole_config,
+};
+use crate::wire::rules::Problems;
 
 /// Documents that are read in one go.
 const ROWS_AT_ONCE: u64 = 500;
@@ -135,6 +138,12 @@ pub async fn get_config(
     Ok(Success(config(&dataset.settings)).into_response())
 }
 
+fn check_fields(body: &Body) -> Result<(), ApiError> {
+    let mut problems = Problems::default();
+    check_older_fields(&mut problems, "", body.get("fields"));
+    problems.refuse(code::ARGUMENT)
+}
+
 async fn configured(state: &ServerState, caller: &Caller, id: &str) -> Result<Dataset, ApiError> {
     owned::dataset(state, caller, id, |id| not_owned(&caller.tenant, id)).await
 }
@@ -142,13 +151,14 @@ async fn configured(state: &ServerState, caller: &Caller, id: &str) -> Result<Da
 /// `PUT …/metadata/config`: the whole of it; what is not given is empty.
 ///
 /// # Errors
-/// 102 for an unknown dataset.
+/// 101 without a body, and for a kind of values that there is none; 102 for an unknown dataset.
 pub async fn set_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    Sent(body): Sent,
 ) -> Result<Response, ApiError> {
+    check_fields(&body)?;
     let mut dataset = configured(&state, &caller, &id).await?;
     put_config(&mut dataset.settings, &whole_config(body.0));
     let dataset = state.app.library.update_dataset(dataset).await?;
@@ -171,13 +181,14 @@ pub async fn get_older_config(
 /// `PUT …/auto_metadata`: changes what is given and nothing else.
 ///
 /// # Errors
-/// 102 for an unknown dataset.
+/// As [`set_config`].
 pub async fn set_older_config(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
-    body: Body,
+    Sent(body): Sent,
 ) -> Result<Response, ApiError> {
+    check_fields(&body)?;
     let mut dataset = configured(&state, &caller, &id).await?;
     put_config(&mut dataset.settings, &Json::Object(body.0));
     let dataset = state.app.library.update_dataset(dataset).await?;

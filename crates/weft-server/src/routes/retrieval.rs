@@ -72,7 +72,7 @@ pub async fn search_dataset(
     in_datasets(&state, &caller, body, Some(&id)).await
 }
 
-async fn in_datasets(
+pub(super) async fn in_datasets(
     state: &ServerState,
     caller: &Caller,
     body: Body,

@@ -8,24 +8,47 @@ use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatSettings};
 use weft_core::{DatasetKey, ErrorKind};
 
 use super::agents::owners;
-use super::chat_completions::complete;
+use super::chat_completions::{complete, said_once, turn_of};
 use super::chats::{CHANGES_TRIED_MAX, Removal, of_kind, order, removed};
 use super::owned::or;
+use super::retrieval;
+use super::turn::question;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chat;
+use crate::wire::chat_question::ChatOptions;
+use crate::wire::completion::ResponseMode;
 use crate::wire::envelope::Success;
+use crate::wire::mind_map::tree;
 use crate::wire::search_app::{name, search_settings, view};
-use weft_app::chats::{self, SINGLE};
+use weft_app::chats::{self, ChatTurn, SINGLE};
 
 /// Numbers that are tried behind a name that is taken.
 const NAMES_TRIED_MAX: u32 = 100;
 
 /// What a question to a search app may say; the rest of it is of conversations, which it has none of.
 const ASKED: [&str; 6] = ["question", "kb_ids", "doc_ids", "metadata_condition", "stream", "legacy"];
+
+/// How a mind map is asked for.
+const MIND_MAP: &str = "You draw a mind map of what the passages below say about the user's question. Write it as an outline \
+in Markdown: one heading for the whole, a heading for each branch, and lists within lists for the points. Each is a few \
+words, in the language of the question. Use only what the passages say, and write nothing but the outline.\n\n## \
+Passages\n\n{knowledge}";
+
+/// What the settings of a search app say of how it looks for passages.
+const LOOKED_FOR: [&str; 8] = [
+    "similarity_threshold",
+    "vector_similarity_weight",
+    "top_k",
+    "rerank_id",
+    "use_kg",
+    "keyword",
+    "cross_languages",
+    "meta_data_filter",
+];
 
 fn no_authorization() -> ApiError {
     ApiError::new(code::NO_ACCESS, "No authorization.")
@@ -168,11 +191,61 @@ pub async fn of_searchbot(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let app = match body.id("search_id")? {
-        Some(id) => owned(&state, &caller, &id, no_authorization()).await?,
-        None => chats::unstored(&caller.tenant, SINGLE),
-    };
+    let app = named(&state, &caller, &body).await?;
     ask(&state, &caller, app, &headers, body).await
+}
+
+/// The search app of `search_id`, or what answers without one.
+async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Chat, ApiError> {
+    match body.id("search_id")? {
+        Some(id) => owned(state, caller, &id, no_authorization()).await,
+        None => Ok(chats::unstored(&caller.tenant, SINGLE)),
+    }
+}
+
+/// `POST /api/v1/searchbots/mindmap`: what the datasets say about a question, as a tree.
+///
+/// # Errors
+/// As [`of_search`]; when the model fails.
+pub async fn mind_map(
+    State(state): State<ServerState>,
+    caller: Caller,
+    mut body: Body,
+) -> Result<Response, ApiError> {
+    let app = named(&state, &caller, &body).await?;
+    let asked = single(&app, &mut body)?;
+    let turn = turn_of(&state, &caller, &app, &ChatOptions::read(&body)?, &body).await?;
+    let turn = ChatTurn { system: Some(MIND_MAP.to_owned()), quote: false, ..turn };
+    let request = question(&body, &caller, None, asked.clone(), ResponseMode::Whole)?;
+    let outline = said_once(&state, &caller, &app, &turn, request).await?;
+    Ok(Success(tree(&outline, &asked)).into_response())
+}
+
+/// `POST /api/v1/searchbots/retrieval_test {question, kb_id, search_id?}`: what is found in the datasets of the body, as the
+/// search app `search_id` would look for it if there is one.
+///
+/// # Errors
+/// 101 without a question; 102 without datasets, and for one that is not the caller's; 109 for an app that is not the
+/// caller's.
+pub async fn found_by_searchbot(
+    State(state): State<ServerState>,
+    caller: Caller,
+    mut body: Body,
+) -> Result<Response, ApiError> {
+    let app = named(&state, &caller, &body).await?;
+    for key in LOOKED_FOR {
+        if let Some(set) = app.settings.search_config.get(key).filter(|set| !set.is_null()) {
+            body.0.insert(key.to_owned(), set.clone());
+        }
+    }
+    let datasets = match body.0.remove("kb_id").or_else(|| body.0.remove("kb_ids")) {
+        _ if !app.settings.datasets.is_empty() => json!(app.settings.datasets),
+        Some(Json::String(one)) => json!([one]),
+        Some(Json::Array(several)) if !several.is_empty() => Json::Array(several),
+        _ => return Err(ApiError::data("Please specify dataset firstly.")),
+    };
+    body.0.insert("dataset_ids".to_owned(), datasets);
+    retrieval::in_datasets(&state, &caller, body, None).await
 }
 
 /// `POST /api/v1/sessions/ask {question, dataset_ids}`: the same by its older name, with datasets that have something to
@@ -228,6 +301,12 @@ async fn ask(
     headers: &HeaderMap,
     mut body: Body,
 ) -> Result<Response, ApiError> {
+    single(&app, &mut body)?;
+    complete(state, caller, app, headers, &body).await
+}
+
+/// What is asked. Of the body nothing stays that is not of a single question.
+fn single(app: &Chat, body: &mut Body) -> Result<String, ApiError> {
     let asked = body.text("question")?.unwrap_or_default();
     if asked.trim().is_empty() {
         return Err(ApiError::argument("required argument are missing: question; question is required."));
@@ -235,12 +314,12 @@ async fn ask(
     body.0.retain(|key, _| ASKED.contains(&key.as_str()));
     // The app's own datasets count, so that nobody reads others through it.
     if app.settings.datasets.is_empty() {
-        let named = chat::datasets(&body, "kb_ids")?.unwrap_or_default();
+        let named = chat::datasets(body, "kb_ids")?.unwrap_or_default();
         if named.is_empty() {
             return Err(ApiError::data("`kb_ids` is required."));
         }
     } else {
         body.0.remove("kb_ids");
     }
-    complete(state, caller, app, headers, &body).await
+    Ok(asked)
 }

@@ -79,7 +79,7 @@ async fn agent(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTa
 }
 
 async fn chat(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
-    owned(state, caller, (id, super::chats::no_access())).await?;
+    owned(state, caller, id, super::chats::no_access()).await?;
     Ok(ShareTarget::Chat(CanvasId::from(id)))
 }
 

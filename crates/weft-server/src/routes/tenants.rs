@@ -19,8 +19,8 @@ use weft_app::accounts::{Audited, LISTED_MAX};
 
 /// What is said of every tenant but the caller's, whether there is one or not.
 fn foreign() -> ApiError {
-    let message =
-        "this is not the tenant that you work in; PUT /api/v1/users/me/tenant goes to another one of yours";
+    let message = "No authorization: this is not the tenant that you work in; PUT /api/v1/users/me/tenant goes to \
+                   another one of yours";
     ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::multipart::{Field, Multipart, MultipartError};
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Document};
@@ -13,7 +13,7 @@ use weft_knowledge::ingest::Naming;
 
 use super::owned;
 use crate::auth::Caller;
-use crate::body::Params;
+use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
@@ -30,11 +30,11 @@ const PARTS_MAX: usize = 2 * FILES_MAX;
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// `POST …/documents`: every part with the name `file`. The type of the request decides how it is read, and
-/// nothing but a form is.
+/// nothing but a form is. With `?type=empty` a document without text, for chunks that people write.
 ///
 /// # Errors
-/// 101 without a file or for a name that does not fit; 102 for an unknown dataset; 500 for a kind of file
-/// that is not read.
+/// 101 without a file or for a name that does not fit; 102 for an unknown dataset, and for the name of an empty document
+/// that another has; 500 for a kind of file that is not read.
 pub async fn upload(
     State(state): State<ServerState>,
     caller: Caller,
@@ -46,11 +46,7 @@ pub async fn upload(
     let dataset = owned::dataset(&state, &caller, &id, missing).await?;
     match params.get("type").unwrap_or("local") {
         "local" => {}
-        "empty" => {
-            return Err(ApiError::data(
-                "a document without a file has nothing to be found by; upload a file",
-            ));
-        }
+        "empty" => return empty(&state, &dataset, request).await,
         "web" => {
             let message = "pages of the web are not fetched; upload the page as a file";
             return Err(ApiError::data(message));
@@ -74,6 +70,20 @@ pub async fn upload(
             Err(error)
         }
     }
+}
+
+/// The document that a body names.
+async fn empty(state: &ServerState, dataset: &Dataset, mut request: Request) -> Result<Response, ApiError> {
+    // What files may take is not for a name.
+    DefaultBodyLimit::max(state.app.limits.body_bytes).apply(&mut request);
+    let given = Body::from_request(request, state).await?.text("name")?.unwrap_or_default();
+    if given.trim().is_empty() {
+        return Err(ApiError::argument("File name can't be empty."));
+    }
+    let name = document::file_name(&given)?;
+    refuse_kind(&name)?;
+    let kept = kept_as_document(state, dataset, &name, Bytes::new(), Naming::Exact).await?;
+    Ok(Success(view(&kept)).into_response())
 }
 
 /// Whether the tenant may have one document more, of so many bytes.
@@ -124,7 +134,7 @@ async fn keep_each(
         if bytes.is_empty() && document::is_text(&name) && !state.app.library.knows(&name) {
             return Err(unsupported(&name));
         }
-        kept.push(kept_as_document(state, dataset, &name, bytes).await?);
+        kept.push(kept_as_document(state, dataset, &name, bytes, Naming::Numbered).await?);
     }
     Ok(())
 }
@@ -145,10 +155,14 @@ pub(super) async fn kept_as_document(
     dataset: &Dataset,
     name: &str,
     bytes: Bytes,
+    naming: Naming,
 ) -> Result<Document, ApiError> {
     check_quota(state, &dataset.key.tenant, bytes.len() as u64).await?;
     let library = &state.app.library;
-    let kept = library.upload(&dataset.key, name, bytes, Naming::Numbered).await?;
+    let kept = library.upload(&dataset.key, name, bytes, naming).await.map_err(|error| match error.kind {
+        ErrorKind::Conflict => document::name_taken(),
+        _ => error.into(),
+    })?;
     let Some(change) = document::suited(&kept) else { return Ok(kept) };
     match library.update_document(&kept.key, &change).await {
         Ok(suited) => Ok(suited),

@@ -21,8 +21,7 @@ pub fn read(body: &Body) -> Result<Database, ApiError> {
         "postgres" | "postgresql" => Some(DatabaseKind::Postgres),
         "sqlite" => Some(DatabaseKind::Sqlite),
         _ => {
-            let message =
-                "this `db_type` cannot be asked; use one of mysql, mariadb, oceanbase, postgres and sqlite";
+            let message = "unsupported `db_type`; use one of mysql, mariadb, oceanbase, postgres and sqlite";
             return Err(ApiError::new(code::EXCEPTION, message));
         }
     };
@@ -87,7 +86,7 @@ mod tests {
         }
         assert!(refused("host", json!(null)).contains("missing: host; "));
         assert!(refused("database", json!(" ")).contains("missing: database; "));
-        assert!(refused("db_type", json!("trino")).contains("cannot be asked"));
+        assert!(refused("db_type", json!("trino")).contains("unsupported `db_type`"));
         let told = refused("password", json!(["s3cret"]));
         assert!(told.contains("must be a text") && !told.contains("s3cret"), "{told}");
         let file = read(&body(json!({"db_type": "sqlite", "database": "a.db"}))).unwrap();

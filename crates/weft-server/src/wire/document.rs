@@ -61,6 +61,11 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// What is said of a name that another document of the dataset has.
+pub(crate) fn name_taken() -> ApiError {
+    ApiError::data("Duplicated document name in the same dataset.")
+}
+
 /// What a file is, in the API's words.
 pub(super) fn kind(name: &str) -> &'static str {
     const VISUAL: [&str; 12] =
@@ -284,8 +289,9 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
         let message = || ApiError::data(format!("Invalid filter run status conditions: {text}"));
         states(text).ok_or_else(message)
     };
+    let words = params.all("run").chain(params.all("run_status"));
     let states: Vec<DocumentState> =
-        params.all("run").map(state).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().copied().collect();
+        words.map(state).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().copied().collect();
     let time = |key: &str| params.get(key).and_then(|text| text.parse::<i64>().ok()).filter(|ms| *ms > 0);
     let ids: Vec<DocumentId> =
         params.get("id").into_iter().chain(params.all("ids")).map(DocumentId::from).collect();
@@ -316,8 +322,11 @@ pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> 
     Ok(DocumentQuery { filter, named })
 }
 
+/// The API's digits for states.
+pub(crate) const RUNS: [&str; 5] = ["0", "1", "2", "3", "4"];
+
 /// The states of one of the API's words or digits.
-fn states(text: &str) -> Option<&'static [DocumentState]> {
+pub(crate) fn states(text: &str) -> Option<&'static [DocumentState]> {
     Some(match text.to_uppercase().as_str() {
         "UNSTART" | "0" => &[DocumentState::Unstarted],
         "RUNNING" | "1" => &[DocumentState::Running],
@@ -344,6 +353,8 @@ fn progress(document: &Document) -> f64 {
     match document.state {
         DocumentState::Failed => -1.0,
         DocumentState::Done => 1.0,
+        // It begins anew when it is asked for again.
+        DocumentState::Cancelled => 0.0,
         // A client takes 1 for the end.
         _ => document.progress.clamp(0.0, 0.99),
     }
@@ -359,6 +370,12 @@ fn message(document: &Document) -> String {
         }
         _ => document.message.clone(),
     }
+}
+
+/// When it began to be read; where that was asked for and has not come about, when it was.
+fn begun_ms(document: &Document) -> Option<i64> {
+    let asked = document.state != DocumentState::Unstarted;
+    document.begun_ms.or_else(|| asked.then_some(document.updated_ms))
 }
 
 /// A document as answers show it.
@@ -383,7 +400,7 @@ pub fn view(document: &Document) -> Json {
         "chunk_count": document.chunk_count,
         "progress": progress(document),
         "progress_msg": message(document),
-        "process_begin_at": document.begun_ms.map(http_date),
+        "process_begin_at": begun_ms(document).map(http_date),
         "process_duration": seconds,
         "meta_fields": document.metadata,
         "suffix": ending(&document.name),

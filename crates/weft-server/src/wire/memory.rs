@@ -210,6 +210,9 @@ pub struct MessageItem {
     /// How well it fits the question; absent where none was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
+    /// Its vector; absent in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_embed: Option<Vec<f32>>,
 }
 
 impl MessageItem {
@@ -238,6 +241,7 @@ impl MessageItem {
             task: TaskItem { progress, progress_msg },
             extract: Vec::new(),
             similarity: None,
+            content_embed: None,
         }
     }
 
@@ -251,6 +255,12 @@ impl MessageItem {
     #[must_use]
     pub fn scored(self, similarity: f64) -> Self {
         Self { similarity: Some(similarity), ..self }
+    }
+
+    /// With its vector, which has no numbers without an embedding model.
+    #[must_use]
+    pub fn embedded(self, vector: Vec<f32>) -> Self {
+        Self { content_embed: Some(vector), ..self }
     }
 
     /// Its number.

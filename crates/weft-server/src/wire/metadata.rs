@@ -8,6 +8,7 @@ use weft_core::seam::dataset_store::Settings;
 use weft_core::value::to_text;
 
 use super::python;
+use super::rules::{Problems, Rule};
 use crate::body::Body;
 use crate::error::ApiError;
 
@@ -22,6 +23,9 @@ const METADATA_MAX: usize = 65_535;
 
 /// Settings that say what a model is to find out about a document.
 const CONFIG: [&str; 2] = ["metadata", "built_in_metadata"];
+
+/// The kinds of values that older clients may ask for.
+const KINDS: &[&str] = &["string", "list", "time", "number"];
 
 /// The name of the setting that switches it on.
 const SWITCH: &str = "enable_metadata";
@@ -275,6 +279,16 @@ impl Summary {
         }
     }
 
+    /// For each key how many documents have each value.
+    pub fn into_counts(self) -> Json {
+        let counts = |Key { values, .. }: Key| {
+            let mut values: Vec<_> = values.into_iter().collect();
+            values.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+            values.into_iter().take(VALUES_SHOWN_MAX).map(|(value, count)| (value, json!(count))).collect()
+        };
+        self.0.into_iter().map(|(key, of)| (key, Json::Object(counts(of)))).collect()
+    }
+
     /// Keys by name, values by how many documents have them.
     pub fn into_json(self) -> Json {
         let mut keys: Vec<_> = self.0.into_iter().collect();
@@ -295,9 +309,11 @@ pub fn config(settings: &Settings) -> Json {
     json!({"metadata": with_choices(fields), "built_in_metadata": with_choices(built_in)})
 }
 
-/// The same, and whether it is on.
+/// The same, also in the form of older clients, and whether it is on.
 pub fn older_config(settings: &Settings) -> Json {
     let mut shown = config(settings);
+    let fields: Json = shown["metadata"].as_array().into_iter().flatten().map(in_older_form).collect();
+    shown["fields"] = fields;
     shown["enabled"] = settings.get(SWITCH).and_then(Json::as_bool).unwrap_or(false).into();
     shown
 }
@@ -343,11 +359,39 @@ pub fn put_config(settings: &mut Settings, given: &Json) {
 fn older_field(field: &Json) -> Json {
     let text = |key: &str| field.get(key).cloned().unwrap_or_else(|| json!(""));
     let mut shown = json!({"key": text("name"), "description": text("description")});
+    if let Some(kind) = field.get("type").filter(|kind| kind.is_string()) {
+        shown["type"] = kind.clone();
+    }
     let examples = field.get("examples").filter(|list| list.as_array().is_some_and(|list| !list.is_empty()));
-    if let (Some(examples), Some(true)) = (examples, field.get("restrict_values").and_then(Json::as_bool)) {
-        shown["enum"] = examples.clone();
+    if let Some(examples) = examples {
+        let restricted = field.get("restrict_values").and_then(Json::as_bool) == Some(true);
+        shown[if restricted { "enum" } else { "examples" }] = examples.clone();
     }
     shown
+}
+
+/// The reverse of [`older_field`].
+fn in_older_form(field: &Json) -> Json {
+    let member = |key: &str| field.get(key).cloned().unwrap_or_default();
+    let choices = member("enum");
+    let restricted = !choices.is_null();
+    json!({
+        "name": field.get("key").unwrap_or(field),
+        "type": field.get("type").and_then(Json::as_str).unwrap_or(KINDS[0]),
+        "description": member("description"),
+        "examples": if restricted { choices } else { member("examples") },
+        "restrict_values": restricted,
+    })
+}
+
+/// What is wrong with the fields that an older client wants found out.
+pub(crate) fn check_older_fields(problems: &mut Problems, path: &str, fields: Option<&Json>) {
+    let fields = fields.and_then(Json::as_array);
+    for (place, field) in fields.into_iter().flatten().enumerate() {
+        if let Some(kind) = field.get("type") {
+            problems.value(&format!("{path}fields.{place}.type"), kind, Rule::OneOf(KINDS));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -478,8 +522,10 @@ mod tests {
         ]});
         put_config(&mut settings, &older);
         let fields = json!([{"key": "kind", "description": "d", "enum": ["a", "b"]}]);
-        let older = json!({"metadata": fields, "built_in_metadata": [], "enabled": false});
-        assert_eq!(older_config(&settings), older);
+        let mut told =
+            json!({"metadata": fields, "built_in_metadata": [], "enabled": false, "fields": older["fields"]});
+        told["fields"][0]["type"] = "string".into();
+        assert_eq!(older_config(&settings), told);
         let whole = whole_config(object(json!({"built_in_metadata": [{"key": "a"}]})));
         assert_eq!(whole["metadata"], json!([]), "what is not given is gone");
     }

@@ -16,6 +16,7 @@ pub mod graph;
 pub mod memory;
 pub mod metadata;
 pub mod method;
+pub mod mind_map;
 pub mod model;
 pub mod named;
 pub(crate) mod python;

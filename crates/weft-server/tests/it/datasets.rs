@@ -94,6 +94,9 @@ async fn requests_that_make_no_sense_are_told_why() {
     let all = "/api/v1/datasets";
     check("POST", all, json!({}), 101, "Field: <name> - Message: <Field required> - Value: <{}>").await;
     check("POST", all, json!({"name": "x", "more": 1}), 101, "Extra inputs are not permitted").await;
+    let unknown = json!({"fields": [{"name": "x", "type": "colour"}]});
+    let words = "Field: <auto_metadata_config.fields.0.type> - Message: <Input should be 'string',";
+    check("POST", all, json!({"name": "x", "auto_metadata_config": unknown}), 101, words).await;
     check(
         "POST",
         all,

@@ -75,6 +75,61 @@ async fn an_empty_file_is_a_document_like_any_other_until_it_is_read() {
 }
 
 #[tokio::test]
+async fn a_document_is_made_of_a_name_alone() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let path = format!("{dataset}/documents?type=empty");
+    let made = bench.post(&path, json!({"name": " notes.txt "})).await.data();
+    assert_eq!(
+        (&made["name"], &made["size"], &made["run"]),
+        (&json!("notes.txt"), &json!(0), &json!("UNSTART"))
+    );
+    let chunks = format!("{dataset}/documents/{}/chunks", made["id"].as_str().unwrap());
+    bench.post(&chunks, json!({"content": "A red boat."})).await.data();
+    let found = json!({"question": "boat", "dataset_ids": [dataset.rsplit('/').next().unwrap()]});
+    assert_eq!(bench.post("/api/v1/retrieval", found).await.data()["chunks"][0]["content"], "A red boat.");
+    let long = "x".repeat(256);
+    for (body, refusal) in [
+        (json!({}), (101, "File name can't be empty.")),
+        (json!({"name": "  "}), (101, "File name can't be empty.")),
+        (json!({"name": long}), (101, "File name must be 255 bytes or less.")),
+        (json!({"name": "notes.txt"}), (102, "Duplicated document name in the same dataset.")),
+        (json!({"name": "a.exe"}), (500, "a.exe: This type of file has not been supported yet!")),
+    ] {
+        assert_eq!(
+            bench.post(&path, body.clone()).await.refusal(),
+            (refusal.0, refusal.1.to_owned()),
+            "{body}"
+        );
+    }
+    assert_eq!(names(&bench, &format!("{dataset}/documents")).await, ["notes.txt"]);
+}
+
+#[tokio::test]
+async fn what_documents_differ_in_is_counted() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let mut ids = Vec::new();
+    for name in ["one.txt", "two.txt", "three.md"] {
+        ids.push(bench.document(&dataset, name, "text").await);
+    }
+    for id in &ids[..2] {
+        let author = json!({"meta_fields": {"author": ["Ada", "Grace"], "pages": 3}});
+        bench.ask("PATCH", &format!("{dataset}/documents/{id}"), author).await.data();
+    }
+    bench.read(&dataset, &[&ids[0]]).await;
+    let told = bench.get(&format!("{dataset}/documents?type=filter")).await.data();
+    let metadata = json!({"author": {"Ada": 2, "Grace": 2}, "pages": {"3": 2}});
+    let filter = json!({"suffix": {"md": 1, "txt": 2}, "run_status": {"0": 2, "3": 1}, "metadata": metadata});
+    assert_eq!(told, json!({"total": 3, "filter": filter}));
+    let told = bench.get(&format!("{dataset}/documents?type=filter&keywords=THREE")).await.data();
+    assert_eq!((&told["total"], &told["filter"]["suffix"]), (&json!(1), &json!({"md": 1})));
+    assert_eq!(names(&bench, &format!("{dataset}/documents?run_status=3")).await, ["one.txt"]);
+    let words = (102, "Invalid filter run status conditions: nope".to_owned());
+    assert_eq!(bench.get(&format!("{dataset}/documents?run_status=nope")).await.refusal(), words);
+}
+
+#[tokio::test]
 async fn uploads_that_make_no_sense_are_refused_whole() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
@@ -368,6 +423,33 @@ async fn metadata_is_summed_up_and_changed() {
     assert_eq!(other.ask("PUT", &format!("{dataset}/metadata/config"), json!({})).await.refusal(), lacks);
     let refusal = other.ask("PUT", &config, json!({"metadata": []})).await.refusal();
     assert_eq!(refusal, (102, "you don't own the dataset".to_owned()));
+}
+
+#[tokio::test]
+async fn older_clients_say_what_a_model_is_to_find_out() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let (older, config) = (format!("{dataset}/auto_metadata"), format!("{dataset}/metadata/config"));
+    let fields = json!([
+        {"name": "year", "type": "number", "description": "of the print", "examples": [1952]},
+        {"name": "kind", "type": "list", "examples": ["book", "letter"], "restrict_values": true},
+    ]);
+    let put = bench.ask("PUT", &older, json!({"enabled": true, "fields": fields})).await.data();
+    assert_eq!(put["metadata"][1]["enum"], json!(["book", "letter"]));
+    for told in [&put, &bench.get(&older).await.data()] {
+        let mut shown = fields.clone();
+        shown[0]["restrict_values"] = false.into();
+        shown[1]["description"] = "".into();
+        assert_eq!((&told["fields"], &told["enabled"]), (&shown, &json!(true)));
+    }
+    let wrong = json!({"fields": [{"name": "year", "type": "number"}, {"name": "kind", "type": "colour"}]});
+    for path in [&older, &config] {
+        let (code, words) = bench.ask("PUT", path, wrong.clone()).await.refusal();
+        let expected =
+            "Field: <fields.1.type> - Message: <Input should be 'string', 'list', 'time' or 'number'>";
+        assert!(code == 101 && words.starts_with(expected), "{words}");
+        assert_eq!(bench.ask("PUT", path, json!(null)).await.refusal().0, 101, "a request without a body");
+    }
 }
 
 #[tokio::test]

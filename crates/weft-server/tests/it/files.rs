@@ -217,7 +217,8 @@ async fn what_does_not_fit_is_refused_in_the_words_of_the_api() {
     assert_eq!(bench.ask("DELETE", FILES, json!({"ids": [one, "unknown"]})).await.refusal().0, 102);
     assert_eq!(bench.get(&format!("{FILES}/{one}")).await.text, "1", "nothing of it was removed");
     assert_eq!(bench.get(&format!("{FILES}?orderby=colour")).await.refusal().0, 101);
-    assert_eq!(bench.get(&format!("{FILES}?parent_id=unknown")).await.refusal().0, 102);
+    let nowhere = bench.get(&format!("{FILES}?parent_id=unknown")).await.refusal();
+    assert_eq!(nowhere, (102, "Folder not found!".to_owned()));
     assert_eq!(bench.get(&format!("{FILES}/{outer}")).await.refusal().0, 102, "a folder has no bytes");
     assert_eq!(bench.get("/v1/file/parent_folder").await.refusal().0, 101);
 }

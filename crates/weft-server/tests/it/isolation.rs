@@ -62,12 +62,13 @@ impl Operation {
 }
 
 /// Operations that one can name without reading them: a caller that may only look changes nothing with them.
-const LOOKS_BY_POST: [&str; 22] = [
+const LOOKS_BY_POST: [&str; 23] = [
     "POST /v1/mcp_server/list",
     "POST /v1/mcp_server/export",
     "POST /api/v1/retrieval",
     "POST /api/v1/datasets/search",
     "POST /api/v1/datasets/{id}/search",
+    "POST /api/v1/searchbots/retrieval_test",
     "POST /api/v1/dify/retrieval",
     "POST /api/v1/runs/{id}/replay",
     // Each of its tools needs what it does.

@@ -116,7 +116,10 @@ async fn documents_are_known_by_their_ids_alone() {
     assert_eq!(stranger.get(&format!("/api/v1/documents/{b}")).await.refusal().0, 102);
 
     let ingest = async |body: Json| bench.post("/api/v1/documents/ingest", body).await;
-    assert_eq!(ingest(json!({"doc_ids": [a, "nobodys"], "run": 1})).await.refusal().0, 102);
+    let unknown = ingest(json!({"doc_ids": [a, "nobodys"], "run": 1})).await.refusal();
+    assert_eq!(unknown, (109, "No authorization.".to_owned()));
+    let idle = (102, "Cannot cancel a task that is not in RUNNING status".to_owned());
+    assert_eq!(ingest(json!({"doc_ids": [a], "run": 2})).await.refusal(), idle);
     assert_eq!(ingest(json!({"doc_ids": [a, b], "run": "1"})).await.data(), true);
     let run =
         async |path: &str| bench.get(&format!("{path}/documents")).await.data()["docs"][0]["run"].clone();
@@ -125,14 +128,21 @@ async fn documents_are_known_by_their_ids_alone() {
     assert_eq!(ingest(json!({"doc_ids": [a], "run": 2})).await.data(), true);
     assert_eq!((run(&one).await, run(&two).await), (json!("CANCEL"), json!("CANCEL")));
     assert_eq!(ingest(json!({"doc_ids": [a], "run": 3})).await.refusal().0, 101);
+    let stopped = bench.get(&format!("{one}/documents")).await.data()["docs"][0].clone();
+    assert_eq!(stopped["progress"], 0.0);
+    assert!(stopped["process_begin_at"].as_str().is_some_and(|text| text.ends_with("GMT")), "{stopped}");
 
     bench.read(&one, &[&a]).await;
+    assert_eq!(ingest(json!({"doc_ids": [b, a], "run": 2})).await.refusal(), idle, "it is read");
     let again = json!({"doc_ids": [a], "run": 1, "delete": true});
     ingest(again).await.data();
     assert_eq!(bench.get(&format!("{one}/documents")).await.data()["docs"][0]["chunk_count"], 0);
 
     let set = json!({"doc_ids": [b, a], "status": 0});
-    let told = bench.post(&format!("{two}/documents/batch-update-status"), set).await.data();
+    let switch = format!("{two}/documents/batch-update-status");
+    let wrong = bench.post(&switch, json!({"doc_ids": [b], "status": 2})).await.refusal();
+    assert_eq!(wrong, (101, "\"Status\" must be either 0 or 1!".to_owned()));
+    let told = bench.post(&switch, set).await.data();
     assert_eq!((&told[&b]["status"], &told[&a]["error"]), (&json!("0"), &json!("No authorization.")));
     assert_eq!(bench.get(&format!("{two}/documents")).await.data()["docs"][0]["status"], "0");
 }

@@ -156,3 +156,56 @@ async fn datasets_are_asked_by_the_older_name() {
         assert_eq!(bench.post(ASK, body).await.refusal(), (102, expected));
     }
 }
+
+#[tokio::test]
+async fn passages_are_found_as_a_search_app_would_find_them() {
+    const FIND: &str = "/api/v1/searchbots/retrieval_test";
+    let bench = bench(Script::new()).await;
+    let dataset = animals(&bench).await;
+    let one = search_app(&bench, json!({"name": "S", "search_config": {"top_k": 1}})).await;
+    let own = search_app(&bench, json!({"name": "Own", "search_config": {"kb_ids": [dataset]}})).await;
+    for (body, count) in [
+        (json!({"question": "fox dog", "kb_id": [dataset]}), 2),
+        (json!({"question": "fox dog", "kb_id": dataset}), 2),
+        (json!({"question": "fox dog", "kb_id": [dataset], "search_id": one}), 1),
+        (json!({"question": "fox dog", "search_id": own}), 2),
+    ] {
+        let found = bench.post(FIND, body.clone()).await.data();
+        assert_eq!(found["chunks"].as_array().unwrap().len(), count, "{body}: {found}");
+    }
+    for body in [json!({"question": "fox"}), json!({"question": "fox", "kb_id": []})] {
+        let none = (102, "Please specify dataset firstly.".to_owned());
+        assert_eq!(bench.post(FIND, body).await.refusal(), none);
+    }
+    assert_eq!(bench.post(FIND, json!({"kb_id": [dataset]})).await.refusal().0, 101);
+    assert_eq!(bench.post(FIND, json!({"question": "fox", "kb_id": ["nobodys"]})).await.refusal().0, 102);
+    let other = json!({"question": "fox", "kb_id": [dataset], "search_id": "nobodys"});
+    assert_eq!(bench.post(FIND, other).await.refusal(), (109, "No authorization.".to_owned()));
+    let stranger = bench.with(&bench.stranger().await);
+    assert_eq!(stranger.post(FIND, json!({"question": "fox", "kb_id": [dataset]})).await.refusal().0, 102);
+}
+
+#[tokio::test]
+async fn a_mind_map_is_drawn_of_what_is_found() {
+    const DRAW: &str = "/api/v1/searchbots/mindmap";
+    let outline = "# Animals\n- foxes\n  - quick\n- dogs";
+    let bench = bench(Script::new().reply(Reply::text(outline).always())).await;
+    let dataset = animals(&bench).await;
+    let app = search_app(&bench, json!({"name": "S", "search_config": {"kb_ids": [dataset]}})).await;
+    let leaf = |id: &str| json!({"id": id, "children": []});
+    let tree =
+        json!({"id": "Animals", "children": [{"id": "foxes", "children": [leaf("quick")]}, leaf("dogs")]});
+    for body in [json!({"kb_ids": [dataset]}), json!({"search_id": app})] {
+        let mut body = body;
+        body["question"] = "fox".into();
+        assert_eq!(bench.post(DRAW, body).await.data(), tree);
+    }
+    let asked = bench.model.requests().remove(0);
+    let system = &asked.messages[0].text;
+    assert!(system.contains("mind map") && system.contains("quick brown fox"), "{system}");
+    let refused = bench.post(DRAW, json!({"question": "fox"})).await.refusal();
+    assert_eq!(refused, (102, "`kb_ids` is required.".to_owned()));
+    assert_eq!(bench.post(DRAW, json!({"kb_ids": [dataset]})).await.refusal().0, 101);
+    let other = json!({"question": "fox", "search_id": "nobodys"});
+    assert_eq!(bench.post(DRAW, other).await.refusal(), (109, "No authorization.".to_owned()));
+}

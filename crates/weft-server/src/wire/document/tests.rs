@@ -214,7 +214,7 @@ fn a_document_is_shown_with_every_field() {
         (DocumentState::Unstarted, "UNSTART", 0.99),
         (DocumentState::Running, "RUNNING", 0.99),
         (DocumentState::Paused, "CANCEL", 0.99),
-        (DocumentState::Cancelled, "CANCEL", 0.99),
+        (DocumentState::Cancelled, "CANCEL", 0.0),
         (DocumentState::Failed, "FAIL", -1.0),
     ] {
         let shown = view(&Document { state, enabled: false, ..document("a.txt") });
@@ -224,6 +224,10 @@ fn a_document_is_shown_with_every_field() {
         );
         assert!(states(run).unwrap().contains(&state));
     }
+    let asked =
+        |state| view(&Document { state, begun_ms: None, ..document("a.txt") })["process_begin_at"].clone();
+    assert_eq!(asked(DocumentState::Unstarted), json!(null));
+    assert!(asked(DocumentState::Cancelled).is_string(), "when it was asked for");
 }
 
 #[test]
