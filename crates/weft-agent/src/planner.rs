@@ -145,7 +145,7 @@ async fn look_at_plan(
                 .await?
                 .unwrap_or_default();
             if plan.is_empty() {
-                steps.rejected(&reason)
+                steps.rejected(&reason);
             } else {
                 steps.plan = format!("{}\n\n{plan}", steps.request);
                 steps.review = Some(Review { made: review.made + 1, ..Review::new(plan) });

@@ -148,10 +148,11 @@ impl Search {
         let told = |place: &usize| {
             let tool = &tools[*place];
             let summary: String = tool.description.chars().take(SUMMARY_LETTERS_MAX).collect();
-            match scripted {
+            if scripted {
                 // A script needs no definition, and there is none in the request.
-                true => json!({"name": tool.name, "signature": signature(tool)}),
-                false => json!({"name": tool.name, "description": summary}),
+                json!({"name": tool.name, "signature": signature(tool)})
+            } else {
+                json!({"name": tool.name, "description": summary})
             }
         };
         let shown: Vec<Json> = best.iter().take(limit).map(told).collect();

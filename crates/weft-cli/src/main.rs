@@ -151,6 +151,8 @@ async fn command(cli: &Cli) -> Outcome {
     let level = if serves { "warn,weft_app=info,weft_server=info,weft_engine=info" } else { QUIET };
     logging::start(&environment, level);
     settings::set_fault_point(&environment)?;
+    let (with_models, without) =
+        (|| Setup::read(&environment, &flags), || Setup::without_models(&environment, &flags));
     match &cli.command {
         Command::Demo(args) => demo::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Components(args) => components::run(args),
@@ -160,19 +162,11 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,
         Command::Chat(args) => chat::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Dataset { command } => {
-            let setup = if dataset::asks_models(command) {
-                Setup::read(&environment, &flags).await?
-            } else {
-                Setup::without_models(&environment, &flags)?
-            };
+            let setup = if dataset::asks_models(command) { with_models().await? } else { without()? };
             Box::pin(dataset::run(command, &setup)).await
         }
         Command::Runs { command } => {
-            let setup = if runs::asks_models(command) {
-                Setup::read(&environment, &flags).await?
-            } else {
-                Setup::without_models(&environment, &flags)?
-            };
+            let setup = if runs::asks_models(command) { with_models().await? } else { without()? };
             runs::run(command, &setup).await
         }
         Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,

@@ -57,9 +57,9 @@ async fn set(args: &SecretArgs, value: &Secret, app: &App) -> Outcome {
     let put = app.secrets.put(&tenant(&args.tenant)?, &args.name, value).await?;
     let mut data = Data::stdout();
     if args.json {
-        data.line(&as_json(&put).to_string())?
+        data.line(&as_json(&put).to_string())?;
     } else {
-        Notes::line(format!("kept; canvases name it `{{secret.{}}}`", put.name))
+        Notes::line(format!("kept; canvases name it `{{secret.{}}}`", put.name));
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -82,9 +82,9 @@ async fn delete(args: &SecretArgs, app: &App) -> Outcome {
     app.secrets.remove(&tenant(&args.tenant)?, &args.name).await?;
     let mut data = Data::stdout();
     if args.json {
-        data.line(&json!({"name": args.name}).to_string())?
+        data.line(&json!({"name": args.name}).to_string())?;
     } else {
-        Notes::line(format!("removed {}", args.name))
+        Notes::line(format!("removed {}", args.name));
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -360,10 +360,10 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable
 /// Lists and tables as figment writes them; everything else is a text, which becomes a number or a
 /// yes or no where one is asked for.
 fn parse(text: &str) -> Value {
-    match text.trim_start().starts_with(['[', '{']) {
-        // It cannot fail: what is no list or table is a text.
-        true => text.parse().unwrap_or_else(|never| match never {}),
-        false => Value::from(text),
+    if text.trim_start().starts_with(['[', '{']) {
+        text.parse().unwrap_or_else(|never| match never {})
+    } else {
+        Value::from(text)
     }
 }
 

@@ -23,9 +23,9 @@ in the table, which goes before the files.
 pub fn run(args: &SettingsArgs) -> Outcome {
     let mut data = Data::stdout();
     if args.markdown {
-        data.text(&format!("{PAGE}{}", sections(DEFAULTS)))?
+        data.text(&format!("{PAGE}{}", sections(DEFAULTS)))?;
     } else {
-        data.text(DEFAULTS)?
+        data.text(DEFAULTS)?;
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -32,9 +32,9 @@ async fn list(args: &TenantListArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     for tenant in app.all_tenants().await? {
         if args.json {
-            data.line(&json!({"id": tenant}).to_string())?
+            data.line(&json!({"id": tenant}).to_string())?;
         } else {
-            data.line(&harmless(tenant.as_str()))?
+            data.line(&harmless(tenant.as_str()))?;
         }
     }
     data.flush()?;

@@ -89,9 +89,9 @@ async fn revoke(args: &TokenRevokeArgs, app: &App) -> Outcome {
     note(app, &tenant, "revoke key", token.id()).await;
     let mut data = Data::stdout();
     if args.json {
-        data.line(&as_json(&token).to_string())?
+        data.line(&as_json(&token).to_string())?;
     } else {
-        Notes::line(format!("revoked {} ({})", quoted(&token.name), token.id()))
+        Notes::line(format!("revoked {} ({})", quoted(&token.name), token.id()));
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -84,9 +84,9 @@ async fn create(args: &UserCreateArgs, password: &Secret, app: &App) -> Outcome 
     note(app, &tenant, "create user", &user.email).await;
     let mut data = Data::stdout();
     if args.json {
-        data.line(&as_json(&user, Some(role)).to_string())?
+        data.line(&as_json(&user, Some(role)).to_string())?;
     } else {
-        Notes::line(format!("made {} ({role} of {tenant})", quoted(&user.email)))
+        Notes::line(format!("made {} ({role} of {tenant})", quoted(&user.email)));
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -50,12 +50,12 @@ pub(super) fn draw(settings: &ChatSettings, turn: &ChatTurn) -> Json {
     };
     let mut drawing = Drawing { settings, turn, knowledge, components: Map::new() };
     let first = drawing.question();
-    drawing.add("begin", "Begin", json!({"enablePrologue": false}), &[first]);
+    drawing.add("begin", "Begin", &json!({"enablePrologue": false}), &[first]);
     json!({"components": drawing.components, "globals": {}})
 }
 
 impl Drawing<'_> {
-    fn add(&mut self, id: &str, kind: &str, params: Json, downstream: &[&str]) {
+    fn add(&mut self, id: &str, kind: &str, params: &Json, downstream: &[&str]) {
         let object = json!({"component_name": kind, "params": params});
         let component = json!({"obj": object, "downstream": downstream, "upstream": []});
         self.components.insert(id.to_owned(), component);
@@ -75,17 +75,17 @@ impl Drawing<'_> {
         let item = json!({"cpn_id": "sys.conversation_turns", "operator": ">", "value": 1});
         let case = json!({"logical_operator": "and", "items": [item], "to": ["LLM:Refine"]});
         let switch = json!({"conditions": [case], "end_cpn_ids": [QUESTION]});
-        self.add("Switch:Turns", "Switch", switch, &["LLM:Refine", QUESTION]);
+        self.add("Switch:Turns", "Switch", &switch, &["LLM:Refine", QUESTION]);
         let refine = json!({
             "llm_id": self.llm_id(),
             "sys_prompt": REFINE,
             "message_history_window_size": REFINE_TURNS,
             "cite": false,
         });
-        self.add("LLM:Refine", "LLM", refine, &[QUESTION]);
+        self.add("LLM:Refine", "LLM", &refine, &[QUESTION]);
         let variables = json!([{"value": "LLM:Refine@content"}, {"value": "sys.query"}]);
         let groups = json!([{"group_name": "question", "variables": variables}]);
-        self.add(QUESTION, "VariableAggregator", json!({"groups": groups}), &[answer]);
+        self.add(QUESTION, "VariableAggregator", &json!({"groups": groups}), &[answer]);
         "Switch:Turns"
     }
 
@@ -109,13 +109,13 @@ impl Drawing<'_> {
             Knowledge::Datasets => {
                 let next = if says_nothing { FOUND } else { ANSWER };
                 let search = Json::Object(self.search());
-                self.add(SEARCH, "Retrieval", search, &[next]);
+                self.add(SEARCH, "Retrieval", &search, &[next]);
                 if says_nothing {
                     let item =
                         json!({"cpn_id": format!("{SEARCH}@chunks"), "operator": "empty", "value": ""});
                     let case = json!({"logical_operator": "and", "items": [item], "to": [NOTHING]});
                     let switch = json!({"conditions": [case], "end_cpn_ids": [ANSWER]});
-                    self.add(FOUND, "Switch", switch, &[NOTHING, ANSWER]);
+                    self.add(FOUND, "Switch", &switch, &[NOTHING, ANSWER]);
                     self.message(NOTHING, "{begin@empty_response}");
                 }
                 self.model();
@@ -130,7 +130,7 @@ impl Drawing<'_> {
 
     fn message(&mut self, id: &str, content: &str) {
         let params = json!({"content": [content], "auto_play": self.flag("tts")});
-        self.add(id, "Message", params, &[]);
+        self.add(id, "Message", &params, &[]);
     }
 
     fn model(&mut self) {
@@ -141,7 +141,7 @@ impl Drawing<'_> {
         };
         params.insert("sys_prompt".to_owned(), self.instructions(&knowledge).into());
         params.insert("cite".to_owned(), self.turn.quote.into());
-        self.add(ANSWER, "LLM", Json::Object(params), &["Message:Answer"]);
+        self.add(ANSWER, "LLM", &Json::Object(params), &["Message:Answer"]);
         self.message("Message:Answer", &format!("{{{ANSWER}@content}}"));
     }
 
@@ -156,7 +156,7 @@ impl Drawing<'_> {
             params.insert("engine".to_owned(), "tavily".into());
             params.insert("api_key".to_owned(), key.into());
         }
-        self.add(RESEARCH, "DeepResearch", Json::Object(params), &["Message:Answer"]);
+        self.add(RESEARCH, "DeepResearch", &Json::Object(params), &["Message:Answer"]);
         self.message("Message:Answer", &format!("{{{RESEARCH}@content}}"));
     }
 

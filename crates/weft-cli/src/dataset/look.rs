@@ -108,9 +108,9 @@ pub async fn chunks(args: &DatasetChunksArgs, app: &App) -> Outcome {
         let (page, total) = app.datasets.chunks(&document.key, &filter).await?;
         for chunk in &page {
             if args.json {
-                data.line(&chunk_json(chunk).to_string())?
+                data.line(&chunk_json(chunk).to_string())?;
             } else {
-                data.text(&chunk_text(chunk))?
+                data.text(&chunk_text(chunk))?;
             }
         }
         offset += page.len() as u64;

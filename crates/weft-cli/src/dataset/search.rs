@@ -53,9 +53,9 @@ pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     for (place, passage) in (1..).zip(&found.passages) {
         if args.json {
-            data.line(&passage_json(passage).to_string())?
+            data.line(&passage_json(passage).to_string())?;
         } else {
-            data.text(&passage_text(place, passage))?
+            data.text(&passage_text(place, passage))?;
         }
     }
     data.flush()?;

@@ -331,12 +331,11 @@ impl Asking {
         if let (Some(help), None) = (facts.server, &base) {
             return Err(Error::invalid(format!("{}: there is no server to ask", facts.name)).help(help));
         }
-        let now_ms = match self.service.wants_time() {
+        let now_ms = if self.service.wants_time() {
             // Work that is done again is given the time of the first time.
-            true => {
-                ctx.effect("clock", Delivery::Idempotent, async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0
-            }
-            false => 0,
+            ctx.effect("clock", Delivery::Idempotent, async { Ok(ctx.run.seams.clock.now_ms()) }).await?.0
+        } else {
+            0
         };
         let ask = Ask {
             query: &query,

@@ -164,10 +164,11 @@ pub(crate) async fn complete(
         run: handle.key.id.clone(),
         session: session.clone(),
         chat: chat.key.id,
-        prompt: match caller.is_share() {
+        prompt: if caller.is_share() {
             // Visitors are told what it says, and not what it was told.
-            true => String::new(),
-            false => chats::text(&chat.settings.prompt_config, "system").to_owned(),
+            String::new()
+        } else {
+            chats::text(&chat.settings.prompt_config, "system").to_owned()
         },
         quoting: if turn.quote { Quoting::Sources } else { Quoting::Nothing },
         started_ms: 0,

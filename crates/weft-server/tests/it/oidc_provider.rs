@@ -270,9 +270,10 @@ impl Inner {
             "iat": now(), "nonce": grant.nonce, "email": "ann@example.com", "email_verified": true, "name": "Ann"});
         let claims = claims.as_object_mut().unwrap();
         for (name, value) in manners.claims.as_object().unwrap() {
-            match value.is_null() {
-                true => drop(claims.remove(name)),
-                false => drop(claims.insert(name.clone(), value.clone())),
+            if value.is_null() {
+                drop(claims.remove(name));
+            } else {
+                drop(claims.insert(name.clone(), value.clone()));
             }
         }
         let token = self.keys.token(manners.signing, manners.kid.as_deref(), claims);

@@ -238,12 +238,11 @@ fn faces(store: &Arc<MemoryStore>) -> (Stores, AccountStores) {
 fn accounts_of(stores: AccountStores, config: AccountsConfig) -> Accounts {
     let has_providers = !config.oidc.is_empty();
     let accounts = Accounts::new(stores, config);
-    match has_providers {
-        true => {
-            let http: Arc<dyn weft_net::StreamingHttp> = Arc::new(weft_net::OperatorHttp::new().unwrap());
-            accounts.with_providers(&http)
-        }
-        false => accounts,
+    if has_providers {
+        let http: Arc<dyn weft_net::StreamingHttp> = Arc::new(weft_net::OperatorHttp::new().unwrap());
+        accounts.with_providers(&http)
+    } else {
+        accounts
     }
 }
 
@@ -301,7 +300,6 @@ pub fn process_with(
         secrets,
         ..weft_testkit::around::no_seams()
     });
-    let plugins = plugins();
     let (stores, accounts) = faces(&store);
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
@@ -338,7 +336,7 @@ pub fn process_with(
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
         tool_servers,
-        plugins,
+        plugins: plugins(),
         clock,
         probe: Arc::new(|| Box::pin(async { Ok(()) })),
         close: Arc::new(|| Box::pin(async { Ok(()) })),

@@ -269,14 +269,14 @@ async fn a_form_that_nobody_fills_in_goes_its_own_way_once_and_also_after_a_rest
         assert_eq!(late.status, StatusCode::CONFLICT);
         assert!(late.text.contains("was not answered in time"), "{}", late.text);
     };
-    check(json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]}), "too late: ").await;
+    Box::pin(check(json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]}), "too late: ")).await;
     let both =
         json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"], "timeout_default": {"go": false}});
-    check(both, "too late: false").await;
-    check(json!({"timeout_seconds": 60, "timeout_default": {"go": false}}), "go: false").await;
+    Box::pin(check(both, "too late: false")).await;
+    Box::pin(check(json!({"timeout_seconds": 60, "timeout_default": {"go": false}}), "go: false")).await;
     let failed = "UserFillUp:F failed: nobody filled in the form within 60 s (name components in `timeout_goto`, \
         or values in `timeout_default`)";
-    check(json!({"timeout_seconds": 60}), failed).await;
+    Box::pin(check(json!({"timeout_seconds": 60}), failed)).await;
 }
 
 /// The answer that comes in time takes the way of answers.

@@ -151,9 +151,9 @@ mod tests {
             let Json::Object(mut all) = claims() else { panic!() };
             for (name, value) in changes.as_object().unwrap() {
                 if value.is_null() {
-                    drop(all.remove(name))
+                    drop(all.remove(name));
                 } else {
-                    drop(all.insert(name.clone(), value.clone()))
+                    drop(all.insert(name.clone(), value.clone()));
                 }
             }
             let now_ms = NOW * 1_000;

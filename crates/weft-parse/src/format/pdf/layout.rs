@@ -237,9 +237,10 @@ impl PdfParagraph {
         let mut text = String::new();
         let mut was_row = false;
         for line in &self.lines {
-            text = match was_row || line.has_cells {
-                true if !text.is_empty() => text + "\n" + &line.text,
-                _ => flow(text, &line.text),
+            text = if (was_row || line.has_cells) && !text.is_empty() {
+                text + "\n" + &line.text
+            } else {
+                flow(text, &line.text)
             };
             was_row = line.has_cells;
         }
