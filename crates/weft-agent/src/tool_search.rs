@@ -260,6 +260,21 @@ mod tests {
     }
 
     #[test]
+    fn whoever_calls_a_tool_that_is_not_there_is_told_those_on_offer() {
+        let tools = Toolkit::new();
+        for name in ["a", "b"] {
+            tools.register(tool(name, "x")).unwrap();
+        }
+        let mut reads = tool("read_result", "x");
+        reads.traits.purpose = Purpose::ReadsResults;
+        tools.register_own(reads).unwrap();
+        let told = tools.find("nothing").unwrap_err().full();
+        assert!(told.contains("use one of these: a, b") && !told.contains("read_result"), "{told}");
+        add_search(&tools, ToolSearch::Always, 1_000).unwrap();
+        assert!(tools.find("nothing").unwrap_err().full().contains("use one of these: search_tools"));
+    }
+
+    #[test]
     fn what_was_found_or_called_is_on_offer() {
         let tools = Toolkit::new();
         for name in ["a", "b", "c", "d"] {

@@ -14,6 +14,7 @@ use weft_core::tool::{BASIC_GROUP, Block, Invocation, Tool, ToolOutput, ToolSess
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use crate::arguments::ArgumentSchema;
+use crate::tool_search::on_offer;
 use crate::window::tokens_of_tools;
 
 /// Characters of a function name, at most.
@@ -182,7 +183,8 @@ impl Toolkit {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, name: &str) -> Result<(Arc<Tool>, Arc<ArgumentSchema>)> {
+    /// The tool of a name, or one that was most likely meant.
+    pub(crate) fn find(&self, name: &str) -> Result<(Arc<Tool>, Arc<ArgumentSchema>)> {
         let state = self.state();
         let exact = state.by_name.get(name).and_then(|place| state.tools.get(*place));
         let entry = exact.or_else(|| {
@@ -191,8 +193,10 @@ impl Toolkit {
             state.by_name.get(name).and_then(|place| state.tools.get(*place))
         });
         let Some(entry) = entry else {
-            let known: Vec<&str> =
-                state.tools.iter().filter(|e| is_active(&state, &e.tool)).map(|e| &*e.tool.name).collect();
+            let active = state.tools.iter().filter(|entry| is_active(&state, &entry.tool));
+            // Those that are shown from the beginning: of many there is a search, whose name says enough.
+            let shown = on_offer(active.map(|entry| Arc::clone(&entry.tool)).collect(), &[]);
+            let known: Vec<&str> = shown.iter().map(|tool| &*tool.name).collect();
             return Err(Error::not_found(format!("there is no tool `{name}`"))
                 .help(format!("use one of these: {}", known.join(", "))));
         };
