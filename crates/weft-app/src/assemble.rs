@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use weft_browser::Chromium;
 use weft_core::seam::browser::NoBrowser;
-use weft_core::seam::dataset_store::DatasetFilter;
 use weft_core::seam::sandbox::{Limits, NoSandbox};
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
@@ -52,6 +51,7 @@ use self::documents::{document_reader, document_writer};
 use self::files::files;
 use self::tools::tool_sources;
 use crate::app::App;
+use crate::checking::names_of_datasets;
 use crate::config::{Config, STORE_FILE, SandboxConfig};
 use crate::conversations::StoredConversations;
 use crate::notifications::Notifications;
@@ -106,24 +106,13 @@ pub(crate) async fn copy_database(source: &Path, into: &Path) -> Result<()> {
 /// # Errors
 /// When the store cannot be read.
 pub async fn dataset_names(config: &Config, tenant: &TenantId) -> Result<Vec<String>> {
-    /// Datasets read at a time.
-    const PAGE: u64 = 200;
     if secrets::is_missing(config) {
         return Ok(Vec::new());
     }
     let store = Store::open_to_read(&config.store_url()).await?;
-    let datasets = store.datasets();
-    let mut names = Vec::new();
-    for offset in (0..).step_by(usize::try_from(PAGE).unwrap_or(1)) {
-        let filter = DatasetFilter { offset, limit: PAGE, ..DatasetFilter::default() };
-        let (page, _) = datasets.datasets(tenant, &filter).await?;
-        if page.is_empty() {
-            break;
-        }
-        names.extend(page.into_iter().flat_map(|dataset| [dataset.name, dataset.key.id.to_string()]));
-    }
+    let names = names_of_datasets(&*store.datasets(), tenant, u64::MAX).await?;
     store.close().await?;
-    Ok(names)
+    Ok(names.unwrap_or_default())
 }
 
 async fn make_folder(config: &Config) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::secrets::PREFIX;
 use weft_core::{Error, ErrorKind, Result, TenantId};
@@ -12,6 +13,8 @@ use crate::plans::compact;
 
 /// Datasets whose names are looked at, at most; with more of them none is said to be missing.
 const DATASETS_MAX: u64 = 2_000;
+/// Datasets that are read at a time.
+const PAGE: u64 = 200;
 
 /// What a canvas is checked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,15 +55,7 @@ impl App {
     /// # Errors
     /// When the store cannot be read.
     pub async fn dataset_names(&self, tenant: &TenantId) -> Result<Option<Vec<String>>> {
-        let filter = DatasetFilter {
-            counting: Counting::Without,
-            limit: DATASETS_MAX + 1,
-            ..DatasetFilter::default()
-        };
-        let (found, _) = self.datasets.datasets(tenant, &filter).await?;
-        let few = found.len() as u64 <= DATASETS_MAX;
-        let names = found.into_iter().flat_map(|one| [one.name, one.key.id.to_string()]);
-        Ok(few.then(|| names.collect()))
+        names_of_datasets(&*self.datasets, tenant, DATASETS_MAX).await
     }
 
     /// Everything that was found in a canvas, as it stands in the JSON.
@@ -106,6 +101,27 @@ impl App {
         compiled
             .await
             .map_err(|cause| Error::internal("the check of the canvas stopped unexpectedly").because(cause))
+    }
+}
+
+/// The names and ids of a tenant's datasets; `None` when there are more than `most`.
+pub(crate) async fn names_of_datasets(
+    store: &dyn DatasetStore,
+    tenant: &TenantId,
+    most: u64,
+) -> Result<Option<Vec<String>>> {
+    let mut names = Vec::new();
+    let mut filter = DatasetFilter { counting: Counting::Without, limit: PAGE, ..DatasetFilter::default() };
+    loop {
+        let (page, _) = store.datasets(tenant, &filter).await?;
+        if page.is_empty() {
+            return Ok(Some(names));
+        }
+        filter.offset += page.len() as u64;
+        if filter.offset > most {
+            return Ok(None);
+        }
+        names.extend(page.into_iter().flat_map(|dataset| [dataset.name, dataset.key.id.to_string()]));
     }
 }
 

@@ -227,7 +227,9 @@ pub mod asked_for {
     }
 }
 
-fn is_empty(value: &Json) -> bool {
+/// Whether a value says nothing: null, or a text, a list or an object with nothing in it, as editors write for an empty
+/// field.
+pub fn is_empty(value: &Json) -> bool {
     match value {
         Json::Null => true,
         Json::Bool(_) | Json::Number(_) => false,

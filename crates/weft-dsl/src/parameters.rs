@@ -11,6 +11,7 @@ use std::collections::HashSet;
 
 use serde_json::Map;
 use weft_core::field::{AnyField as _, Field, FieldGroup, FieldSpec, Kind, Widget, common, specs};
+use weft_core::params::is_empty;
 use weft_core::{Catalog, ComponentSpec, Json};
 
 use self::kinds::UnlistedWords;
@@ -46,16 +47,6 @@ enum MemberOwner<'a> {
     Component(&'a str),
     /// The value of this parameter.
     Parameter(&'a str),
-}
-
-fn is_blank(value: &Json) -> bool {
-    match value {
-        Json::Null => true,
-        Json::String(text) => text.is_empty(),
-        Json::Array(items) => items.is_empty(),
-        Json::Object(members) => members.is_empty(),
-        Json::Bool(_) | Json::Number(_) => false,
-    }
 }
 
 struct ParameterWalk<'a> {
@@ -96,7 +87,7 @@ impl ParameterWalk<'_> {
         let is = |spec: &&&FieldSpec, key: &str| spec.name == key || spec.older.contains(&key);
         for (key, value) in members {
             // An editor's empty field says nothing.
-            if matches!(owner, MemberOwner::Component(_)) && is_blank(value) {
+            if matches!(owner, MemberOwner::Component(_)) && is_empty(value) {
                 continue;
             }
             let at = join(at, key);

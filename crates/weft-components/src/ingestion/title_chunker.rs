@@ -131,7 +131,7 @@ fn levels(params: &mut Params<'_>) -> Vec<Vec<String>> {
                 params.problem(ParamProblem::new(&at, message).help("write it as a text"));
             }
             let Some(text) = text.filter(|text| !text.trim().is_empty()) else { continue };
-            match pattern::compile_prefix(text) {
+            match pattern::compile(text) {
                 Ok(_) => found.push(text.to_owned()),
                 Err(cause) => {
                     let message = format!("`{text}` is no regular expression that can be used: {cause}");

@@ -2,7 +2,7 @@
 //! spell differently is coerced, and what cannot be is a problem with its place.
 
 use crate::field::{FieldSpec, Kind, Preset};
-use crate::params::{ParamProblem, Params};
+use crate::params::{ParamProblem, Params, is_empty};
 use crate::reference::{Reference, Template};
 use crate::value::{Json, described, number as numeric, to_text, truth, whole};
 
@@ -16,9 +16,7 @@ fn preset_text(spec: &FieldSpec) -> &'static str {
 fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
     let (pointer, value) = params.found(spec)?;
     match value {
-        // An editor's empty list says nothing.
-        Json::Object(members) if members.is_empty() => None,
-        Json::Array(items) if items.is_empty() => None,
+        Json::Object(_) | Json::Array(_) if is_empty(value) => None,
         Json::Object(_) | Json::Array(_) => {
             let message = format!("must be a text, and is {}", described(value));
             let problem = ParamProblem::new(pointer, message);

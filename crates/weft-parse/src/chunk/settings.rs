@@ -93,8 +93,8 @@ impl ChunkSettings {
             pages: given("pages").map(pages).transpose()?.filter(|ranges| !ranges.is_empty()),
             table_context: number(given("table_context_size"), "table_context_size", 0, LIMIT_MAX)?
                 .unwrap_or(0),
-            title_levels: patterns(given("title_levels"), "title_levels", pattern::compile)?,
-            title_families: patterns(given("title_families"), "title_families", pattern::compile_prefix)?,
+            title_levels: patterns(given("title_levels"), "title_levels")?,
+            title_families: patterns(given("title_families"), "title_families")?,
             hierarchy: number(given("hierarchy"), "hierarchy", 0, LEVELS_MAX)?,
             title_paths: given("title_paths") != Some(&Json::Bool(false)),
         })
@@ -137,15 +137,11 @@ fn number(value: Option<&Json>, name: &str, min: u32, max: u32) -> Result<Option
 }
 
 /// Lists of regular expressions.
-fn patterns(
-    value: Option<&Json>,
-    name: &str,
-    compile: fn(&str) -> Result<Regex, regex::Error>,
-) -> Result<Vec<Vec<Regex>>> {
+fn patterns(value: Option<&Json>, name: &str) -> Result<Vec<Vec<Regex>>> {
     let bad = |what: &str| wrong(name, what, "give a list of lists of regular expressions");
     let pattern = |text: &Json| {
         let text = text.as_str().ok_or_else(|| bad("has a pattern that is no text"))?;
-        compile(text).map_err(|_| bad(&format!("has a pattern that cannot be used, `{text}`")))
+        pattern::compile(text).map_err(|_| bad(&format!("has a pattern that cannot be used, `{text}`")))
     };
     let list = |list: &Json| match list {
         Json::Array(patterns) if patterns.len() <= PATTERNS_MAX => patterns.iter().map(pattern).collect(),

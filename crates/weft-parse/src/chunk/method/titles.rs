@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use regex::Regex;
 use weft_core::error::Result;
+use weft_core::pattern::begins;
 
 use crate::chunk::ChunkSource;
 use crate::chunk::draft::Cutting;
@@ -114,7 +115,7 @@ impl<'a> TitlePatterns<'a> {
             }
             Self::Family(family) => {
                 let line = line.trim();
-                family.iter().position(|pattern| pattern.is_match(line)).filter(|_| !is_figure(line))
+                family.iter().position(|pattern| begins(pattern, line)).filter(|_| !is_figure(line))
             }
         };
         u8::try_from(place? + 1).ok()
