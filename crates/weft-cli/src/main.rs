@@ -17,6 +17,7 @@ mod eval;
 mod failure;
 mod follow;
 mod form;
+mod idle;
 mod lines;
 mod local;
 mod logging;

@@ -15,6 +15,7 @@ use crate::document::Document;
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
+use crate::idle;
 use crate::local;
 use crate::screen::Notes;
 use crate::setup::Setup;
@@ -37,7 +38,8 @@ pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
     if let Ok(address) = listener.local_addr() {
         Notes::line(format!("Weft listens on http://{address}; Ctrl-C stops it."));
     }
-    Box::pin(weft_server::serve(app, listener, ServeOptions::from(&setup.config), stopped())).await?;
+    let options = ServeOptions::from(&setup.config);
+    idle::between(Box::pin(weft_server::serve(app, listener, options, stopped()))).await?;
     Notes::line("Stopped.");
     Ok(Exit::Done)
 }

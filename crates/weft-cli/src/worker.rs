@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::args::WorkerArgs;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::idle;
 use crate::screen::Notes;
 use crate::serve::{self, stopped};
 use crate::setup::Setup;
@@ -26,7 +27,7 @@ pub async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
         config.worker.concurrency
     ));
     let grace = Duration::from_secs(config.limits.shutdown_seconds);
-    Box::pin(weft_app::worker::work(app, config.worker, grace, stopped())).await?;
+    idle::between(Box::pin(weft_app::worker::work(app, config.worker, grace, stopped()))).await?;
     Notes::line("Stopped.");
     Ok(Exit::Done)
 }

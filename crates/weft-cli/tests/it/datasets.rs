@@ -158,7 +158,8 @@ fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
         drop(under_way);
         under_way = rough.start(&["dataset", "ingest", "birds"]);
     }
-    assert_eq!(under_way.end().code, Some(0));
+    let ended = under_way.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(everything(&rough, "birds"), expected);
 }
 

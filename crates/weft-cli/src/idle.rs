@@ -1,0 +1,208 @@
+//! What a server that has nothing to do gives back to the system: memory that is free but kept, and the parts of the
+//! program that were used once, at start above all. They are at hand in the system's cache and come back by themselves
+//! when they are wanted again.
+
+use std::time::Duration;
+
+/// How often is looked whether the process does anything.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Less of a processor than this between two looks is nothing: timers and looks themselves.
+const NOTHING: Duration = Duration::from_millis(5);
+/// What comes back afterwards costs up to 3 ms. So it is given back only after this much work, or after a long while.
+const WORTH_IT: Duration = Duration::from_millis(100);
+/// Quiet looks, one after the other, that make a pause after much work.
+const PAUSE: u32 = 2;
+/// The same after little work.
+const LONG_PAUSE: u32 = 40;
+
+/// Serves, and gives back what is not needed each time the process has come to rest.
+pub async fn between<T>(serving: impl Future<Output = T>) -> T {
+    tokio::select! {
+        served = serving => served,
+        never = give_back() => match never {},
+    }
+}
+
+async fn give_back() -> std::convert::Infallible {
+    let mut rest = Rest::default();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if rest.has_come(os::cpu_time()) {
+            os::give_back();
+        }
+    }
+}
+
+/// Tells from the processor time of the process when it has come to rest.
+#[derive(Default)]
+struct Rest {
+    last_look: Duration,
+    given_back: Duration,
+    quiet: u32,
+}
+
+impl Rest {
+    /// Looks at the processor time that was used up to now. True once for each time of work.
+    fn has_come(&mut self, used: Duration) -> bool {
+        let since_look = used.saturating_sub(self.last_look);
+        self.last_look = used;
+        if since_look > NOTHING {
+            self.quiet = 0;
+            return false;
+        }
+        self.quiet = self.quiet.saturating_add(1);
+        let work = used.saturating_sub(self.given_back);
+        let come = match self.quiet {
+            PAUSE => work >= WORTH_IT,
+            LONG_PAUSE => work > NOTHING,
+            _ => false,
+        };
+        if come {
+            self.given_back = used;
+        }
+        come
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod os {
+    use std::time::Duration;
+
+    use rustix::mm::{Advice, madvise};
+    use rustix::time::{ClockId, clock_gettime};
+
+    pub fn cpu_time() -> Duration {
+        clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap_or_default()
+    }
+
+    pub fn give_back() {
+        #[cfg(target_env = "gnu")]
+        #[expect(unsafe_code, reason = "a function of the system's library")]
+        // SAFETY: It takes the allocator's own locks, and may be called at any time.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+        // Memory is accounted for by the page, so nothing is lost when this cannot be read.
+        let Ok(map) = std::fs::read_to_string("/proc/self/smaps") else { return };
+        for part in unchanged_parts(&map) {
+            #[expect(unsafe_code, reason = "there is no safe way to say what a mapping is not needed for")]
+            // SAFETY: The mapping is of a file, private, not writable and has no page that differs from the file:
+            // whoever reads or runs it next gets the same bytes from the file again.
+            let given = unsafe {
+                madvise(std::ptr::with_exposed_provenance_mut(part.start), part.len(), Advice::LinuxDontNeed)
+            };
+            if let Err(error) = given {
+                tracing::debug!(%error, "a part of the program stays in memory");
+            }
+        }
+    }
+
+    /// Where the process has mapped files that it can only read or run, and of which no page was changed (as those
+    /// are in which addresses were filled in at start).
+    fn unchanged_parts(map: &str) -> Vec<std::ops::Range<usize>> {
+        let mut parts = Vec::new();
+        let mut current = None;
+        for line in map.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let Some(first) = words.next() else { continue };
+            match first.strip_suffix(':') {
+                None => {
+                    let rights = words.next().unwrap_or_default();
+                    let is_file = words.nth(3).is_some_and(|path| path.starts_with('/'));
+                    current = (is_file && matches!(rights, "r--p" | "r-xp")).then(|| range(first)).flatten();
+                }
+                // Pages that differ from the file belong to nobody but this process.
+                Some("Anonymous") if words.next() == Some("0") => parts.extend(current.take()),
+                Some(_) => {}
+            }
+        }
+        parts
+    }
+
+    fn range(addresses: &str) -> Option<std::ops::Range<usize>> {
+        let (start, end) = addresses.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        Some(address(start)?..address(end)?)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        const MAP: &str = "\
+5000-6000 r--p 00000000 fe:00 12 /usr/bin/weft
+Rss:                   4 kB
+Anonymous:             0 kB
+VmFlags: rd mr mw me
+6000-9000 r-xp 00001000 fe:00 12 /usr/bin/weft
+Anonymous:             0 kB
+9000-a000 r--p 00004000 fe:00 12 /usr/bin/weft
+Anonymous:             4 kB
+a000-b000 rw-p 00005000 fe:00 12 /usr/bin/weft
+Anonymous:             0 kB
+b000-c000 r--s 00000000 fe:00 13 /data/index
+Anonymous:             0 kB
+c000-d000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+d000-e000 r-xp 00000000 00:00 0 [vdso]
+Anonymous:             0 kB
+";
+
+        #[test]
+        fn what_was_changed_or_is_no_file_is_kept() {
+            assert_eq!(unchanged_parts(MAP), [0x5000..0x6000, 0x6000..0x9000]);
+            assert!(unchanged_parts("no such\n\nthing:").is_empty());
+        }
+
+        #[test]
+        fn a_process_goes_on_after_it_has_given_back() {
+            let own = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            assert!(!unchanged_parts(&own).is_empty());
+            give_back();
+            assert_eq!(std::hint::black_box(3) + 4, 7);
+            assert!(cpu_time() > Duration::ZERO);
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod os {
+    use std::time::Duration;
+
+    pub fn cpu_time() -> Duration {
+        Duration::ZERO
+    }
+
+    pub fn give_back() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn rest_comes_once_after_each_time_of_work() {
+        let mut rest = Rest::default();
+        let mut look = |used| rest.has_come(ms(used));
+        assert!(!look(400), "it has just worked");
+        assert!(!look(401));
+        assert!(look(402), "much work and a pause");
+        assert!((0..100).all(|_| !look(402)), "once is enough");
+        assert!(!look(452));
+        assert!(!look(452));
+        assert!(!look(452), "that was little work");
+    }
+
+    #[test]
+    fn after_little_work_the_pause_is_long() {
+        let mut rest = Rest { given_back: ms(300), ..Rest::default() };
+        let come: Vec<u32> = (0..200).filter(|_| rest.has_come(ms(350))).collect();
+        assert_eq!(come, [LONG_PAUSE]);
+        // Looks and timers alone are no work, however long they go on.
+        assert!((0..1_000).all(|look| !rest.has_come(ms(350 + look / 10))));
+    }
+}
