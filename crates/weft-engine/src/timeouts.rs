@@ -31,6 +31,7 @@ impl Machine {
             return;
         }
         self.end_task(place, None, TaskStatus::TimedOut);
+        // Answers of this turn that came too late must not fill the same form when it comes up again.
         self.answered.insert(waiting.address());
         self.answered.insert(waiting.node.to_string());
         self.go_on(place, Filled { values: Map::new(), timed_out: true });

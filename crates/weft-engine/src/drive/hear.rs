@@ -60,6 +60,8 @@ impl RunDriver<'_> {
                 }
             }
             Signal::EffectFinished(EffectFinished { key, gave }) => {
+                // Before the result: work that is done again from it after a
+                // cut has to find its sources under their numbers.
                 self.note_sources();
                 self.heard.extend(taken(&key, &gave));
                 self.journal.note(Record::EffectFinished { activation, key, gave });
