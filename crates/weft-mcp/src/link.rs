@@ -305,6 +305,7 @@ struct Notice {
 
 impl Drop for Notice {
     fn drop(&mut self) {
+        // Asked for its effect: the log lets go of the id.
         self.sent_log.was_sent(&self.id);
         if !self.is_wanted || self.peer.is_transport_closed() {
             return;
