@@ -77,8 +77,8 @@ pub(crate) fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Durati
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
         None => {
             let until = date("retry-after")?;
-            // A date that has passed asks for no wait.
-            // By the server's own clock, where it tells it: the one here may go wrong.
+            // A date that has passed asks for no wait. The server's own clock counts, where it tells it: the
+            // one here may go wrong.
             Some(until.duration_since(date("date").unwrap_or_else(SystemTime::now)).unwrap_or_default())
         }
     }

@@ -120,6 +120,7 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
     // Under another name until it is whole.
     let part = models.join(format!(".{name}.part"));
     let copied = (|| {
+        // An attempt that was cut off may have left it.
         let _ = std::fs::remove_dir_all(&part);
         std::fs::create_dir_all(&part)?;
         for file in MODEL_FILES.iter().chain(MORE_FILES.iter().filter(|file| source.join(file).is_file())) {
