@@ -106,6 +106,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
 fn told(answer: &Answer, missing: &[String]) -> String {
     let hits = answer.hits();
     let passages = if hits == 1 { "passage" } else { "passages" };
+    // A model may say that it is not enough and leave open of what.
     let verdict = if missing.is_empty() {
         "That is enough.".to_owned()
     } else {
