@@ -283,7 +283,6 @@ impl<'a> RunDriver<'a> {
 
     async fn go(&mut self, deadline: Instant) -> Result<()> {
         if self.takes_over {
-            // Whoever has lost the run meanwhile learns it by this write, before any work begins twice.
             self.journal.flush().await?;
             if self.cancel.is_cancelled() {
                 return Err(cancelled());

@@ -429,8 +429,6 @@ impl Engine {
             Some(paused) => {
                 let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
                 let query = std::mem::replace(&mut request.input.query, paused.input.query.clone());
-                // Answers bring neither files nor pins as a rule; what the
-                // turn began with holds for its other half, too.
                 if request.input.files.is_empty() {
                     request.input.files.clone_from(&paused.input.files);
                 }
@@ -439,8 +437,6 @@ impl Engine {
                 }
                 let globals = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
-                // Before the answers, and by the time of the run itself: doing
-                // it again has to decide the same.
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
                 if given == AnswerStatus::New {
