@@ -104,6 +104,7 @@ impl<'a> AnswerStream<'a> {
         if std::mem::replace(&mut self.taken_back, taken_back) == taken_back {
             return;
         }
+        // The writer has only what was said before that answer; the filter may hold half a mark of it.
         self.said = writer.so_far();
         self.filter = None;
         self.blanks.clear();

@@ -157,6 +157,7 @@ async fn answered(
         }
         Err(error) => error,
     };
+    // Nobody has read a word of it, so it is not kept: work that is done again may ask again.
     if unheard || coming.reply.text.is_empty() || error.kind == ErrorKind::Cancelled {
         return Err(error);
     }

@@ -236,6 +236,7 @@ pub async fn make<'a>(
         end.over.push(place);
     }
     if let Some(background) = background {
+        // Begun before the others, so that they go on while those are made.
         for call in ready.extract_if(.., |call| call.goes_on_beside()) {
             let Some(open) = open.get_mut(call.place) else { continue };
             end.over.push(call.place);
@@ -259,6 +260,7 @@ pub async fn make<'a>(
             }
         }
     }
+    // In the order of the calls, whichever of them was faster.
     end.over.sort_unstable();
     end.limit = round.or(end.limit).or_else(|| job.ctx.budget.exhausted().filter(|l| *l == Limit::Seconds));
     end.form = form(open, &tools, job.options.approval_timeout);

@@ -50,6 +50,7 @@ pub(crate) async fn shelve(
     }
     let name = format!("{FILE_PREFIX}{tool}.txt");
     let keep = async { run_files::keep(ctx, &name, "text/plain", text.as_bytes().to_vec().into()).await };
+    // As an effect: a run that goes on after a cut tells the model of the same file as before.
     let (file, _) = ctx.effect("file", Delivery::Idempotent, keep).await?;
     let letters = text.chars().count();
     let head: String = text.chars().take(HEAD_LETTERS).collect();

@@ -106,6 +106,7 @@ impl LoopGuard {
         let mut left = ROUND_MAX;
         let counted = round.iter().filter(|call| !call.poll);
         let calls: Vec<CallPrint> = counted.map(|call| CallPrint::of(call, &mut left)).collect();
+        // A round that only looks after a job breaks a row of rounds alike: waiting is no loop.
         if calls.is_empty() {
             return self.next(Last::Nothing, 0.0);
         }
@@ -153,6 +154,7 @@ fn similar_calls(before: &[CallPrint], now: &[CallPrint]) -> f64 {
             (similarity >= SIMILAR).then_some((index, similarity))
         });
         let Some((index, similarity)) = partner else { return 0.0 };
+        // Each counts once: two equal calls of this round do not both match one of the round before.
         partners.swap_remove(index);
         lowest = lowest.min(similarity);
     }

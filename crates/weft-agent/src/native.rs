@@ -97,6 +97,7 @@ async fn work<'a>(
                     blocks(open, &end.over).for_each(|block| voice.say(&block));
                 }
                 if let Some(form) = end.form {
+                    // While a run waits for a person there is no task of it that could go on with them.
                     background.rest().await?;
                     turns.background = background.kept();
                     voice.pause();
@@ -151,6 +152,7 @@ fn rounds(job: &Job<'_>) -> u32 {
 
 /// The next request: the whole transcript, unchanged at its front as long as it fits.
 async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offered) -> Result<ChatRequest> {
+    // Also when none may be called: providers refuse calls in a conversation of tools that are not defined.
     let (tools, tokens) = if offer == Offer::Tools || turns.transcript.has_calls() {
         offered.now(on_offer(job.tools.tools(), &turns.used))
     } else {

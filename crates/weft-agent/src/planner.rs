@@ -56,6 +56,8 @@ impl Driver for Planner {
                     }
                 }
                 Step::Plan => {
+                    // Taken right before the request, with its number: work that
+                    // is done again reads them at the same place.
                     for message in job.ctx.messages_before(requests).await? {
                         steps.say(Author::User, &prompts::meanwhile(&message));
                     }

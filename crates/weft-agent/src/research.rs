@@ -198,6 +198,8 @@ impl Research<'_> {
     /// What the model fails with. A source that fails is told in the findings.
     pub async fn run(&self, question: &str, show: &mut (dyn FnMut(&str) + Send)) -> Result<Findings> {
         let time_ms = i64::try_from(self.limits.time.as_millis()).unwrap_or(i64::MAX);
+        // The beginning is kept in the journal: a research that is
+        // taken up after a cut has no more time than before.
         let mut course = self.course(show, self.now_ms().await?.saturating_add(time_ms));
         course.findings.stopped = match self.mode {
             Mode::Iterative => iterative::run(&mut course, question).await?,

@@ -291,6 +291,8 @@ fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
             Ok(ToolStep::Progress(output)) => call.so_far = Some(output.clone()),
             Ok(ToolStep::Done(_) | ToolStep::Suspended(_)) | Err(_) => {
                 call.over = true;
+                // Dropped at its end and not with the stream, which somebody
+                // may keep: that stops what it still does.
                 call.steps = None;
             }
         }
@@ -307,6 +309,7 @@ impl Call {
             steps.next().await
         });
         let step = tokio::select! {
+            // A step that is there counts, although the call is being stopped.
             biased;
             next = tokio::time::timeout_at(*deadline, next.catch_unwind()) => match next {
                 Ok(Ok(Some(step))) => step?,
@@ -338,6 +341,7 @@ fn bounded(mut output: ToolOutput) -> ToolOutput {
     if more > 0 {
         output.blocks.truncate(BLOCKS_MAX);
         output.blocks.push(Block::Text { text: format!("[… {more} more parts were left out]") });
+        // The value would bring back what is left out of the text.
         output.value = None;
     }
     let (mut left, mut media) = (OUTPUT_MAX, MEDIA_MAX);

@@ -146,6 +146,7 @@ impl Turns {
         }
         if calls.is_empty() && text.trim().is_empty() {
             self.empties += 1;
+            // A model that has reached its limit of tokens before it spoke would do so again.
             if self.empties > 1 || ending == Ending::CutOff {
                 return Err(empty_answer(ending));
             }

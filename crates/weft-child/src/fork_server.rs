@@ -118,6 +118,7 @@ impl ForkParent {
     fn run(mut self) -> ProcessRole {
         loop {
             let Some(happened) = self.wait() else { return ProcessRole::Server };
+            // From the back, so that taking one out leaves the places of those that are still to come.
             for (at, wanted) in happened.forks.into_iter().enumerate().rev() {
                 match wanted {
                     ForkEvent::Nothing => {}
@@ -163,6 +164,8 @@ impl ForkParent {
         // SAFETY: This process has one thread, and the fork goes on as any program does.
         match unsafe { libc::fork() } {
             0 => {
+                // The connections of the others are not this fork's: held
+                // here, they would stay open beyond their work.
                 self.forks.clear();
                 let own = set_parent_process_death_signal(Some(Signal::KILL))
                     .and_then(|()| dup2_stdin(&connection))
@@ -176,6 +179,7 @@ impl ForkParent {
                 if let Some(pid) = Pid::from_raw(pid) {
                     match pidfd_open(pid, PidfdFlags::empty()) {
                         Ok(process) => self.forks.push(Fork { pid, process, connection }),
+                        // A process that cannot be watched would be waited for by nobody.
                         Err(_) => {
                             let _ = rustix::process::kill_process(pid, Signal::KILL);
                             let _ = waitpid(Some(pid), WaitOptions::empty());

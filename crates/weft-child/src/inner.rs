@@ -135,6 +135,7 @@ pub(crate) fn give_up(confinement: Confinement) -> std::io::Result<()> {
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn close(bounds: &Bounds) -> std::io::Result<()> {
     use crate::boundary::{leave_calls, limit};
+    // Before the calls are given up, of which this is one.
     limit(bounds.time, bounds.memory_bytes)?;
     bounds.confinement.settle(leave_calls())
 }

@@ -97,6 +97,7 @@ impl ForkServer {
     }
 
     async fn server(&self, parent: ForkParent<'_>) -> Option<Arc<WarmServer>> {
+        // Held while one starts: whoever comes meanwhile waits for that one and starts no other.
         let mut state = self.0.lock().await;
         match &*state {
             WarmState::Runs(server) => return Some(Arc::clone(server)),
@@ -153,6 +154,7 @@ impl WarmServer {
     ) -> Result<Option<(Vec<u8>, ExitStatus)>> {
         let broken = |cause| duty.lost(cause);
         let (ours, theirs) = Socket::pair().map_err(broken)?;
+        // Nothing has begun yet, so another server may be asked.
         if self.send(&theirs).is_err() {
             return Ok(None);
         }

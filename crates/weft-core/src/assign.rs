@@ -132,6 +132,7 @@ impl AssignOperator {
         let (Json::Number(_), Some(a)) = (old, number(old)) else { return Err(not_number(old, "variable")) };
         let b = number(by).ok_or_else(|| not_number(by, "parameter"))?;
         let integers = old.as_i64().zip(by.as_i64().or_else(|| whole(b)));
+        // Above 2⁵³ floating-point numbers cannot tell whole numbers apart.
         let exact = integers.and_then(|(a, b)| match self {
             Self::Add => a.checked_add(b),
             Self::Subtract => a.checked_sub(b),
@@ -202,6 +203,7 @@ pub fn place<'a>(start: &'a mut Json, name: &str, path: &str) -> Result<&'a mut 
     let mut at = start;
     let mut known = name.to_owned();
     for step in path.split('.') {
+        // A text variable without a value begins as an empty text, and may become an object all the same.
         if at.is_null() || at.as_str() == Some("") {
             *at = Json::Object(Map::new());
         }

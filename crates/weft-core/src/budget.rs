@@ -337,6 +337,7 @@ impl Budget {
     /// # Errors
     /// The limit that is reached; then nothing is taken.
     pub fn take_model_call(&self) -> Result<(), Limit> {
+        // Looked at without taking anything: what a call will use of these is known when it has come back.
         if let Some(limit) = self.exhausted() {
             return Err(limit);
         }
@@ -349,6 +350,7 @@ impl Budget {
         while let Some(here) = budget {
             let (counter, max) = of(here);
             let room = |count: u64| max.is_none_or(|max| count < max).then(|| count.saturating_add(1));
+            // Each counter stands for itself, and nothing else is read by it: no stronger ordering is needed.
             if counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
                 for counter in taken {
                     counter.fetch_sub(1, Ordering::Relaxed);

@@ -415,12 +415,16 @@ impl NodeContext {
         }
         match again {
             Delivery::Idempotent => {
+                // Without waiting for the store: a call that may be repeated
+                // is made again when the note of it is lost.
                 let started = EffectStarted { key: Arc::clone(&key), kind, safe: None };
                 self.signal(Signal::EffectStarted(started)).await?;
             }
             Delivery::AtMostOnce => self.note_safely(&key, kind).await?,
         }
         let result = call.await;
+        // A call that was broken off has given nothing. Kept as a
+        // failure it would be given again to work that goes on.
         let given_up = result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
         if !given_up {
             let gave = EffectResult::of(&result)?;
@@ -468,6 +472,7 @@ impl NodeContext {
 
 fn last_turns(messages: &[HistoryMessage], turns: usize) -> &[HistoryMessage] {
     let last = &messages[messages.len().saturating_sub(turns.saturating_mul(2))..];
+    // Cut after two messages a turn, the first may be an answer whose question was cut off.
     let first = last.iter().position(|message| message.role == "user").unwrap_or(last.len());
     &last[first..]
 }

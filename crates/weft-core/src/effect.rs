@@ -267,6 +267,7 @@ impl Effects {
     /// out only where it is compared: `None` elsewhere.
     pub fn question<T: Serialize + ?Sized>(&self, kind: &str, asks: &T) -> Option<Arc<str>> {
         let EffectMode::Recorded(recorded) = &self.mode else { return None };
+        // Nobody compares it otherwise, and a request may hold a whole conversation.
         recorded.by_question.as_ref()?;
         let text = serde_json::to_vec(asks).ok()?;
         Some(fingerprint(kind, &text).into())

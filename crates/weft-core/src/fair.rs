@@ -52,6 +52,7 @@ impl FairSlots {
                 return Ok(Slot(Some(Arc::clone(&self.0))));
             }
             let waiting = line.waiting.entry(tenant.clone()).or_default();
+            // Those who have gone away are still in line: nobody takes them out before it is their turn.
             waiting.retain(|other| !other.is_closed());
             if waiting.len() >= WAITING_MAX {
                 return Err(Error::new(
@@ -63,6 +64,7 @@ impl FairSlots {
             let (give, coming) = oneshot::channel();
             let first = waiting.is_empty();
             waiting.push_back(give);
+            // A line that has emptied by people going away has kept its turn.
             if first && !line.turns.contains(tenant) {
                 line.turns.push_back(tenant.clone());
             }

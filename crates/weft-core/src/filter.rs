@@ -152,6 +152,7 @@ impl Filter {
         let mut holds = self.conditions.iter().map(|condition| condition.holds(metadata));
         match self.logic {
             Logic::And => holds.all(|holds| holds),
+            // No conditions ask for nothing, however they would be joined.
             Logic::Or => self.conditions.is_empty() || holds.any(|holds| holds),
         }
     }

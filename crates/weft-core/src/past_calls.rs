@@ -108,6 +108,7 @@ impl PastCalls {
             chars -= oldest.chars();
             gone += 1;
         }
+        // All at once: a call taken from the front moves those behind it.
         all.drain(..gone);
         self.shrink();
     }

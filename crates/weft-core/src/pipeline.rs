@@ -205,6 +205,7 @@ pub fn read_document(document: PipelineDocument, chunks: Vec<PipelineChunk>) -> 
         }
         let (mut piece, parent) = chunk.piece(field);
         if let Some(content) = parent {
+            // Pieces of one parent follow each other, so looking at the last one is enough.
             let known = read.parents.last().filter(|last| last.content == content);
             if known.is_none() {
                 let (headings, positions) = (piece.headings.clone(), piece.positions.clone());

@@ -112,6 +112,7 @@ impl<'a> BoundedText<'a> {
     /// `Invalid` when there is no room for it.
     pub fn push(&mut self, text: &str) -> Result<()> {
         self.room.take(text.len())?;
+        // Most texts are one value and a few words: room for both at once spares a second allocation.
         if self.text.is_empty() {
             self.text.reserve(text.len() + MORE);
         }

@@ -164,6 +164,7 @@ impl Component for RetryingComponent {
         let mut left = self.retry.retries;
         loop {
             let finished = self.component.run(ctx).await?;
+            // Nothing is over yet: the work goes on when the person has answered, and is looked at then.
             if finished.suspended.is_some() {
                 return Ok(finished);
             }

@@ -247,6 +247,7 @@ pub fn number(value: &Json) -> Option<f64> {
 
 /// A number without a fraction.
 pub fn whole(number: f64) -> Option<i64> {
+    // 2^53: beyond it a float no longer has every whole number.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let fits = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53")]

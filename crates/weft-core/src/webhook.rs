@@ -170,6 +170,7 @@ impl Network {
     pub fn contains(self, address: IpAddr) -> bool {
         let same = |a: u128, b: u128, width: u8| {
             let rest = width - self.bits;
+            // Of no bits at all everything is the same, and a shift by the whole width would overflow.
             rest == width || (a >> rest) == (b >> rest)
         };
         match (self.address.to_canonical(), address.to_canonical()) {

@@ -92,6 +92,7 @@ impl<'a> Builder<'a> {
     fn frames_around(&self, node: &CanvasNode) -> impl Iterator<Item = &'a CanvasNode> {
         let nodes = &self.canvas.nodes;
         let parent = node.parent.as_ref().and_then(|id| nodes.get(id));
+        // One more than may be: by it the caller sees that there are too many, and a circle of parents ends.
         std::iter::successors(parent, |frame| frame.parent.as_ref().and_then(|id| nodes.get(id)))
             .take(FRAMES_DEEP_MAX + 1)
     }
@@ -177,6 +178,8 @@ impl<'a> Builder<'a> {
             measuring: self.options.measuring,
         };
         match (spec.build)(&source) {
+            // Without a finding the canvas would pass as right, and its
+            // run would come to a node that only stands in.
             Err(wrong) if wrong.is_empty() => {
                 Err(vec![ParamProblem::new("", "the parameters are not usable")])
             }

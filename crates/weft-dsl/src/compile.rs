@@ -114,6 +114,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn run(mut self, problems: &mut ProblemList) -> Option<Plan> {
+        // The parsed document has only the last of equal keys; the others are still in the text.
         for duplicate in span::duplicate_keys(self.canvas.source()) {
             let message = "this key was there before in the same object: only the last one counts";
             let problem =

@@ -160,6 +160,8 @@ impl<'a> DrawnCanvas<'a> {
             _ => Vec::new(),
         };
         for edge in self.edges(node.id).iter().filter(|edge| edge.into == "agentTop") {
+            // A drawing may have agents that hold each other, or one sub-agent
+            // below each of many: nothing but these two limits ends that.
             let Some(agent) = self.nodes.get(edge.target) else { continue };
             let made = copies.entry(agent.id).or_default();
             if depth >= SUB_AGENT_DEPTH_MAX || *made >= SUB_AGENT_COPIES_MAX {
@@ -189,6 +191,7 @@ impl<'a> DrawnCanvas<'a> {
             }
             let examples = item.get("examples").map(|examples| members(examples, "value"));
             category.insert("examples".to_owned(), examples.unwrap_or_else(|| json!([])));
+            // The edge is what the author sees; `to` in the form may be left over from an earlier drawing.
             let drawn = self.targets(node.id, uuid);
             let to = if drawn.is_empty() {
                 item.get("to").cloned().unwrap_or(json!([]))

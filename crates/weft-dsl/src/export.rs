@@ -45,6 +45,8 @@ pub fn export(canvas: &Canvas) -> Export {
     let ids = canvas.nodes.keys().cloned().collect();
     let names = Names { components: &ids, item: None };
     let mut strip = Strip { names, stripped: Vec::new() };
+    // Before all else: that a variable is secret is said by its
+    // type, which the walk over the values does not see.
     strip.variables(canvas, &mut dsl);
     strip.value("", "", &mut dsl, TEXTS_DEEP_MAX);
     let stripped = strip.stripped;
@@ -85,6 +87,7 @@ impl Strip<'_> {
     }
 
     fn empty(&mut self, pointer: &str, value: &mut Json) {
+        // What was empty anyway is not told as a secret that whoever takes the canvas has to put in.
         if !matches!(value, Json::Null) && value.as_str() != Some("") {
             *value = json!("");
             self.stripped.push(pointer.to_owned());
@@ -130,6 +133,7 @@ impl Strip<'_> {
         {
             let mut within = Strip { names: self.names, stripped: Vec::new() };
             within.value("", "", &mut json, deep - 1);
+            // A text without a secret stays as it was written, with its spaces.
             return (!within.stripped.is_empty()).then(|| json.to_string());
         }
         secrets::without_keys(text, MASK)

@@ -61,6 +61,8 @@ pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, EnvVari
         system().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     for (name, value) in written {
         if name.starts_with("sys.") {
+            // A name that is not known here may be what a text of the
+            // canvas refers to: it stays, with nothing in it.
             globals.entry(name).or_insert_with(|| emptied(value));
         } else {
             globals.insert(name.clone(), value.clone());

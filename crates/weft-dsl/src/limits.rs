@@ -36,6 +36,7 @@ pub fn check(built: &[Built], pointer: &str, problems: &mut ProblemList) -> Opti
     // The way back to the start of a round is no cycle: it is what a frame does.
     let is_start = |ix: usize| built[ix].draft.spec.role == Role::RoundStart;
     targets.iter_mut().for_each(|targets| targets.retain(|&to| !is_start(to)));
+    // One more node that leads to all others: cycles count also where no way leads from the start.
     targets.push((0..built.len()).collect());
     let too_much = |what: &str, count: usize, code: &'static str| {
         let message =

@@ -285,6 +285,7 @@ impl Linked {
             cycles.entry(component[local]).or_default().push(local);
         }
         let mut cycles: Vec<_> = cycles.into_iter().collect();
+        // The order of a hash map is chance; the findings are to be the same every time.
         cycles.sort();
         for (number, cycle) in cycles {
             let round = cycle.len() > 1 || successors[cycle[0]].contains(&cycle[0]);
@@ -315,6 +316,7 @@ impl Linked {
         let backward = graph::reversed(&forward);
         let mut regions: Vec<(usize, HashSet<usize>)> = Vec::new();
         let mut tails: Vec<_> = back.iter().copied().collect();
+        // The order of a hash set is chance; the regions of a plan are to be numbered the same every time.
         tails.sort_unstable();
         for (tail, header) in tails {
             let body = graph::loop_body(&forward, &backward, header, tail);

@@ -88,6 +88,7 @@ impl<'a> CanvasOutputs<'a> {
         // What a node reads that could not be built is what its texts look like.
         let written = places.keys().filter(|_| !built.sound).map(|written| Reference::of_name(written));
         let mut references: Vec<Reference> = read.into_iter().cloned().chain(written).collect();
+        // The places come in the order of a hash map; the findings are to be the same every time.
         references.sort_by_cached_key(ToString::to_string);
         references.dedup();
         for reference in &references {

@@ -154,9 +154,11 @@ impl CanvasReader {
         };
         let all = format!("{}/components", self.base);
         check_count(written.len(), &all)?;
+        // What a component is called is only in the drawing: `components` knows ids alone.
         let names = display_names(dsl);
         let mut nodes = IndexMap::with_capacity(written.len());
         for (id, component) in written {
+            // A finding points into the document as it is written, where the id is still the old one.
             let place = join(&all, self.old_ids.get(id).unwrap_or(id));
             let name = names.get(id.as_str()).copied().filter(|name| !name.is_empty()).unwrap_or(id);
             let node = self.node(id, name, component, place);

@@ -129,6 +129,7 @@ pub struct ProblemList {
 impl ProblemList {
     /// Adds one.
     pub fn add(&mut self, problem: Problem) {
+        // Counted before anything is dropped: a canvas must not pass because its errors were found late.
         self.errors += usize::from(problem.is_error());
         if self.kept.len() < PROBLEMS_MAX {
             self.kept.push(problem);
@@ -149,6 +150,7 @@ impl ProblemList {
 
     /// All of them in the order of the source text, each with its span.
     pub fn finish(mut self, source: &str) -> Vec<Problem> {
+        // A duplicate key brings its span: by its pointer only the last of the equal keys would be found.
         let without: Vec<_> = (0..self.kept.len()).filter(|&ix| self.kept[ix].span.is_none()).collect();
         let spans = span::locate(source, without.iter().map(|&ix| self.kept[ix].pointer.as_str()));
         for (ix, span) in without.into_iter().zip(spans) {

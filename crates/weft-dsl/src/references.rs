@@ -49,6 +49,7 @@ pub fn check(
     if lost.is_empty() {
         return;
     }
+    // To find the places all texts of the node are read again; most nodes never come to this.
     let places = places(world.canvas, text);
     let node = text.node;
     let mut reported = HashSet::new();

@@ -172,6 +172,7 @@ fn of_a_key(c: char) -> bool {
 }
 
 fn is_key(text: &str, at: usize, prefix: usize) -> bool {
+    // `task-…` holds `sk-`: no key begins within a word.
     if text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_') {
         return false;
     }

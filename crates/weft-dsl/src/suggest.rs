@@ -66,6 +66,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let chars: Vec<char> = name.to_lowercase().chars().collect();
     let mut best: Option<(usize, &str)> = None;
     for candidate in known {
+        // Comparing is quadratic, and the lengths alone rule out most names.
         let near = chars.len().abs_diff(candidate.chars().count()) <= tolerance(chars.len());
         if !near || candidate.len() > NAME_LENGTH_MAX {
             continue;

@@ -24,6 +24,7 @@ pub type Renamed = BTreeMap<String, String>;
 /// The DSL with today's names and the ids that changed; `None` when nothing has to change.
 pub fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {
     let ids = renamed_ids(dsl);
+    // Canvases are upgraded each time they are loaded: the many that need nothing are not copied for it.
     if ids.is_empty()
         && !["components", "graph"].iter().any(|half| dsl.get(half).is_some_and(mentions_old_kind))
     {

@@ -37,7 +37,9 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
     let mut open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
     // Which of several rounds is the first does not depend on which of them was faster.
     open.sort_by(|(_, one), (_, other)| rounds(one).cmp(rounds(other)));
+    // What is addressed to a node is for one of its rounds; the others go on asking.
     let mut used = HashSet::new();
+    // A bare question names no field, so it is an answer only where exactly one is open in the whole run.
     let bare = given.is_empty() && !query.is_empty();
     let fields: usize = open.iter().map(|(_, waiting)| waiting.form.fields.len()).sum();
     for (place, waiting) in &open {

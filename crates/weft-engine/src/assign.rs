@@ -143,6 +143,8 @@ impl AssignmentPass<'_> {
         }
         let (root, whole) = &mut self.changes.0[at];
         let slot = place(whole, &root.named(self.machine), path)?;
+        // Moved, not cloned. On an error only this pass's copy has the
+        // hole, and that is dropped with the pass.
         *slot = assignment.operator.apply(std::mem::take(slot), operand)?;
         self.weights[at] = weight_of([&*whole]);
         Ok(())
@@ -207,6 +209,7 @@ impl AssignmentPass<'_> {
                     let name = Root::Output { scope, node, name: name.into() };
                     self.changed(&name).is_some()
                 };
+                // The name of an output may have dots in it: it goes before a member of a shorter one.
                 let whole = outputs.is_some_and(|outputs| outputs.get(path).is_some()) || known(path);
                 let (name, rest) = path.split_once('.').filter(|_| !whole).unwrap_or((path, ""));
                 Ok((Root::Output { scope, node, name: name.into() }, rest))

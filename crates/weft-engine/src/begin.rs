@@ -25,6 +25,8 @@ impl Machine {
         let plan = Arc::clone(&self.plan);
         loop {
             let free = self.working < self.limits.at_once;
+            // Those in line go first, or what becomes ready all the time
+            // would keep them from their places for ever.
             let first = if free { self.in_line.pop_front() } else { None };
             let Some((scope, ix)) = first.or_else(|| self.ready.pop_front()) else { return Ok(None) };
             let node = &plan.nodes[ix];
@@ -32,6 +34,8 @@ impl Machine {
             let state = &mut run.nodes[node.local];
             state.queued = false;
             let asks = node.role == Role::Pause && state.status != Status::Resuming;
+            // What was ready when it was queued need not be now: a loop
+            // may have come round and opened its edges again.
             let Some(alternative) = self.can_start(scope, node) else { continue };
             if asks && !self.filled.contains_key(&(scope, ix)) {
                 self.wait_for_form(scope, ix);
@@ -42,6 +46,7 @@ impl Machine {
                 self.in_line.push_back((scope, ix));
                 continue;
             }
+            // Not before: a node that only stops to ask, or stands in line, has begun nothing that counts.
             if self.allowance == 0 {
                 return Err(OutOfActivations);
             }

@@ -168,6 +168,7 @@ struct Beginning {
 
 /// Where chance begins in a run for which nobody has said it.
 fn seed_of(run: &RunId) -> u64 {
+    // An id that a caller has chosen need not be hexadecimal.
     run.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0)
 }
 

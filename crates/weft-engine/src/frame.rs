@@ -102,6 +102,8 @@ impl Machine {
     /// Closes rounds in which nothing is active any more. Whether there were any.
     pub(crate) fn close_rounds(&mut self) -> bool {
         let over = self.scopes.iter().find(|(_, run)| run.round.is_some() && run.active == 0);
+        // One at a time: its end may open the next round or wake what
+        // is around it, and that is looked at first.
         let Some((&scope, _)) = over else { return false };
         self.collect(scope);
         self.close_round(scope);
@@ -222,6 +224,8 @@ impl Machine {
             let inside: Vec<u32> =
                 self.running.iter().filter(|(_, running)| running.scope == scope).map(|(&a, _)| a).collect();
             for inner in inside {
+                // The innermost first, so that the ends of what is stopped
+                // follow each other from the inside out.
                 self.clear(inner, why);
                 self.drop_frame(inner);
                 if let Some(running) = self.running.remove(&inner) {

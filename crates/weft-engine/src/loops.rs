@@ -17,6 +17,7 @@ impl Machine {
         for (&scope, run) in self.scopes.iter_mut().filter(|(_, run)| !run.dying.is_empty()) {
             let shape = &plan.scopes[run.plan_scope];
             let dying = std::mem::take(&mut run.dying);
+            // Several edges leave the same loop as a rule, and each look goes through all of its nodes.
             let mut known = HashMap::new();
             for edge in dying {
                 if run.edges[edge] != EdgeState::Dying {
@@ -94,6 +95,8 @@ pub(crate) fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
         let target_waits = run.nodes[plan.nodes[edge.to].local].pending;
         let state = &mut run.edges[place];
         if inside(edge.to) {
+            // A node that was reached and has not begun keeps what has
+            // reached it: that is for its next start.
             if !target_waits {
                 *state = EdgeState::Open;
             }

@@ -263,6 +263,7 @@ impl Machine {
 
     /// An activation is over.
     pub fn finished(&mut self, activation: u32, done: FinishedActivation) {
+        // While it is still among those that run: by that its place within the frames is found.
         let caught = if done.onward == NextEdges::None { self.catching(activation) } else { None };
         let Some(RunningNode { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
@@ -340,12 +341,14 @@ impl Machine {
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let shape = &plan.scopes[run.plan_scope].edges[edge];
+        // It was taken before, and its target has not begun: the result of that time is what it begins with.
         if run.edges[edge] == EdgeState::Again {
             run.edges[edge] = EdgeState::Fresh;
             run.change(plan.nodes[shape.to].local, |state| state.pending = true);
             self.work.push_back((scope, shape.to));
             return;
         }
+        // Nobody waits for an edge that closes a loop, so it has no need to die.
         if shape.closes.is_some() {
             return;
         }

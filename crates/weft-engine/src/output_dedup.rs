@@ -121,6 +121,7 @@ impl SpokenText {
     }
 
     fn whole(&self) -> &str {
+        // Put off again before it has repeated everything, it has said the longer text all the same.
         if self.before.starts_with(&self.said) { &self.before } else { &self.said }
     }
 }

@@ -92,10 +92,13 @@ impl Paused {
         machine.next_scope = self.next_scope;
         machine.allowance = self.allowance;
         machine.spent = self.spent.without_time();
+        // A new machine has entered its first node, as runs do that
+        // begin; this one goes on from its own places.
         machine.ready.clear();
         machine.work.clear();
         machine.consequences.clear();
         machine.working = 0;
+        // Weights are no part of what is stored.
         machine.weigh_all();
         Ok(machine)
     }

@@ -183,6 +183,7 @@ pub fn settle(node: &PlanNode, outcome: ActivationOutcome) -> NodeResult {
 fn handled(node: &PlanNode, error: &Error) -> (NextEdges, Outputs) {
     let mut outputs = Outputs::of(ERROR, Json::String(error.full()));
     let exception = &node.exception;
+    // A run that is told to stop must not go on by a branch or a default value.
     let onward = if error.kind == ErrorKind::Cancelled || !exception.armed {
         NextEdges::None
     } else if !exception.goto.is_empty() {

@@ -63,6 +63,7 @@ impl Machine {
             let there = waits.iter().all(|&source| self.can_read(run, node, source));
             return there.then_some(alternative);
         }
+        // Each of them speaks of something that was skipped: one is said all the same, with that left empty.
         Some(first)
     }
 
@@ -76,6 +77,8 @@ impl Machine {
         let count = node.reads.len() + chosen.len();
         let mut inputs = OrderedMap::with_capacity(count);
         let mut named = Outputs(OrderedMap::with_capacity(count));
+        // What a node changes is no input of it: the journal would
+        // hold each state of a list that a loop adds to.
         let is_input = |read: &&PlannedRead| !node.shape.changes.contains(&read.reference);
         for read in node.reads.iter().chain(chosen).filter(is_input) {
             let value = if node.shape.listens {

@@ -333,6 +333,7 @@ impl Replay {
                 return Some((active, end));
             }
             self.go_on().await;
+            // Only looks at stuck work count: work that waits for nothing may take as many steps as it needs.
             looks += usize::from(self.stuck);
         }
         let active = self.active.remove(&activation)?;

@@ -204,6 +204,7 @@ impl RunStore for RetryingStore<dyn RunStore> {
     }
 
     async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        // Once: the list of what is to be handed over is gone through again every second.
         in_time(self.0.release(leases)).await
     }
 

@@ -115,6 +115,8 @@ impl Machine {
         let Some(suspended) = run.nodes[local].suspended.as_deref_mut() else { return };
         for (field, decision) in decisions {
             let new = suspended.form.fields.contains_key(&field) && !suspended.answers.contains_key(&field);
+            // The first word stands: a call that was let through may be
+            // made as soon as the last one is decided.
             if new && !decision.is_null() {
                 decided.push(field.clone());
                 suspended.answers.insert(field, decision);

@@ -24,6 +24,7 @@ impl Machine {
         for (scope, ix) in self.waiting_nodes() {
             let local = self.plan.nodes[ix].local;
             let Some(node) = self.scopes.get_mut(&scope).map(|run| &mut run.nodes[local]) else { continue };
+            // It asks since an earlier run of the turn: its task keeps its id and its time.
             if node.asked.is_some() {
                 continue;
             }

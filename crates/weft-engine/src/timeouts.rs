@@ -17,6 +17,8 @@ const OTHERWISE: &str = "otherwise";
 impl Machine {
     /// Lets those go on whose time is up. What they would have been told counts for nobody else.
     pub fn time_out(&mut self, now_ms: i64) {
+        // By the time that the run itself began, and before its answers are read: doing it again after a cut
+        // has to decide the same.
         for place in self.waiting_nodes() {
             match self.suspended_node(place.0, place.1) {
                 None => self.time_out_form(place, now_ms),
@@ -31,6 +33,7 @@ impl Machine {
             return;
         }
         self.end_task(place, None, TaskStatus::TimedOut);
+        // Answers of this turn that came too late must not fill the same form when it comes up again.
         self.answered.insert(waiting.address());
         self.answered.insert(waiting.node.to_string());
         self.go_on(place, Filled { values: Map::new(), timed_out: true });

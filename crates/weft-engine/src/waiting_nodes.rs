@@ -51,6 +51,7 @@ impl Machine {
         address: &str,
         answers: Map<String, Json>,
     ) -> bool {
+        // In this order: an address whose answers are not complete is not used up by them.
         if !satisfied(form, &answers) || !self.answered.insert(address.to_owned()) {
             return false;
         }

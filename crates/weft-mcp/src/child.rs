@@ -46,6 +46,7 @@ pub(crate) fn start(
 ) -> Result<(MessageLines, ChildGroup)> {
     let program = config.command.as_deref().unwrap_or_default();
     let mut command = Command::new(program);
+    // Our own environment holds the keys of models; a server gets what it is configured to have.
     command.args(&config.args).env_clear().envs(inherited).kill_on_drop(true);
     command.envs(config.env.iter().map(|(name, value)| (name, value.reveal())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -53,6 +54,7 @@ pub(crate) fn start(
         command.current_dir(folder);
     }
     #[cfg(unix)]
+    // What the program starts in its turn is ended with it, by the number of the group.
     command.process_group(0);
     let mut child = command.spawn().map_err(|cause| {
         Error::invalid(format!("cannot start `{program}`"))
@@ -78,6 +80,7 @@ async fn keep_complaints(stderr: ChildStderr, complaints: Complaints) {
     let mut line = Vec::new();
     loop {
         line.clear();
+        // A line need not have an end: one that is too long is kept in parts.
         match (&mut reader).take(COMPLAINT_BYTES_MAX).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}

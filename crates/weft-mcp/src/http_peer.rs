@@ -51,6 +51,7 @@ impl HttpPeer {
         if response.status != 401 {
             return Ok(response);
         }
+        // Only once more: when a token that was just given out is refused as well, another one does not help.
         let token = oauth.token_instead_of(&token).await?;
         self.0.http.open(signed(request, &token)).await
     }

@@ -102,6 +102,7 @@ fn endpoint(base: &Url, named: &str) -> Result<Url> {
         Error::new(ErrorKind::Garbled, "the server names an address for requests that is not valid")
             .because(cause)
     })?;
+    // The requests carry the credentials that are configured for this server, and for no other.
     if url.origin() != base.origin() {
         return Err(Error::new(
             ErrorKind::Denied,

@@ -47,6 +47,7 @@ impl MessageLines {
             let mut line = serde_json::to_vec(&message)
                 .map_err(|cause| Error::internal("cannot write the message").because(cause))?;
             line.push(b'\n');
+            // Held for the whole line: requests side by side must not mix theirs.
             let mut sink = sink.lock().await;
             let sink = sink.as_mut().ok_or_else(|| unsent("its input is closed"))?;
             let written = async {

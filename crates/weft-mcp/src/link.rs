@@ -151,6 +151,7 @@ impl Link {
             let mut asked = self.ask(request).await?;
             let page = match asked.answer().await {
                 Ok(page) => page,
+                // A server that has no tools need not know what is asked.
                 Err(failure) if failure.error.kind == ErrorKind::Unsupported => return Ok(tools),
                 Err(failure) => return Err(failure),
             };
@@ -165,6 +166,8 @@ impl Link {
             let next = page.get("nextCursor").and_then(Json::as_str).map(str::to_owned);
             match next {
                 None => return Ok(tools),
+                // Asked for the same page again, a server would give the same
+                // answer until all pages are used up.
                 Some(next) if cursor.as_ref() == Some(&next) => break,
                 next => cursor = next,
             }
@@ -305,6 +308,7 @@ struct Notice {
 
 impl Drop for Notice {
     fn drop(&mut self) {
+        // Asked for its effect: the log lets go of the id.
         self.sent_log.was_sent(&self.id);
         if !self.is_wanted || self.peer.is_transport_closed() {
             return;

@@ -90,6 +90,7 @@ impl Oauth {
             .map_err(|_| Error::new(ErrorKind::Timeout, "the token server did not answer within 10 s"))??;
         let lasting = answer.expires_in.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let until = lasting.and_then(|lasting| Instant::now().checked_add(lasting));
+        // Where refresh tokens change, the one that was used is good for nothing from now on.
         if let Some(refresh) = answer.refresh_token.filter(|token| !token.is_empty()) {
             tokens.refresh = Some(refresh);
         }

@@ -24,6 +24,7 @@ pub(crate) fn output(result: &Json) -> Result<ToolOutput> {
         return Err(Error::new(ErrorKind::Garbled, "the server's answer is not a result of a call"));
     }
     let mut blocks: Vec<Block> = content.into_iter().flatten().map(block).collect();
+    // Models read the blocks; a server may give its value in no other form.
     if let (Some(value), true) = (&value, blocks.is_empty()) {
         blocks.push(Block::Text { text: value.to_string() });
     }

@@ -77,8 +77,10 @@ impl McpServer {
     /// # Errors
     /// What keeps the server from being asked, with its name.
     pub(crate) async fn definitions(&self) -> Result<Arc<[ToolDefinition]>> {
+        // Held while the server is asked: whoever comes meanwhile waits for the same list.
         let mut list = self.list.lock().await;
         let link = if self.config.stateless { None } else { Some(self.link().await?) };
+        // Taken before the server is asked: a change that it tells of meanwhile makes this list an old one.
         let changes = self.shared.changes.load(Ordering::Acquire);
         if let Some(listed) = list.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
             return Ok(Arc::clone(&listed.definitions));
@@ -114,6 +116,8 @@ impl McpServer {
             if failure.sent == RequestFate::Answered || !may_repeat {
                 return Err(self.about("cannot list the tools of", failure.error));
             }
+            // Asking for a list changes nothing, so it may be asked for
+            // again even where the request had left.
             may_repeat = false;
             link = self.link().await?;
         }
@@ -162,6 +166,7 @@ impl McpServer {
         if self.config.stateless {
             return self.connect().await.map(Arc::new);
         }
+        // Held while connecting, so that callers who come together share one connection.
         let mut live = self.live.lock().await;
         if let Some(link) = live.as_ref().filter(|link| !link.is_over() && !self.closed.is_cancelled()) {
             return Ok(Arc::clone(link));

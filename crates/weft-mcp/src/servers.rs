@@ -134,6 +134,7 @@ impl Servers {
     /// Removes a server: its connection ends, and none of its tools can be called any more. Says
     /// whether there was one.
     pub async fn remove(&self, id: &str) -> bool {
+        // In a statement of its own: the lock must not be held while a process ends, which may take seconds.
         let removed = self.write().remove(id);
         match removed {
             Some(server) => {
@@ -155,6 +156,7 @@ impl Servers {
         let servers: Vec<_> = self.read().values().rev().cloned().collect();
         let closing = async {
             futures::future::join_all(servers.iter().map(|server| server.close())).await;
+            // After the servers: what is still to be said to them is a task that begins with their end.
             self.0.tasks.close();
             self.0.tasks.wait().await;
         };
@@ -285,6 +287,7 @@ impl ToolSource for Servers {
                 || (*verdict == Verdict::Accepted && definition.completes(&accepted))
         });
         let pins: Vec<_> = new.map(|(definition, _)| self.pin(id, definition)).collect();
+        // Noted before the tools are offered: what is called must be held to what it said of itself.
         if !pins.is_empty() {
             self.0.pins.accept(&pins).await?;
         }

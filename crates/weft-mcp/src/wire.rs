@@ -112,6 +112,7 @@ impl Pipe {
                     // It stays here, so it may be sent again elsewhere.
                     sent_log.was_sent(&id);
                 }
+                // The reader learns of it and not the writer: what the server has still said is read first.
                 broken.cancel();
             }
             Ok(())

@@ -56,6 +56,7 @@ impl<M: ChatModel> ChatModel for AnswerForm<M> {
                 self.refused.store(true, Ordering::Relaxed);
                 Ok(stream::iter([Ok(self.warning())]).chain(answer).boxed())
             }
+            // The form was not the reason: what is told is what was said of the request as it was meant.
             Err(error) if error.kind == ErrorKind::Invalid => Err(refusal),
             Err(error) => Err(error),
         }

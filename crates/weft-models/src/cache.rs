@@ -86,6 +86,7 @@ impl AnswerCache {
         let Some(until) = Instant::now().checked_add(self.lifetime) else { return };
         let answer = CachedAnswer { deltas: record.deltas.into(), bytes: record.bytes, until };
         let mut kept = self.lock();
+        // Two may have asked the same at the same time; the bytes of the first answer would stay counted.
         kept.remove(&key);
         kept.bytes += answer.bytes;
         kept.answers.insert(key, answer);

@@ -111,6 +111,7 @@ impl Stream for DeadlineStream {
         }
         if let Poll::Ready(delta) = self.answer.poll_next_unpin(cx) {
             let now = Instant::now();
+            // An answer that always has a piece ready never comes to the alarm below.
             if now >= self.ends && delta.is_some() {
                 self.over = true;
                 self.expected = self.ends;
@@ -124,6 +125,7 @@ impl Stream for DeadlineStream {
             }
             return Poll::Ready(delta);
         }
+        // It was set for an earlier piece; others may have come since and moved what is expected.
         while self.alarm.as_mut().poll(cx).is_ready() {
             let expected = self.expected;
             if Instant::now() >= expected {

@@ -130,6 +130,7 @@ impl Directory {
 
     fn found(&self, llm_id: &str) -> Result<FoundModel> {
         if let Some(server) = &self.one_server {
+            // The cache tells models apart by their places, and this is no place of a configured one.
             return Ok(FoundModel { model: server.model(llm_id)?, place: self.models.len(), notice: None });
         }
         let llm_id = llm_id.trim();
@@ -291,6 +292,7 @@ impl OneServerModels {
             return Ok(Arc::clone(model));
         }
         let model = model(&self.server.entry(name), &self.client)?;
+        // Names come from canvases: a model beyond this is set up anew each time, and the map does not grow.
         if by_name.len() < NAMES_MAX {
             by_name.insert(name.to_owned(), Arc::clone(&model));
         }

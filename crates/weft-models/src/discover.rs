@@ -154,6 +154,7 @@ fn names(list: &Json) -> Vec<String> {
         list.get("models").filter(|items| items.pointer("/0/name").is_some()).or_else(|| list.get("data"));
     let name = |item: &Json| item.get("name").or_else(|| item.get("id"))?.as_str().map(str::to_owned);
     let all = items.and_then(Json::as_array).into_iter().flatten().filter_map(name);
+    // A local server lists what turns texts into vectors as well; it answers no messages.
     all.filter(|name| !name.contains("embed")).collect()
 }
 

@@ -63,6 +63,7 @@ pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Err
         () => ErrorKind::Unavailable,
     };
     let error = Error::new(kind, format!("no answer from the model `{model}`"));
+    // An address may hold a key among its parameters.
     finish(error, &with_causes(&cause.without_url()), key)
 }
 
@@ -76,7 +77,8 @@ pub(crate) fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Durati
         Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
         None => {
             let until = date("retry-after")?;
-            // A date that has passed asks for no wait.
+            // A date that has passed asks for no wait. The server's own clock counts, where it tells it: the
+            // one here may go wrong.
             Some(until.duration_since(date("date").unwrap_or_else(SystemTime::now)).unwrap_or_default())
         }
     }
@@ -139,6 +141,8 @@ fn kind(status: u16, code: &str) -> ErrorKind {
 
 fn by_code(code: &str) -> Option<ErrorKind> {
     const CODES: &[(&str, ErrorKind)] = &[
+        // What stands first counts: a used-up quota often comes with a
+        // code for too many requests, and no waiting helps there.
         ("insufficient_quota", ErrorKind::QuotaExceeded),
         ("insufficient_balance", ErrorKind::QuotaExceeded),
         ("billing", ErrorKind::QuotaExceeded),

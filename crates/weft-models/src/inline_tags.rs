@@ -87,6 +87,7 @@ impl InlineTags {
             }
         }
         out.extend(self.part(said));
+        // What may be the beginning of a tag or a fence is kept until the next piece says which.
         rest.clone_into(&mut self.held);
     }
 

@@ -57,6 +57,7 @@ pub fn installed(folder: &Path) -> Vec<InstalledModel> {
     let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
     let is_model = |path: &PathBuf| MODEL_FILES.iter().all(|file| path.join(file).is_file());
     let mut paths: Vec<PathBuf> = paths.filter(is_model).collect();
+    // A folder is read in any order; which of two defaults counts must not change from start to start.
     paths.sort();
     paths.truncate(INSTALLED_MAX);
     let model = |folder: PathBuf| {
@@ -119,6 +120,7 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
     // Under another name until it is whole.
     let part = models.join(format!(".{name}.part"));
     let copied = (|| {
+        // An attempt that was cut off may have left it.
         let _ = std::fs::remove_dir_all(&part);
         std::fs::create_dir_all(&part)?;
         for file in MODEL_FILES.iter().chain(MORE_FILES.iter().filter(|file| source.join(file).is_file())) {
@@ -134,6 +136,8 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
         return Err(failed(cause));
     }
     if note.default {
+        // Last, so that there is always a default; a cut before this
+        // leaves two, and the first by name counts.
         make_default(models, name, note.kind)?;
     }
     Ok(InstalledModel { name: name.to_owned(), folder, kind, note: Some(note.clone()) })
@@ -254,6 +258,7 @@ fn tensors(path: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
         return Err(failed("its header is too long".to_owned()));
     }
     let mut header = Vec::new();
+    // The names and shapes are in the header; the numbers behind it may be gigabytes and are not read.
     file.take(length).read_to_end(&mut header).map_err(|cause| failed(cause.to_string()))?;
     let tensors: BTreeMap<String, Tensor> =
         serde_json::from_slice(&header).map_err(|cause| failed(cause.to_string()))?;

@@ -91,6 +91,7 @@ impl RemoteModel {
         }
         let status = response.status().as_u16();
         let retry_after = failure::retry_after(response.headers());
+        // The status says the most: a refusal whose words break off is still told as a refusal.
         let (body, _) = read(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         Err(failure::refused(

@@ -142,6 +142,7 @@ fn play(reply: &Reply, steps: Vec<Step>, request: &ChatRequest) -> ChatStream {
         .chain([(Duration::ZERO, Some(Ok(end)))])
         .collect();
     let broken = said.iter().position(|(_, delta)| matches!(delta, Some(Err(_))));
+    // Nothing comes after a failure, as with the models that this one stands for.
     let count = broken.map_or(said.len(), |at| at + 1);
     stream::iter(said.into_iter().take(count))
         .then(|(pause, delta)| async move {

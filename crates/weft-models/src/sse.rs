@@ -43,6 +43,7 @@ impl SseBuffer {
                 return Some(&self.data);
             }
         }
+        // A long line comes in many pieces and is not searched from its beginning with each.
         self.searched = self.buffer.len() - self.start;
         None
     }

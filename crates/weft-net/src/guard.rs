@@ -80,6 +80,7 @@ async fn serve(listener: TcpListener, guard: Arc<GuardState>) {
     while let Ok(permit) = Arc::clone(&guard.room).acquire_owned().await {
         // Too many files are open, perhaps: the next one may work.
         let Ok((stream, _)) = listener.accept().await else { continue };
+        // Those that are over are let go of here, or the set would grow with every connection.
         while clients.try_join_next().is_some() {}
         clients.spawn(converse(Arc::clone(&guard), stream, permit));
     }

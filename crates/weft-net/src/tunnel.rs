@@ -68,6 +68,7 @@ impl Outbound {
         let told = Arc::clone(&overflown);
         work.spawn(async move {
             if let Ok((inside, _)) = listener.accept().await {
+                // One client and no other: from here on nobody else can connect.
                 drop(listener);
                 told.store(hand_on(inside, outside, bytes_max).await, Ordering::Relaxed);
             }

@@ -71,6 +71,7 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
     if !file.is_file() {
         return Err(Error::invalid(format!("`{}` is not an ordinary file", asked.path)));
     }
+    // What has become a link since it was looked at is refused by the database.
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(&file, flags).map_err(|cause| cannot(&asked.path, cause))?;
@@ -78,6 +79,7 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
     let set = || -> rusqlite::Result<()> {
         connection.busy_timeout(BUSY)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
+        // No other file can be attached, whose path nobody has looked at.
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.progress_handler(STEPS, Some(move || Instant::now() >= deadline))?;
         connection

@@ -84,6 +84,7 @@ fn remove(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<()> {
         Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?.remove_file(name)
     };
     match remove() {
+        // Removals are tried again until nothing is left, so one that finds nothing has succeeded.
         Err(cause) if matches!(cause.kind(), IoKind::NotFound | IoKind::NotADirectory) => Ok(()),
         outcome => outcome.map_err(|cause| failed("remove", name, cause)),
     }

@@ -64,6 +64,7 @@ impl RowGroup {
         }
         let (body, base) = if self.bytes > BYTES_AT_ONCE_MAX {
             let entries = self.entries;
+            // Work that broke costs room and no run: its rows stay as they are.
             (tokio::task::spawn_blocking(move || pack(&entries)).await.ok()?, None)
         } else {
             let based = session
@@ -95,6 +96,7 @@ impl Compacted {
         let Model { tenant_id, run_id, first_seq, last_seq, .. } = &self.row;
         if let (Some(base), Some(session)) = (&self.base, session) {
             if batch.backend != DbBackend::Sqlite {
+                // A sweep beside this would take the base away before the row that names it is there.
                 batch.then(&pieces::locked(session));
             }
             pieces::keep(batch, &base.row);
@@ -184,6 +186,7 @@ impl Store {
         session: Option<&SessionKey>,
     ) -> Result<(), DbErr> {
         let mut batch = self.batch();
+        // Whoever has lost the run must leave its rows alone: the new owner appends to them.
         batch.check(run::held(batch.backend, lease));
         row.store(&mut batch, session);
         self.execute(&batch).await.map(drop)

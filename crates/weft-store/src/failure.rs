@@ -47,6 +47,7 @@ fn is_violation(error: &DbErr, kind: &sqlx::error::ErrorKind) -> bool {
 pub(crate) fn gave_way(error: &DbErr) -> bool {
     match sqlx_error(error) {
         Some(sqlx::Error::Database(database)) => {
+            // A failure of serialization, and a deadlock; MariaDB gives both the first code.
             matches!(database.code().as_deref(), Some("40001" | "40P01"))
         }
         _ => false,

@@ -71,6 +71,7 @@ pub(crate) fn name(what: &str, name: &str) -> Result<(String, String)> {
     if name.is_empty() {
         return Err(Error::invalid(format!("the name of the {what} is empty")));
     }
+    // A text may be longer in lower case: one letter of Turkish becomes two characters.
     if folded.chars().count().max(name.chars().count()) > TITLE_CHARS_MAX {
         return Err(Error::invalid(format!("the name of the {what} is too long"))
             .help(format!("use at most {TITLE_CHARS_MAX} characters")));

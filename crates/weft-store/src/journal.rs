@@ -130,6 +130,7 @@ impl JournalQueue {
             )));
         }
         let (answer, answered) = oneshot::channel();
+        // Packed here and not by the task that writes: that one serves all runs, one after the other.
         let body = list.unwrap_or_else(|| pack::pack_fast(entries));
         let row = JournalRow { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
         let haste = self.known.hear(&lease.run, haste);

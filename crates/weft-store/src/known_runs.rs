@@ -96,6 +96,7 @@ impl KnownRuns {
         let state = &mut *self.lock();
         if let Some(known) = state.runs.get_mut(key) {
             known.last_seq = last_seq;
+            // Somebody else may have written since, so the rows that are kept need not be all.
             state.kept_bytes -= known.let_go();
             return;
         }

@@ -195,6 +195,7 @@ fn insert(connection: &mut Connection, rows: &[JournalRow]) -> rusqlite::Result<
         }
         Ok(())
     };
+    // One statement is a transaction by itself.
     if rows.len() == 1 {
         return insert(connection, rows);
     }

@@ -157,6 +157,7 @@ impl Store {
     /// # Errors
     /// When the database cannot be closed; what was answered before is stored all the same.
     pub async fn close(&self) -> Result<()> {
+        // The journal first: its task writes what waits by the connections that are closed below.
         self.inner.journal.close().await;
         let fail = |error| failure(&self.inner.place, "close the store", error);
         self.inner.read.close().await.map_err(fail)?;

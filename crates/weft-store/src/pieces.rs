@@ -81,6 +81,8 @@ impl Cut {
         db: &impl ConnectionTrait,
         key: &SessionKey,
     ) -> Result<Self, DbErr> {
+        // By a connection that reads: what is missing is looked for
+        // again in the transaction, where it counts.
         let missing = self.missing(db, key).await?;
         let (value, key) = (Arc::clone(&self.value), key.clone());
         let rows =

@@ -62,6 +62,7 @@ impl SqliteReaders {
             Ok(Err(_)) => return Err(failed(sqlx::Error::PoolClosed)),
             Err(_) => return Err(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout)),
         };
+        // A statement of its own: the lock must not be held while a connection is opened.
         let free = self.free().pop();
         let connection = match free {
             Some(connection) => connection,

@@ -61,6 +61,7 @@ impl SessionDictionaries {
                 (Arc::clone(dictionary), *uses)
             })
         };
+        // From here on without the lock: compressing takes time, and other sessions pack as well.
         let alone = || crate::pack::compressed(parts);
         let Some((dictionary, uses)) = dictionary else {
             self.begin(session, parts);

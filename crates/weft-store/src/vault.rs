@@ -338,6 +338,7 @@ impl Secrets for Vault {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
+        // A new key opens nothing of what is stored; better to say that the old one is gone.
         let key = self.key(AbsentKey::Refuse).await?;
         let opened = |row: &Model| {
             let value = self.open(key, row)?;

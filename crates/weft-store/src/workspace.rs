@@ -106,6 +106,7 @@ impl Folder {
         }
         let mut bytes = Vec::new();
         let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX);
+        // One byte more than may be: a file that is too large is noticed without being read whole.
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
         self.fits(bytes.len(), path)?;
         String::from_utf8(bytes).map_err(|_| Error::invalid(format!("`{path}` is not UTF-8 text")))
@@ -136,6 +137,7 @@ impl Folder {
             EarlierText::Kept => self.before(&folder, name, path)?,
             EarlierText::Replaced => String::new(),
         };
+        // Of a link the link itself: it is replaced below, and nobody writes through it.
         let existed = match folder.symlink_metadata(name) {
             Ok(found) if found.is_dir() => return Err(Error::invalid(format!("`{path}` is a folder"))),
             Ok(_) => true,

@@ -77,6 +77,7 @@ impl<'s> Fitting<'s> {
             }
             match (members.get_mut(name), property.get("default")) {
                 (Some(value), _) => self.fit(property, value, depth + 1),
+                // A default that does not fit would be a fault that no model can put right.
                 (None, Some(default)) if admits(default) => {
                     members.insert(name.clone(), default.clone());
                 }

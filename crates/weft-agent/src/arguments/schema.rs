@@ -35,10 +35,12 @@ struct Ready {
 
 impl Ready {
     fn keep(&mut self, text: String, schema: &Arc<ArgumentSchema>) {
+        // One schema must not push out most of the others.
         if text.len() > READY_BYTES_MAX / 16 {
             return;
         }
         if self.bytes + text.len() > READY_BYTES_MAX {
+            // All at once, so that no order of use need be kept: what is in use is soon made again.
             *self = Self::default();
         }
         let bytes = text.len();
@@ -98,6 +100,7 @@ impl ArgumentSchema {
         if let Some(known) = ready().schemas.get(&text) {
             return Ok(Arc::clone(known));
         }
+        // Without the lock: two may make the same one ready, and nobody waits for another's.
         let made = Arc::new(Self::new(schema)?);
         ready().keep(text, &made);
         Ok(made)
@@ -111,6 +114,7 @@ impl ArgumentSchema {
     pub fn check(&self, arguments: Map<String, Json>) -> Result<Map<String, Json>, Problem> {
         let mut value = Json::Object(arguments);
         coerce::fit(&self.schema, &mut value);
+        // After the fitting: the defaults that it filled in are checked as well.
         if !cost::affordable(&self.schema, &value) {
             let fault = "they are too long or too deeply nested to be checked: write shorter ones".to_owned();
             return Err(Problem { faults: vec![fault] });

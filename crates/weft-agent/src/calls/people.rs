@@ -146,6 +146,7 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>)
                 }
             }
             CallState::Suspended(inner) => {
+                // The first line introduces what is asked; that was said above for all calls together.
                 let told = inner.form.tips.iter().flat_map(|tips| tips.lines().skip(1));
                 told.for_each(|line| tips.push_str(&format!("\n{line}")));
                 let inside = inner.form.fields.iter();

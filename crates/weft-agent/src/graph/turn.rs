@@ -228,6 +228,7 @@ impl Turn<'_> {
         let id = weft_core::id::generate();
         let at_ms = self.now_ms();
         let checkpoint = Checkpoint { version: VERSION, id: id.clone(), parent, node, update, at_ms };
+        // Stored before it counts: what comes next must not build on what a crash would take back.
         self.agent.checkpointer.put(self.thread, &checkpoint).await?;
         self.state.apply(checkpoint.update);
         self.last = (id, node);

@@ -52,6 +52,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
         voice.pause();
         if reply.text.trim().is_empty() {
             empties += 1;
+            // Asked once more, an answer that reached its limit before the first word would reach it again.
             if empties > 1 || reply.ending == Ending::CutOff {
                 return Err(empty_answer(reply.ending));
             }
@@ -116,6 +117,8 @@ async fn cite(
     let lines: Vec<Line> = prompts::cite_pass(text, sources, rules).into_iter().map(Line::pinned).collect();
     let mut shown = false;
     let reply = match request(job, lines, Form::Free).await {
+        // A prompt is made to fit the window; a text that was
+        // shortened for that must not take the answer's place.
         Ok(request) if request.messages.last().is_some_and(|message| message.text == text) => {
             let mut show = |piece| {
                 shown |= matches!(piece, Piece::Text(_));
@@ -129,6 +132,7 @@ async fn cite(
     voice.pause();
     let (result, failed, ending) = match reply {
         Ok(reply) if shown => (reply.text, false, reply.ending),
+        // What has been shown cannot be taken back, so the text is not shown a second time behind it.
         Err(error) if shown || error.kind == ErrorKind::Cancelled => return Err(error),
         Ok(_) | Err(_) => {
             voice.piece(Piece::Text(text.into()));

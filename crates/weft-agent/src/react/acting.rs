@@ -100,6 +100,7 @@ impl ToolRound {
 
     /// What there is so far: shown, and kept for the case that no more comes.
     async fn progress(&self, id: &str, output: &ToolOutput) {
+        // The lock is let go before anything is shown: a hook may take its time, and other calls go on.
         let message = {
             let mut calls = self.calls();
             let Some(call) = calls.get_mut(id) else { return };
@@ -172,6 +173,7 @@ impl ToolRound {
         if call.name != FINISH_FUNCTION {
             return Ok(self.0.tools.call(&call.name, invocation));
         }
+        // Calls side by side may both want to give the response: the first that succeeds has given it.
         if self.is_finished() {
             return Err(Error::new(ErrorKind::Conflict, "the response has been given already"));
         }

@@ -96,6 +96,7 @@ impl UserQuestions {
         loop {
             let asked = self.0.asked.notified();
             tokio::pin!(asked);
+            // Listened for before it is looked: a question that is asked in between is not missed.
             asked.as_mut().enable();
             if let Some(question) = self.open(session).into_iter().next() {
                 return question;

@@ -258,6 +258,7 @@ impl Turn<'_> {
                 self.memory.set_summary(Summarized { summary, through });
                 Ok(())
             }
+            // These end the reply as well; any other failure leaves a conversation that is only longer.
             Err(error) if self.ctx.cancel.is_cancelled() || error.kind == ErrorKind::QuotaExceeded => {
                 Err(error)
             }

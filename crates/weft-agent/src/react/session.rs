@@ -358,6 +358,7 @@ async fn listening<T>(work: impl Future<Output = T>, mut signals: Signals, notic
             done = &mut work => break done,
         }
     };
+    // What was said at the very end still lies in the channel.
     while let Ok((_, signal)) = signals.try_recv() {
         notices.take(signal);
     }

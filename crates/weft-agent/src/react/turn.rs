@@ -360,10 +360,12 @@ impl<'a> Turn<'a> {
                     _ => drop(round.end(&call.id, failed(&unasked())).await),
                 }
             }
+            // In the order in which the model wrote them: providers want results in the order of the calls.
             let Some((message, response)) = round.ended(&call.id) else { continue };
             self.memory.add(message);
             reply = reply.or_else(|| ends(&response).map(|finished| self.replied(finished)));
         }
+        // Only now that every call has its result in the memory, whatever becomes of the reply.
         made?;
         match round.failure() {
             Some(error) => Err(error),

@@ -36,6 +36,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
             if step > 0 {
                 return Ok(StopReason::Enough);
             }
+            // A model that asks for nothing at first would answer from what it remembers.
             queries.push(question.to_owned());
         }
         queries.truncate(limits.queries);

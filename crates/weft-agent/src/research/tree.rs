@@ -84,6 +84,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
         let queries: Vec<String> = level.iter().map(|asked| asked.query.clone()).collect();
         let answers = course.search(&queries, &course.research.kinds()).await?;
         let judged = judged(course, question, &level, &answers, depth).await?;
+        // What earlier levels lacked is what this one has looked for.
         course.findings.gaps.clear();
         let mut next = Vec::new();
         for ((asked, answer), Judged { missing, further }) in level.iter().zip(&answers).zip(judged) {
@@ -105,6 +106,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
 fn told(answer: &Answer, missing: &[String]) -> String {
     let hits = answer.hits();
     let passages = if hits == 1 { "passage" } else { "passages" };
+    // A model may say that it is not enough and leave open of what.
     let verdict = if missing.is_empty() {
         "That is enough.".to_owned()
     } else {

@@ -68,6 +68,7 @@ impl Linked {
         for wish in &wishes {
             with_all[self.nodes[wish.source].local].push(self.nodes[wish.waiter].local);
         }
+        // A wish can close a circle only where all wishes together have one; only there each is followed.
         let circle = graph::components(&with_all);
         let start = self.scopes[scope].start;
         for wish in wishes {
@@ -81,6 +82,8 @@ impl Linked {
                     self.note_later(scope, &wish);
                     continue;
                 }
+                // Two wishes may close a circle only together: the one that
+                // was granted holds against the next.
                 forward[source].push(waiter);
             }
             self.wait_for(&wish);

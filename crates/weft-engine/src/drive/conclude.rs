@@ -52,6 +52,8 @@ impl RunDriver<'_> {
 
     /// Ends an activation. What fails the run with it comes back.
     pub(super) fn conclude(&mut self, settled: NodeResult, changes: VariableChanges) -> Result<()> {
+        // Asked before the machine lets go of the activation:
+        // afterwards it is not known which frames are around it.
         let failure = self.failure(&settled);
         self.failed |= failure.is_some();
         self.finish(settled, changes);

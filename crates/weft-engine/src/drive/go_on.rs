@@ -53,6 +53,8 @@ impl RunDriver<'_> {
         self.last_message = last_message;
         self.fails = failed;
         self.reopens = reopens;
+        // First of all, and stored before any work: from here on the
+        // journal tells of another life of the run.
         self.journal.note(Record::PickedUp { by: writer(), handed_over });
         self.takes_over = true;
         open.into_iter().for_each(|open| self.end_before(open));
@@ -84,6 +86,7 @@ impl RunDriver<'_> {
             outputs: Arc::<Outputs>::default(),
             error: None,
             elapsed: 0.0,
+            // Without a suspension this reads as work that begins again, and not as a wait for a person.
             route: NextEdges::Suspended,
             assigned: Vec::new(),
             suspension: None,

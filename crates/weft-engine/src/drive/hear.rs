@@ -119,6 +119,8 @@ impl RunDriver<'_> {
     /// Writes down the sources that have been found since this was done last, so that they keep their
     /// numbers.
     pub(super) fn note_sources(&mut self) {
+        // Called before the result of a call is noted: work that is done again from it after a cut has to
+        // find the sources under the numbers that the result names.
         let sources = self.context.citations.since(self.sourced);
         if !sources.is_empty() {
             self.sourced += sources.len();

@@ -161,6 +161,8 @@ impl RunDriver<'_> {
     /// when all that is under way waits for the floor, nobody comes.
     fn stop_keeping(&mut self) {
         let Some(first) = self.speakers.first else { return };
+        // Whoever waits for the floor is still among the tasks, or has
+        // its end put off: what is more than that works.
         let at_work =
             self.tasks.len() + self.done.len() + self.speakers.unsaid.len() - self.speakers.waiting.len();
         if at_work == 0 || !self.machine.may_come(first) {

@@ -112,6 +112,7 @@ impl RunDriver<'_> {
         if let Some(cancel) = &active.cancel {
             cancel.cancel();
         }
+        // What it has said stays in the conversation, so the message has an end like any other.
         if active.said {
             let (node, end) = (active.who.node.clone(), Default::default());
             self.journal.note(Record::MessageEnded { activation, node, end });
@@ -142,11 +143,13 @@ impl RunDriver<'_> {
             Ending::Cancelled => "the run was cancelled",
             _ => "the run failed elsewhere",
         };
+        // Dropped before their ends are noted, so that nothing they would still say comes after these.
         self.tasks.clear();
         self.done.clear();
         // A frame that was open when its run paused has its start there and its finish here.
         let open: Vec<_> = self.machine.frames.keys().copied().collect();
         open.into_iter().for_each(|activation| self.ensure_active(activation));
+        // The latest first: what works within a frame ends before the frame does.
         let rest: Vec<_> = self.active.keys().rev().copied().collect();
         for activation in rest {
             self.stop(activation, why);

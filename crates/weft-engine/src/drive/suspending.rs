@@ -80,6 +80,7 @@ impl RunDriver<'_> {
         let Some(mut active) = self.end_activation(activation) else { return };
         active.suspension = settled.finished.suspended.clone();
         let (alternative, spoken) = (active.alternative, active.speech.spoken());
+        // A listener begins its work anew, and a recording knows that work as one activation.
         if active.suspension.is_none() {
             self.ledger.requeue(&active.who);
         }

@@ -64,6 +64,8 @@ impl SharedBudgets {
         if let Some(budget) = open.get(&account).and_then(Weak::upgrade) {
             return budget;
         }
+        // Counts of days that are over and of runs that have ended go
+        // here, so the map is no larger than what is under way.
         open.retain(|_, budget| budget.strong_count() > 0);
         let budget = Budget::new(account.holder(), limits, Spent::default(), around);
         open.insert(account, Arc::downgrade(&budget));
@@ -111,6 +113,7 @@ impl Engine {
             let account = Account { tenant: tenant.clone(), canvas, period, day };
             let spent = stores.spending.spent(tenant, account.canvas.as_ref(), account.since()).await?;
             let budget = self.0.accounts.open(account, limits, around.take());
+            // Only raised: what runs of this process have used since their last note is not in the store yet.
             budget.raise_to(spent);
             around = Some(budget);
         }

@@ -20,6 +20,7 @@ impl Engine {
         let lock = SessionLock::take(self, &request.session)?;
         let lease = self.take_over(&stores, run).await?;
         let taken = TakenRun::new(self, lease.clone());
+        // After the claim: before it the first owner could still write an entry behind this look.
         if self.has_begun(&run.key).await? {
             return Err(Error::new(ErrorKind::Conflict, format!("run {} has begun", run.key.id)));
         }

@@ -89,6 +89,8 @@ impl Engine {
         secrets::seal(&mut state, &plan, &context.masks);
         let forked =
             Session { key: session, state, revision: 0, created_ms: now_ms, updated_ms: now_ms, ..original };
+        // The session before its run: a run without one could not be
+        // picked up, and an empty session harms nobody.
         stores.sessions.create(&forked, &messages).await?;
         let new = StoredRun {
             key: key.clone(),
@@ -256,5 +258,7 @@ async fn store(stores: &Stores, run: &StoredRun, entries: Vec<Entry>, masks: &Ma
             Ok(StoredEntry { seq, event, at_ms, record: record.into() })
         })
         .collect();
+    // All at once. When the process ends before this there is a run without entries, which is closed as one
+    // that never began; half a copy, which would go on from the wrong place, cannot be.
     stores.runs.append(&RunLease::of(run), stored?).await
 }

@@ -52,6 +52,7 @@ impl Drop for ListedRun {
                 self.feed.break_off(BrokenOff::handed_over(&self.lease.run.id));
             }
         }
+        // Off the list before the feed closes: who has read the end must not find the run under way.
         self.engine.running().runs.remove(&self.lease.run);
         self.engine.0.ownership.changed.notify_one();
         self.feed.close();
@@ -111,6 +112,7 @@ impl BusySession {
     pub async fn freed(&self) {
         let freed = self.freed.notified();
         tokio::pin!(freed);
+        // Registered before the look, so that a session that becomes free in between wakes us.
         freed.as_mut().enable();
         // Another turn may have begun since: then this one is over.
         let same = |now: &Arc<Notify>| Arc::ptr_eq(now, &self.freed);

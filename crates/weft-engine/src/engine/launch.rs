@@ -64,6 +64,7 @@ impl Engine {
             inbox: prepared.context.inbox.clone(),
         };
         self.running().runs.insert(key.clone(), live);
+        // Only now that the run is on the list: the keeper stops as soon as that is empty.
         self.begin_keeping();
         let mut listed = ListedRun::new(self, lease.clone(), Arc::clone(&feed), lock);
         let entries = self.reader(Some(Arc::clone(&feed)), &key, 0);

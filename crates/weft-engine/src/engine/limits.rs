@@ -58,6 +58,7 @@ impl Default for EngineLimits {
         Self {
             runs_at_once: 4_096,
             tenant_runs_at_once: 0,
+            // As many as the engines run at a time that existing canvases were drawn for.
             nodes_at_once: 5,
             activations: 1_000,
             output_bytes: 32 << 20,

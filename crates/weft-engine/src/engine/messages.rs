@@ -43,6 +43,8 @@ impl LeftMessage {
                 return Ok(true);
             }
             if self.stores.runs.get(&self.run).await?.ending.is_some() {
+                // An agent may have taken it just before the end. Whose
+                // removal finds it decides, so nothing is read twice.
                 return Ok(!self.take_back().await?);
             }
             tokio::time::sleep(LOOK_EVERY).await;

@@ -101,6 +101,7 @@ impl Engine {
         if ownership.said_lately() {
             return Ok(());
         }
+        // Taken before the call: a store that is slow to answer must not put off the next word.
         let now = Instant::now();
         stores.processes.beat(&ownership.process.id, ownership.process.place.as_ref()).await?;
         *ownership.said.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
@@ -176,6 +177,8 @@ impl Engine {
 
     /// Hands over what was let go of. What the store does not take now is handed over later.
     pub(super) async fn hand_over(&self, stores: &Stores) {
+        // A copy, so that the lock is not held while the store is
+        // asked; what is let go of meanwhile stays on the list.
         let left = self.0.ownership.left().clone();
         if left.is_empty() {
             return;
@@ -279,6 +282,7 @@ impl Engine {
             let known = process.place.as_ref().is_some_and(self.0.ownership.process.is_gone);
             let silent = self.0.ownership.watched().watch.silence(&process.id) >= FORGET_AFTER;
             if known || silent {
+                // By the count that was read: a process that has woken since keeps its row.
                 stores.processes.forget(&process.id, process.beat).await?;
             }
         }
@@ -345,6 +349,8 @@ impl Engine {
     /// Waits for the runs under way, at most `grace`, then hands over the rest: the next process goes on with
     /// them at once. Nothing is cancelled.
     pub async fn shut_down(&self, grace: Duration) {
+        // Closed first: the keeper then ends without waiting for a
+        // store to take what is left, which is done below.
         self.0.tasks.close();
         self.0.ownership.changed.notify_one();
         if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {

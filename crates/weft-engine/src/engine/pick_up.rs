@@ -116,6 +116,8 @@ impl Engine {
             let error = Error::new(ErrorKind::Interrupted, "the process was stopped before the run began");
             return self.close(stores, cut_off, Ending::Failed, Some(error.help("ask again"))).await;
         };
+        // Looked at here and not when it fails: what ends the process
+        // leaves nobody who could count afterwards.
         let fruitless = fruitless_pick_ups(&entries);
         if fruitless >= self.0.limits.pick_ups {
             let message = format!("the run was interrupted {} times without getting further", fruitless + 1);
@@ -215,6 +217,8 @@ impl Engine {
         std::mem::swap(&mut prepared.machine, &mut recovered.machine);
         prepared.context.citations.number(recovered.sources.iter().map(|cited| (*cited.chunk).clone()));
         prepared.context.budget.note(recovered.spent);
+        // What was used since the last note before the cut is in the
+        // journal alone; it counts before more is used.
         self.note_spent(stores, lease, recovered.spent.beyond(recovered.shared)).await?;
         self.account(stores, &run.key.tenant, &run.canvas).await?;
         prepared.recovered = Some(recovered);

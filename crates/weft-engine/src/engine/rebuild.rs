@@ -84,6 +84,7 @@ impl Engine {
             }
         };
         let turns = turns_looked_back(&plan);
+        // Only what was said up to that revision: the run has not seen what came later.
         let messages = stores.sessions.messages(&session.key, *revision, 2 * turns as u64).await?;
         let history = messages.into_iter().map(HistoryMessage::from);
         let mut input = input.clone();
@@ -92,6 +93,8 @@ impl Engine {
         }
         let (canvas, key) = (run.canvas.clone(), session.key.clone());
         let request = StartRun { plan, canvas, session: key, input, seed: Some(*seed), task: None };
+        // Those of its beginning: under other ones the machine starts
+        // nodes in an order that the journal does not tell.
         let limits = limits.map_or(self.machine_limits(), |RunLimits { nodes_at_once, activations }| {
             MachineLimits { at_once: nodes_at_once, activations }
         });

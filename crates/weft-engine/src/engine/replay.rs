@@ -43,6 +43,8 @@ impl Engine {
         let prepared = offline.as_begun(&stores, begun, None, secrets).await?;
         let Prepared { machine, context, .. } = prepared;
         let masks = context.masks.clone();
+        // All before the work begins: done again it finds sources in
+        // another order, and they keep their numbers.
         for entry in &entries {
             if let Record::Sourced { sources } = &entry.record {
                 context.citations.number(sources.iter().map(|cited| (*cited.chunk).clone()));

@@ -86,6 +86,8 @@ impl Engine {
                 return Ok(entries);
             }
             for stored in page {
+                // Looked up when the first mark is met: most journals have
+                // none, and their sessions need not be read.
                 if let (SecretHandling::Opened(secrets), None) = (how, &values)
                     && masking::is_sealed(&stored.record)
                 {

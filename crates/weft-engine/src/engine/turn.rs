@@ -202,6 +202,8 @@ impl Engine {
         DrivenTurn { mut report, context }: DrivenTurn,
         journal: &mut RunJournal,
     ) -> Result<Record> {
+        // The journal before the session: whoever picks the run up takes a session that has gone on for the
+        // sign that nothing but the last word is missing.
         let flushed = journal.flush().await;
         if let (Some(JournalFailure::Lost(_) | JournalFailure::Unsure(_)), Err(error)) =
             (journal.broken(), &flushed)

@@ -235,6 +235,7 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
     if !events {
         loop {
             match exchange.next().await {
+                // Without a stream there is one answer and no place for what is told before it.
                 ExchangeEvent::Told(_) => {}
                 ExchangeEvent::Answer(answer) => return Reply::json(StatusCode::OK, answer),
                 ExchangeEvent::Nothing => return Reply::empty(StatusCode::ACCEPTED),

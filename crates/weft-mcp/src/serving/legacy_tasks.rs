@@ -51,6 +51,7 @@ pub(super) async fn method(
 /// A task that was asked to stop, once it has; or as it is, when that takes long.
 async fn settled(service: &dyn Service, id: &str) -> Result<Map<String, Json>, RpcError> {
     let mut view = service.task(id).await?;
+    // Three seconds: a run that takes longer to stop is told as it is, and the client asks again.
     for _ in 0..10 {
         if view.is_over() {
             break;

@@ -129,6 +129,7 @@ impl ServedSession {
         asked.count += 1;
         let id = format!("weft-{}", asked.count);
         let (sender, answer) = oneshot::channel();
+        // Otherwise the sender goes at once, and whoever waits for the answer hears that the client is gone.
         if !asked.closed {
             asked.open.insert(id.clone(), sender);
         }
@@ -191,6 +192,7 @@ impl Sessions {
         let mut all = held(&self.0);
         let own = all.values().filter(|open| open.owner == owner).count();
         if own >= PER_OWNER_MAX || all.len() >= ALL_MAX {
+            // Who has as many as one caller may have pushes out an own conversation and no other's.
             let may_go = |open: &OpenSession| own < PER_OWNER_MAX || open.owner == owner;
             let oldest = all.iter().filter(|(_, open)| may_go(open)).min_by_key(|(_, open)| open.used);
             if let Some(oldest) = oldest.map(|(id, _)| id.clone())

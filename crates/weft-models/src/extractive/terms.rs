@@ -24,6 +24,7 @@ impl DistinctTerms {
         let mut terms = HashSet::new();
         let mut word = String::new();
         let mut run: Vec<char> = Vec::new();
+        // One more character, which closes the last word and the last run.
         for c in text.chars().chain([' ']) {
             let ideograph = is_ideograph(c);
             if c.is_alphanumeric() && !ideograph {

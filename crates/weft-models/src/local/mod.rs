@@ -153,6 +153,7 @@ impl ModelFiles {
         } else {
             shape.tokens_max()
         };
+        // `check` has refused shapes with fewer tokens than the lower bound; `clamp` would panic.
         let tokens_max = wanted.clamp(TOKENS_MIN, shape.tokens_max());
         Ok(Self { folder, shape, tokens_max })
     }
@@ -200,6 +201,8 @@ impl Model {
         let (bert, head) = parts.map_err(|cause| failed(WEIGHTS_FILE, cause.to_string()))?;
         let tokenizer = Tokenizer::from_file(folder.join(TOKENIZER_FILE));
         let mut tokenizer = tokenizer.map_err(|cause| failed(TOKENIZER_FILE, cause.to_string()))?;
+        // A file may ask for texts of one length; here each text has
+        // rows of its own, and filling would be computed.
         tokenizer.with_padding(None);
         let marks = tokenizer.get_post_processor().map_or(0, |marks| marks.added_tokens(false));
         if marks >= tokens_max {
@@ -212,6 +215,7 @@ impl Model {
         tokenizer
             .with_truncation(Some(truncation))
             .map_err(|cause| failed(TOKENIZER_FILE, cause.to_string()))?;
+        // Otherwise a text would fail later on, with the first word that has no row in the weights.
         let words = tokenizer.get_vocab_size(true);
         if words > bert.words() || shape.max_position_embeddings > bert.places() {
             let known = format!("there are {} words and {} places", bert.words(), bert.places());
@@ -303,6 +307,7 @@ impl Embedder for LocalEmbedder {
                 let texts: Vec<&TokenIds> = batch.iter().map(|at| &tokens[*at]).collect();
                 model.vectors(&texts, pooling).map(|vectors| (batch, vectors))
             };
+            // A permit for each batch: a question waits for one batch of a document and not for all of them.
             let (batch, computed) = blocking(permit(&self.room).await?, compute).await?;
             for (at, vector) in batch.into_iter().zip(computed) {
                 vectors[at] = vector;

@@ -188,6 +188,8 @@ impl NativeAssembly {
         let seal = self.seal(end);
         self.ready.extend(seal.map(|seal| Ok(ChatDelta::Signature(seal))));
         let reason = match &end.captured_stop_reason {
+            // An answer with calls waits for their results, also when its
+            // provider only says that it is complete.
             Some(Stopped::Completed(_)) | None if !self.calls.is_empty() => StopReason::ToolCalls,
             Some(Stopped::Completed(_) | Stopped::StopSequence(_)) => StopReason::Stop,
             Some(Stopped::MaxTokens(_)) => StopReason::Length,

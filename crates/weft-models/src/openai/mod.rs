@@ -52,6 +52,7 @@ impl OpenAi {
     async fn refusal(&self, response: reqwest::Response) -> Error {
         let status = response.status().as_u16();
         let retry_after = failure::retry_after(response.headers());
+        // The status says the most: a refusal whose words break off is still told as a refusal.
         let body = whole(response).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         failure::refused(

@@ -68,6 +68,7 @@ impl PictureReader for VisionPictureReader {
                 ChatDelta::End { .. } => ended = true,
                 _ => {}
             }
+            // In bytes, of which a character has four at most: no text that is allowed is cut here.
             if text.len() > TEXT_CHARS_MAX * 4 {
                 break;
             }

@@ -127,6 +127,7 @@ impl Embedder for HttpEmbedder {
         let batches = batches(texts.iter().map(fitting).collect(), self.texts_max);
         let asking = stream::iter(batches).map(|batch| self.ask(purpose, batch).boxed());
         let mut all = Embedded::default();
+        // In the order of the texts, whichever request is faster: a vector is found by its place.
         let mut answers = asking.buffered(REQUESTS_AT_ONCE_MAX);
         while let Some(answer) = answers.try_next().await? {
             all.vectors.extend(answer.vectors);

@@ -46,6 +46,8 @@ impl<E: Embedder> Embedder for KeptQueries<E> {
             return self.embedder.embed(purpose, texts).await;
         }
         let keys: Vec<Key> = texts.iter().map(|text| Sha256::digest(text.as_bytes()).into()).collect();
+        // The lock is let go while the model is asked: two who want the
+        // same at once ask twice, and nobody waits for another's question.
         let mut vectors: Vec<Option<Vec<f32>>> = {
             let mut kept = self.lock();
             keys.iter().map(|key| kept.get(key).cloned()).collect()

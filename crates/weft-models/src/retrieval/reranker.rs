@@ -103,6 +103,7 @@ impl Reranker for HttpReranker {
         let batches: Vec<Vec<String>> =
             passages.chunks(self.passages_max).map(|chunk| chunk.iter().map(fitting).collect()).collect();
         let asking = stream::iter(batches).map(|batch| self.ask(&question, batch).boxed());
+        // In the order of the passages, whichever request is faster: a score is found by its place.
         let answers: Vec<Reranked> = asking.buffered(REQUESTS_AT_ONCE_MAX).try_collect().await?;
         let tokens = answers.iter().map(|answer| answer.tokens).fold(0, u64::saturating_add);
         Ok(Reranked { scores: answers.into_iter().flat_map(|answer| answer.scores).collect(), tokens })

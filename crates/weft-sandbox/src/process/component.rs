@@ -80,6 +80,7 @@ impl ProcessSandbox {
     /// Makes machine code of a component and keeps it; whoever comes meanwhile waits.
     async fn compile(&self, components: &Components, tool: &WasmTool, code: &Path) -> Result<()> {
         let _alone = components.compiling.lock().await;
+        // Whoever has waited for the lock finds it made.
         if code.is_file() {
             return Ok(());
         }

@@ -98,6 +98,7 @@ impl MigratorTrait for Migrator {
 
 /// Brings the tables up to date. Several processes may do so at once: one works, the others wait.
 pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<()> {
+    // Nearly every start finds nothing to do, and need not wait for the lock.
     if pending(db, place).await? == 0 {
         return Ok(());
     }

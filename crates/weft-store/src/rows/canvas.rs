@@ -291,6 +291,7 @@ impl CanvasStore for Store {
         }
         if !filter.tags.is_empty() {
             let one_of = filter.tags.iter().fold(Condition::any(), |any, tag| {
+                // With the ends of its line a tag is found whole, and never as a part of another.
                 any.add(Column::TagsFolded.like(containing(&format!("\n{}\n", tag.trim()))))
             });
             found = found.filter(one_of);
@@ -315,6 +316,7 @@ impl CanvasStore for Store {
 
     async fn delete(&self, key: &CanvasKey) -> Result<()> {
         let removed = self.delete_canvas(key).await.map_err(|error| self.fail("remove the canvas", error))?;
+        // What is remembered of runs may be of those that went with it.
         self.inner.journal.removed();
         if removed == 0 { Err(missing(key)) } else { Ok(()) }
     }

@@ -115,6 +115,8 @@ impl ChatStore for Store {
             .col_expr(Column::Revision, Expr::value(next))
             .col_expr(Column::UpdatedMs, Expr::value(now_ms))
             .filter(of(&chat.key))
+            // Whoever has changed it since it was read has another
+            // revision; nothing of theirs is overwritten.
             .filter(Column::Revision.eq(chat.revision));
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
         let changed = changed.map_err(|error| {

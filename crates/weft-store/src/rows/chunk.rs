@@ -378,6 +378,7 @@ impl Store {
         let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
         let gone = take_out(&transaction, key, &ids).await?;
         for row in &mut rows {
+            // What is a parent was decided when it was made; whoever hides a chunk now makes none of it.
             row.is_parent = gone.get(&row.id).map_or(0, |gone| gone.is_parent);
         }
         let added = counted(rows.iter());

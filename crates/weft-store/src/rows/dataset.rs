@@ -256,6 +256,7 @@ impl Store {
                 .filter(of(&dataset.key))
                 .exec(&*transaction)
                 .await?;
+            // Vectors of documents that are being read are the old embedder's, and are made anew.
             if before.embedder != row.embedder {
                 fresh::forget_in(&transaction, &dataset.key).await?;
             }
@@ -274,6 +275,7 @@ impl Store {
     pub(crate) async fn delete_dataset(&self, key: &DatasetKey) -> Result<Option<Vec<String>>, DbErr> {
         let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let transaction = self.begin().await?;
+        // The dataset first: whoever adds a document locks its row, and finds none after this.
         let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
         if removed.rows_affected == 0 {
             return Ok(None);

@@ -368,6 +368,7 @@ impl Store {
                 update = update.col_expr(*column, value.clone());
             }
             update.exec(&*transaction).await?;
+            // What was given up would go on with pieces that were made under the old settings.
             if change.settings.is_some() && row.state == state(DocumentState::Failed) {
                 fresh::forget(&transaction, key).await?;
             }

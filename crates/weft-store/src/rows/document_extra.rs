@@ -110,6 +110,7 @@ impl Store {
     /// Whether there is such a document.
     async fn write_extra(&self, key: &DocumentKey, extra: Extra, value: &str) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        // Locked, so that whoever removes the document in this moment finds the row as well.
         if document::locked(&transaction, key).await?.is_none() {
             return Ok(false);
         }

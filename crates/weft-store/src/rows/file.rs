@@ -134,9 +134,11 @@ impl FileStore for Files {
             created_ms: file.created_ms,
         };
         {
+            // Until the row is there and no longer: the bytes may take their time.
             let _permit = self.store.inner.gate.permit().await;
             self.check_room(tenant, file).await?;
             let insert = async || {
+                // The id of what a run makes follows from the work, so work that begins again keeps one file.
                 let replaced = OnConflict::columns([Column::TenantId, Column::Id])
                     .update_columns([Column::Name, Column::MimeType, Column::Size, Column::SessionId])
                     .to_owned();

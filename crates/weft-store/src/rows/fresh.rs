@@ -16,6 +16,7 @@ use crate::rows::ingest::{change, held, to};
 
 /// Puts the fresh chunks of a document in the place of those that were found.
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
+    // In this order: id and age are the key, and a chunk that has not changed is there with both.
     chunk::Entity::delete_many().filter(chunk::of_age(key, Age::WorkOutcome)).exec(transaction).await?;
     chunk::Entity::update_many()
         .col_expr(chunk::Column::Fresh, Expr::col(chunk::Column::Fresh).sub(1))
@@ -82,6 +83,7 @@ impl Store {
             }
         }
         if !amended.is_empty() {
+            // Attempts count those in a row that got no further, and this one did.
             change(&transaction, held(lease), vec![to(Column::Attempts, 0_i64)]).await?;
         }
         transaction.commit().await?;

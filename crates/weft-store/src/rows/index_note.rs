@@ -67,6 +67,7 @@ impl Store {
             let transaction = self.begin().await?;
             let Some(row) = document::locked(&transaction, document).await? else { return Ok(true) };
             let same = row.unindexed == number && !is_busy(&row);
+            // Something has changed since, or a worker is writing just now: then the index may differ again.
             let noted = if same { to(Column::Unindexed, -number) } else { (Column::Unindexed, next()) };
             change(&transaction, document::of(document), vec![noted]).await?;
             transaction.commit().await?;

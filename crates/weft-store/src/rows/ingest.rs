@@ -156,6 +156,7 @@ impl Store {
         };
         let asleep = row.state == state(DocumentState::Paused);
         if row.state == RUNNING && row.taken != 0 && row.at_ms > now_ms {
+            // A pause takes no cancel back.
             let how = std::cmp::max(row.wanted, if how == Wanted::Cancel { 2 } else { 1 });
             let asked = vec![to(Column::Wanted, how), to(Column::UpdatedMs, now_ms)];
             change(&transaction, document::of(key), asked).await?;
@@ -237,6 +238,7 @@ impl Store {
         let transaction = self.begin().await?;
         let Some(row) = self.lease(&transaction, lease).await? else { return Ok(false) };
         let key = &lease.document;
+        // Workers have clocks of their own: one that is behind takes nothing away.
         let spent = row.duration_ms + std::cmp::max(now_ms.saturating_sub(row.taken_ms), 0);
         let again = |from_ms: i64| vec![to(Column::Taken, 0_i64), to(Column::AtMs, from_ms)];
         let mut fields = match settled {
@@ -280,6 +282,7 @@ impl Store {
             },
             IngestOutcome::Released => {
                 let mut waiting = again(now_ms);
+                // Whoever is told to end has not failed with the document.
                 waiting.push(to(Column::Attempts, std::cmp::max(row.attempts - 1, 0)));
                 waiting
             }

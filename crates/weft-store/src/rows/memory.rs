@@ -239,6 +239,7 @@ async fn add_in(
     now_ms: i64,
 ) -> Result<i64, ChangeFailure> {
     let memory = locked(db, key).await?.ok_or_else(|| missing(key))?;
+    // Work of a run that begins again comes by here a second time, under the same origin.
     if let Some(known) = memory_message::with_origin(db, key, origin).await? {
         return Ok(known);
     }

@@ -214,6 +214,7 @@ fn row_of(row: &Model) -> Condition {
 
 /// Takes a message as it was seen. Whether nobody else did.
 pub(crate) async fn take(db: &impl ConnectionTrait, seen: &Model, until_ms: i64) -> Result<bool, DbErr> {
+    // Several processes may have seen the same row; only one of them finds it as it was.
     let taken = Entity::update_many()
         .col_expr(Column::DueMs, Expr::value(until_ms))
         .col_expr(Column::Attempts, Expr::value(seen.attempts + 1))
@@ -249,6 +250,7 @@ pub(crate) async fn settle(
         }
         ExtractionOutcome::RetryAt { from_ms, problem } => (Some(*from_ms), problem.as_str()),
     };
+    // Whoever took too long finds another count of attempts and overwrites nothing of what came later.
     let mine = of_memory(&taken.memory)
         .add(Column::Number.eq(taken.message.number))
         .add(Column::Attempts.eq(i64::from(taken.attempts)))

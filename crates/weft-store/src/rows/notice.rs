@@ -153,6 +153,7 @@ impl NoticeStore for Store {
             let _permit = self.inner.gate.permit().await;
             let insert = async || inserted(some.to_vec()).exec_without_returning(&self.inner.write).await;
             match repeated(insert).await {
+                // All of them were noted before; the library takes that for an error.
                 Ok(_) | Err(DbErr::RecordNotInserted) => {}
                 Err(error) => return Err(self.fail("note what people are to be told", error)),
             }
@@ -168,6 +169,7 @@ impl NoticeStore for Store {
     ) -> Result<Vec<(NoticeLease, StoredNotice)>> {
         const DOING: &str = "take what people are to be told";
         let ready = Entity::find()
+            // Taken and over its time: the process that has it has fallen silent.
             .filter(Column::State.is_in([WAITING, TAKEN]))
             .filter(Column::StateMs.lte(now_ms))
             .order_by_asc(Column::StateMs)

@@ -92,6 +92,7 @@ impl ProcessStore for Store {
             Entity::delete_many()
                 .filter(Column::Id.eq(text(id.as_str())))
                 .filter(Column::Beat.eq(beat))
+                // In the statement that removes, not in a look before it: a run may have begun in between.
                 .filter(Expr::exists(owners.clone()).not())
                 .exec(&self.inner.write)
                 .await

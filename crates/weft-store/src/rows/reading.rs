@@ -105,6 +105,7 @@ pub(crate) async fn note(
     };
     Entity::insert(reading.into_active_model()).exec_without_returning(transaction).await?;
     let of_document = || in_dataset(&row.key().dataset).add(Column::DocumentId.eq(row.id.as_str()));
+    // With each that is noted, so that there is hardly ever more than one to remove.
     let too_many = Entity::find()
         .select_only()
         .column(Column::Id)

@@ -94,6 +94,7 @@ impl Store {
             .filter(Column::FromMs.lte(now_ms))
             .order_by_asc(Column::TenantId)
             .order_by_asc(Column::DatasetId)
+            // The dataset itself, which is without one, comes last: forgetting it forgets its documents, too.
             .order_by_desc(Column::DocumentId)
             .limit(bounded(count_max))
             .all(&self.inner.read)

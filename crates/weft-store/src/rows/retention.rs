@@ -35,6 +35,7 @@ impl Store {
         let db = &self.inner.read;
         let backend = db.get_database_backend();
         let at = |n| Placeholder(backend, n);
+        // The last run of a session stays while it waits for a person: the next turn goes on with it.
         let sql = format!(
             "SELECT tenant_id, id, session_id, canvas_id, query, ending, started_ms, finished_ms, \
              fence, owner, cancel_ms, give_way, listened FROM (SELECT tenant_id, id, session_id, canvas_id, query, ending, \
@@ -67,6 +68,7 @@ impl Store {
         let fail = |error| self.fail("remove runs", error);
         let mut removed = 0;
         for some in keys.chunks(ROWS_AT_ONCE_MAX) {
+            // Asked beforehand: afterwards nobody knows whose pieces to look for.
             let sessions = self.sessions_of(some).await.map_err(fail)?;
             let remove = async || {
                 let _permit = self.inner.gate.permit().await;

@@ -194,6 +194,7 @@ impl Store {
     }
 
     async fn append_in(&self, haste: Haste, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        // Pieces before the row that names them: what a crash leaves in between goes with the next sweep.
         let list = if pack::plain_length(&entries) >= pieces::CUT_FROM {
             self.in_pieces(&lease.run, &entries)
                 .await
@@ -253,6 +254,7 @@ impl RunStore for Store {
         if changed.rows_affected == 0 {
             return Ok(None);
         }
+        // What is remembered of it is from before somebody else wrote.
         self.inner.journal.ended(run);
         Ok(Some(RunLease { run: run.clone(), fence }))
     }
@@ -330,6 +332,7 @@ impl RunStore for Store {
         let whose = Condition::any()
             .add(Column::Owner.is_null())
             .add(Column::Owner.is_in(gone.iter().map(|gone| text(gone.as_str()))))
+            // A process that was forgotten, or has never come to say anything, has no row.
             .add(Column::Owner.not_in_subquery(known));
         let rows = Entity::find()
             .filter(Column::Ending.is_null())
@@ -394,6 +397,7 @@ impl RunStore for Store {
             }
         }
         if entries.is_empty() {
+            // A run that has nothing more to read is no error; one that is not there is.
             RunStore::get(self, key).await?;
         }
         entries.truncate(count_max);

@@ -235,6 +235,7 @@ impl Store {
     ) -> Result<BatchOutcome, DbErr> {
         let Some(cut) = cut else { return self.execute(&batch).await };
         let transaction = self.begin().await?;
+        // The session's row first: until the end of the transaction that keeps a sweep from the pieces.
         let ran = batch.run_in(&*transaction).await?;
         match ran {
             BatchOutcome::Committed => {

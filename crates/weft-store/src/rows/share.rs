@@ -108,6 +108,8 @@ impl ShareStore for Store {
         let note = Entity::update_many()
             .col_expr(Column::LastUsedMs, Expr::value(at_ms))
             .filter(Column::Hash.eq(text(hash)))
+            // Uses are noted side by side, in any order: an earlier one
+            // does not take the place of a later one.
             .filter(Column::LastUsedMs.lt(at_ms));
         let _permit = self.inner.gate.permit().await;
         let noted = repeated(|| note.clone().exec(&self.inner.write)).await;

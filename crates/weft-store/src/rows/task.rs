@@ -122,6 +122,7 @@ pub(crate) fn change(batch: &mut Batch, key: &SessionKey, change: &TaskChange) -
             batch.then(&end(status).filter(Column::Id.is_in(some.iter().copied())));
         }
     }
+    // Before the new ones are put in: of those that were open, what nobody has answered is asked no longer.
     batch.then(&end(TaskStatus::Dropped));
     for some in change.open.chunks(ROWS_AT_ONCE_MAX) {
         let rows: Vec<_> = some

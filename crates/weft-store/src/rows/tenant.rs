@@ -203,6 +203,7 @@ impl Store {
             .one(&*transaction)
             .await?;
         let before = before.and_then(|row| row.role.parse::<MemberRole>().ok());
+        // An invitation takes nothing from somebody who is a member already.
         let role = before.map_or(invited.role, |role| role.max(invited.role));
         let member =
             Membership { tenant: invited.tenant.clone(), user: who.clone(), role, created_ms: at_ms };

@@ -73,6 +73,7 @@ impl Store {
             return Ok(Erased::Unknown);
         }
         let of_tenant = run::Entity::find().filter(run::Column::TenantId.eq(id));
+        // A process may be at work on it, and would go on to write files and indexes of nobody.
         if of_tenant.filter(run::Column::Ending.is_null()).one(&*transaction).await?.is_some() {
             transaction.rollback().await?;
             return Ok(Erased::Busy);

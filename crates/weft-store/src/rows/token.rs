@@ -89,6 +89,8 @@ impl TokenStore for Store {
             Entity::update_many()
                 .col_expr(Column::LastUsedMs, Expr::value(at_ms))
                 .filter(Column::Hash.eq(text(hash)))
+                // Uses are noted side by side, in any order: an earlier one
+                // does not take the place of a later one.
                 .filter(Column::LastUsedMs.lt(at_ms))
                 .exec(&self.inner.write)
                 .await

@@ -109,6 +109,7 @@ impl Store {
             .all(&self.inner.write)
             .await?;
         let transaction = self.begin().await?;
+        // In the order of their ids, so that two who lock several do not wait for each other.
         for one in &theirs {
             tenant::lock(&*transaction, &one.tenant_id).await?;
             let (owner, member) = membership::others(&*transaction, &one.tenant_id, id).await?;

@@ -169,6 +169,7 @@ impl WorkQueue for Store {
                     .await
             };
             match repeated(insert).await {
+                // All of it is queued already: any worker may decide the same, and the ids follow from that.
                 Ok(_) | Err(DbErr::RecordNotInserted) => {}
                 Err(error) => return Err(self.fail("queue the work", error)),
             }
@@ -179,6 +180,7 @@ impl WorkQueue for Store {
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {
         const DOING: &str = "take work";
         let ready = Entity::find()
+            // Taken and over its time: the worker that has it has fallen silent.
             .filter(Column::State.is_in([WAITING, TAKEN]))
             .filter(Column::AtMs.lte(now_ms))
             .order_by_asc(Column::AtMs)
@@ -220,6 +222,7 @@ impl WorkQueue for Store {
             WorkOutcome::Done => (DONE, now_ms, 0, None),
             WorkOutcome::Abandoned { reason } => (GIVEN_UP, now_ms, 0, Some(reason)),
             WorkOutcome::RetryAt { from_ms, reason } => (WAITING, *from_ms, 0, Some(reason)),
+            // Whoever lets go of work has not failed with it: that attempt does not count.
             WorkOutcome::Released { from_ms, reason } => (WAITING, *from_ms, 1, Some(reason)),
         };
         let _permit = self.inner.gate.permit().await;
