@@ -80,16 +80,21 @@ impl App {
         let (catalog, check, tenant) =
             (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
         let measuring = self.measuring;
-        let no_voice = self.models.speech(&tenant, "").err().map(|error| error.full());
+        let directory = Arc::clone(&self.models);
+        let no_voice = directory.speech(&tenant, "").err().map(|error| error.full());
         let known = self.known_names(&tenant, &dsl, purpose).await?;
         let compiled = tokio::task::spawn_blocking(move || {
             let canvas = weft_dsl::load(dsl.as_bytes())?;
             let check = |llm_id: &str| check(&tenant, llm_id);
             let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;
             let models = (purpose != Purpose::LookBack).then_some(check);
+            let rank = |id: &str| directory.reranker_notice(&tenant, id).map_err(|error| error.full());
+            let rank: &dyn Fn(&str) -> Result<Option<String>, String> = &rank;
+            let rerankers = models.and(Some(rank));
             let no_voice = models.and(no_voice.as_deref());
             let options = CompileOptions {
                 models,
+                rerankers,
                 no_voice,
                 measuring,
                 secrets: known.secrets.as_deref(),

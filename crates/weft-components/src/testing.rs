@@ -337,6 +337,10 @@ pub async fn failure(node: &Node, setting: Setting) -> Error {
 struct FakeModels(Arc<Outside>);
 
 impl ModelDirectory for FakeModels {
+    fn reranker_notice(&self, _tenant: &TenantId, id: &str) -> Result<Option<String>> {
+        Ok((id == "missing").then(|| "ranked without `missing`".to_owned()))
+    }
+
     fn resolve(&self, _tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
         if llm_id == "missing" {
             return Err(Error::not_found("MODEL_NOT_CONFIGURED: there is no model `missing`"));

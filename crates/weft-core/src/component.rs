@@ -263,6 +263,8 @@ pub struct Shape {
     pub tool_history: ToolHistory,
     /// The models it asks for, as `(pointer inside params, llm_id)`.
     pub models: Vec<(String, String)>,
+    /// The models that order passages for it, in the same way.
+    pub rerankers: Vec<(String, String)>,
     /// Where its parameters say that it is read aloud, if it is: it needs a model for that.
     pub aloud: Option<&'static str>,
     /// The datasets it searches by their names or ids, as `(pointer inside params, name)`.

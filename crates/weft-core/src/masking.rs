@@ -5,6 +5,7 @@
 //! value itself; whoever reads the journal for people sees `***`.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Map;
@@ -12,6 +13,7 @@ use serde_json::Map;
 use crate::seam::chat_model::ChatRequest;
 use crate::seam::secrets;
 use crate::value::Json;
+use crate::{Error, Result};
 
 /// What people and models read in place of a secret.
 pub const MASK: &str = "***";
@@ -33,6 +35,8 @@ pub struct Masks(Arc<RwLock<Hiding>>);
 #[derive(Debug, Default)]
 struct Hiding {
     hidden: Vec<Hidden>,
+    /// The values of `hidden`: each node that begins looks whether its secrets are known.
+    known: HashSet<Arc<str>>,
     /// There may be secrets to come, or such that there are not: no text may look like the mark of one.
     expects: bool,
 }
@@ -114,27 +118,42 @@ impl std::fmt::Debug for Hidden {
 impl Masks {
     /// Hides a value from now on: every text in it. The name leads back to it: `env.token`, or `env.login.key`
     /// for a member.
-    pub fn add(&self, name: &str, value: &Json) {
+    ///
+    /// # Errors
+    /// `Invalid` when the run has more secrets than can be looked for in every text; some are not hidden then.
+    pub fn add(&self, name: &str, value: &Json) -> Result<()> {
         let mut found = Vec::new();
         texts(name, value, &mut found);
         if found.is_empty() {
-            return;
+            return Ok(());
         }
         let mut hiding = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let hidden = &mut hiding.hidden;
+        let Hiding { hidden, known, .. } = &mut *hiding;
+        let before = hidden.len();
         for (name, value) in found {
+            if known.contains(value.as_str()) {
+                continue;
+            }
             let forms =
                 (0..WAYS).filter_map(|way| Some((format!("{ENCODED}{way}{name}"), encoded(&value, way)?)));
             let forms: Vec<_> = forms.collect();
             for (name, value) in std::iter::once((name, value)).chain(forms) {
-                let known = hidden.iter().any(|one| *one.value == *value);
-                if !known && hidden.len() < SECRETS_MAX * (1 + WAYS) {
-                    hidden.push(Hidden { name: name.into(), value: value.into() });
+                if known.contains(value.as_str()) {
+                    continue;
                 }
+                if hidden.len() >= SECRETS_MAX * (1 + WAYS) {
+                    return Err(too_many(&name));
+                }
+                let value: Arc<str> = value.into();
+                known.insert(Arc::clone(&value));
+                hidden.push(Hidden { name: name.into(), value });
             }
         }
-        // A secret within a longer one must not break that one up.
-        hidden.sort_by_key(|one| std::cmp::Reverse(one.value.len()));
+        if hidden.len() > before {
+            // A secret within a longer one must not break that one up.
+            hidden.sort_by_key(|one| std::cmp::Reverse(one.value.len()));
+        }
+        Ok(())
     }
 
     /// From now on nobody's text may look like a mark, also while there is nothing to hide.
@@ -225,6 +244,12 @@ impl Masks {
         }
         text
     }
+}
+
+fn too_many(name: &str) -> Error {
+    let name = name.trim_start_matches(|c: char| c == ENCODED || c.is_ascii_digit());
+    Error::invalid(format!("`{name}` is one secret too many: a run hides {SECRETS_MAX} texts"))
+        .help("keep as secret only what is, not a long list or a whole document")
 }
 
 /// A text with something else in place of a value, if that stands in it. A number that is part of a longer one is
@@ -352,8 +377,8 @@ mod tests {
 
     fn masks() -> Masks {
         let masks = Masks::default();
-        masks.add("env.token", &json!("s\"cret-1"));
-        masks.add("env.login", &json!({"user": "ada", "key": "s\"cret-12", "pin": 123_456}));
+        masks.add("env.token", &json!("s\"cret-1")).unwrap();
+        masks.add("env.login", &json!({"user": "ada", "key": "s\"cret-12", "pin": 123_456})).unwrap();
         masks
     }
 
@@ -388,8 +413,8 @@ mod tests {
     #[test]
     fn what_a_session_keeps_leads_back_to_named_secrets_and_to_nothing_else() {
         let masks = Masks::default();
-        masks.add("secret.key", &json!("s\"cret 1"));
-        masks.add("env.token", &json!("token-1"));
+        masks.add("secret.key", &json!("s\"cret 1")).unwrap();
+        masks.add("env.token", &json!("token-1")).unwrap();
         let forged = format!("{OPEN}secret.key{CLOSE}");
         let halves = format!("\u{f8fe}we{OPEN}ft-secret:secret.key{CLOSE}");
         let state = json!({"a": ["s\"cret 1", "s%22cret%201", r#"{"x":"s\"cret 1"}"#, r#""{\"x\":\"s\\\"cret 1\"}""#], "env.token": "token-1",
@@ -424,9 +449,21 @@ mod tests {
     }
 
     #[test]
+    fn secrets_that_are_too_many_are_told_and_known_ones_are_not() {
+        let masks = Masks::default();
+        let many = |count: usize| json!((0..count).map(|n| format!("secret-{n:05}")).collect::<Vec<_>>());
+        for _ in 0..3 {
+            masks.add("env.keys", &many(SECRETS_MAX)).unwrap();
+        }
+        let error = masks.add("env.keys", &many(SECRETS_MAX * (1 + WAYS) + 1)).unwrap_err();
+        assert_eq!(error.kind, crate::ErrorKind::Invalid);
+        assert!(error.full().contains("`env.keys."), "{}", error.full());
+    }
+
+    #[test]
     fn a_number_is_not_looked_for_in_longer_ones() {
         let masks = Masks::default();
-        masks.add("env.limit", &json!("10000"));
+        masks.add("env.limit", &json!("10000")).unwrap();
         let check = |text: &str, expected: &str| assert_eq!(masks.text(text), expected);
         check("100000 and 210000", "100000 and 210000");
         check("10000, x10000y, 100000, 10000", "***, x***y, 100000, ***");
@@ -436,7 +473,7 @@ mod tests {
     fn a_secret_is_masked_as_it_stands_in_an_address_and_comes_back_as_it_stood() {
         let secret = "pa ss+w/ör&d!";
         let masks = Masks::default();
-        masks.add("env.key", &json!(secret));
+        masks.add("env.key", &json!(secret)).unwrap();
         let forms = [
             "pa%20ss%2Bw%2F%C3%B6r%26d%21",
             "pa%20ss%2Bw%2F%C3%B6r%26d!",

@@ -232,13 +232,21 @@ impl<'a> Builder<'a> {
             let message = format!("the text will not be read aloud: {reason}");
             problems.add(about(Problem::warning("no-voice", pointer, message)));
         }
-        let Some(models) = self.options.models else { return };
-        for (pointer, llm_id) in &shape.models {
-            let pointer = format!("{}{pointer}", node.place.params);
-            match models(llm_id) {
-                Ok(None) => {}
-                Ok(Some(notice)) => problems.add(about(Problem::warning("default-model", pointer, notice))),
-                Err(reason) => problems.add(about(Problem::error("MODEL_NOT_CONFIGURED", pointer, reason))),
+        let checked = [
+            (self.options.models, &shape.models, "default-model"),
+            (self.options.rerankers, &shape.rerankers, "no-reranker"),
+        ];
+        for (check, named, code) in checked {
+            let Some(check) = check else { continue };
+            for (pointer, id) in named {
+                let pointer = format!("{}{pointer}", node.place.params);
+                match check(id) {
+                    Ok(None) => {}
+                    Ok(Some(notice)) => problems.add(about(Problem::warning(code, pointer, notice))),
+                    Err(reason) => {
+                        problems.add(about(Problem::error("MODEL_NOT_CONFIGURED", pointer, reason)));
+                    }
+                }
             }
         }
     }

@@ -38,6 +38,8 @@ pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 pub struct CompileOptions<'a> {
     /// Asked about every model that a component names; without it models are not checked.
     pub models: Option<&'a ModelCheck<'a>>,
+    /// The same for models that order passages.
+    pub rerankers: Option<&'a ModelCheck<'a>>,
     /// Why nothing can be read aloud, where that is known and so.
     pub no_voice: Option<&'a str>,
     /// The MCP servers that are configured; without it they are not checked.

@@ -5,7 +5,7 @@ use weft_core::masking::Masks;
 use weft_core::seam::secrets::PREFIX;
 use weft_core::usage::{RUN_USAGE, is_run_usage, run_usage};
 use weft_core::value::{to_text, walk};
-use weft_core::{Json, Outputs, Reference, Value};
+use weft_core::{Json, Outputs, Reference, Result, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlannedRead};
 
 use crate::machine::Machine;
@@ -104,7 +104,7 @@ fn from_state(state: &NodeState, path: &str, read: &PlannedRead) -> Value {
 }
 
 /// Gives a machine the secrets that its plan names. What hides them, and the values that secret globals have in the
-/// beginning.
+/// beginning. That there are too many is told by [`hide_secrets`] when the first node begins.
 pub fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
     machine.secrets = secrets;
     let masks = Masks::default();
@@ -115,20 +115,24 @@ pub fn take_secrets(machine: &mut Machine, secrets: SecretValues) -> Masks {
     for name in machine.plan.secret_names() {
         let name = format!("{PREFIX}{name}");
         if let Some(value) = machine.secrets.global(&name) {
-            masks.add(&name, &Json::from(value));
+            drop(masks.add(&name, &Json::from(value)));
         }
     }
-    hide_secrets(machine, &masks);
+    drop(hide_secrets(machine, &masks));
     masks
 }
 
 /// Hides the values that secret globals have now.
-pub fn hide_secrets(machine: &Machine, masks: &Masks) {
+///
+/// # Errors
+/// `Invalid` when there are more than can be hidden.
+pub fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
     for name in machine.plan.secrets.iter().filter(|name| !name.starts_with(PREFIX)) {
         if let Some(value) = global(machine, name).as_json() {
-            masks.add(name, value);
+            masks.add(name, value)?;
         }
     }
+    Ok(())
 }
 
 /// A secret by the name that a mark in the journal has.

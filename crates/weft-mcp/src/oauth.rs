@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use url::form_urlencoded;
 use weft_core::{Error, ErrorKind, Result, Secret};
@@ -21,7 +22,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// The tokens of one server.
 pub(crate) struct Oauth {
-    config: OauthConfig,
+    config: Arc<OauthConfig>,
     http: Arc<dyn StreamingHttp>,
     /// Held while a new token is had, so that calls side by side ask once.
     tokens: Mutex<TokenPair>,
@@ -32,6 +33,9 @@ struct TokenPair {
     current: Option<AccessToken>,
     /// Given out in place of the configured one.
     refresh: Option<Secret>,
+    /// The question for a new token, which goes on when the call that needs it is given up: the token server may
+    /// have taken back the refresh token already, and its answer holds the only one that is good.
+    asked: JoinSet<Result<TokenAnswer>>,
 }
 
 struct AccessToken {
@@ -53,7 +57,7 @@ struct TokenRefusal {
 
 impl Oauth {
     pub(crate) fn new(config: OauthConfig, http: Arc<dyn StreamingHttp>) -> Self {
-        Self { config, http, tokens: Mutex::default() }
+        Self { config: Arc::new(config), http, tokens: Mutex::default() }
     }
 
     /// A token that is good now, as far as can be known.
@@ -84,10 +88,20 @@ impl Oauth {
     }
 
     async fn renew(&self, tokens: &mut TokenPair) -> Result<Secret> {
-        let asked = self.ask(tokens.refresh.as_ref().unwrap_or(&self.config.refresh_token));
-        let answer = tokio::time::timeout(TIME_LIMIT, asked)
-            .await
-            .map_err(|_| Error::new(ErrorKind::Timeout, "the token server did not answer within 10 s"))??;
+        let answer = match tokens.asked.try_join_next() {
+            // Of a call that was given up.
+            Some(Ok(Ok(answer))) => answer,
+            _ => {
+                if tokens.asked.is_empty() {
+                    let refresh = tokens.refresh.as_ref().unwrap_or(&self.config.refresh_token).clone();
+                    tokens.asked.spawn(ask(Arc::clone(&self.config), Arc::clone(&self.http), refresh));
+                }
+                match tokens.asked.join_next().await {
+                    Some(Ok(answer)) => answer?,
+                    Some(Err(_)) | None => return Err(Error::internal("the question for a token broke off")),
+                }
+            }
+        };
         let lasting = answer.expires_in.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let until = lasting.and_then(|lasting| Instant::now().checked_add(lasting));
         // Where refresh tokens change, the one that was used is good for nothing from now on.
@@ -97,54 +111,56 @@ impl Oauth {
         tokens.current = Some(AccessToken { access: answer.access_token.clone(), until });
         Ok(answer.access_token)
     }
+}
 
-    fn form(&self, refresh: &Secret) -> String {
-        let config = &self.config;
-        let mut form = form_urlencoded::Serializer::new(String::new());
-        if refresh.is_empty() {
-            form.append_pair("grant_type", "client_credentials")
-        } else {
-            form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.reveal())
-        };
-        form.append_pair("client_id", &config.client_id);
-        if !config.client_secret.is_empty() {
-            form.append_pair("client_secret", config.client_secret.reveal());
-        }
-        if let Some(scope) = &config.scope {
-            form.append_pair("scope", scope);
-        }
-        form.finish()
+fn form(config: &OauthConfig, refresh: &Secret) -> String {
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    if refresh.is_empty() {
+        form.append_pair("grant_type", "client_credentials")
+    } else {
+        form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.reveal())
+    };
+    form.append_pair("client_id", &config.client_id);
+    if !config.client_secret.is_empty() {
+        form.append_pair("client_secret", config.client_secret.reveal());
     }
+    if let Some(scope) = &config.scope {
+        form.append_pair("scope", scope);
+    }
+    form.finish()
+}
 
-    async fn ask(&self, refresh: &Secret) -> Result<TokenAnswer> {
-        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let request = StreamRequest {
-            method: "POST".to_owned(),
-            url: self.config.token_url.clone(),
-            headers: vec![
-                header("content-type", "application/x-www-form-urlencoded"),
-                header("accept", "application/json"),
-            ],
-            body: self.form(refresh).into_bytes(),
-        };
-        let failed = |kind| Error::new(kind, "cannot have a token");
-        let response = self.http.open(request).await.map_err(|cause| failed(cause.kind).because(cause))?;
-        let status = response.status;
-        let body =
-            response.read(ANSWER_BYTES_MAX).await.map_err(|cause| failed(cause.kind).because(cause))?;
-        match status {
-            200..=299 => serde_json::from_slice(&body)
-                .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
-            400..=499 => {
-                let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
-                let reason = reason.unwrap_or_else(|_| format!("status {status}"));
-                let message = format!("the token server refuses: {reason}");
-                Err(Error::new(ErrorKind::Unauthenticated, message)
-                    .help("check `oauth` of the server, and whether its refresh token is still valid"))
-            }
-            _ => {
-                Err(failed(ErrorKind::Unavailable).because(format!("the token server gave status {status}")))
-            }
+async fn ask(config: Arc<OauthConfig>, http: Arc<dyn StreamingHttp>, refresh: Secret) -> Result<TokenAnswer> {
+    tokio::time::timeout(TIME_LIMIT, exchange(&config, http.as_ref(), &refresh))
+        .await
+        .map_err(|_| Error::new(ErrorKind::Timeout, "the token server did not answer within 10 s"))?
+}
+
+async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secret) -> Result<TokenAnswer> {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let request = StreamRequest {
+        method: "POST".to_owned(),
+        url: config.token_url.clone(),
+        headers: vec![
+            header("content-type", "application/x-www-form-urlencoded"),
+            header("accept", "application/json"),
+        ],
+        body: form(config, refresh).into_bytes(),
+    };
+    let failed = |kind| Error::new(kind, "cannot have a token");
+    let response = http.open(request).await.map_err(|cause| failed(cause.kind).because(cause))?;
+    let status = response.status;
+    let body = response.read(ANSWER_BYTES_MAX).await.map_err(|cause| failed(cause.kind).because(cause))?;
+    match status {
+        200..=299 => serde_json::from_slice(&body)
+            .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
+        400..=499 => {
+            let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
+            let reason = reason.unwrap_or_else(|_| format!("status {status}"));
+            let message = format!("the token server refuses: {reason}");
+            Err(Error::new(ErrorKind::Unauthenticated, message)
+                .help("check `oauth` of the server, and whether its refresh token is still valid"))
         }
+        _ => Err(failed(ErrorKind::Unavailable).because(format!("the token server gave status {status}"))),
     }
 }

@@ -71,15 +71,15 @@ impl Servers {
         for (id, server) in config.servers {
             let server = Arc::new(server);
             let dial = Configured::new(Arc::clone(&server), config.inherited.clone(), Arc::clone(http));
-            servers.insert(&id, server, Arc::new(dial));
+            let server = McpServer::new(&id, server, Arc::new(dial), servers.0.tasks.clone());
+            servers.write().insert(id, Arc::new(server));
         }
         Ok(servers)
     }
 
     /// Adds a server that is reached in a way of the caller's own, in place of one with the same id.
     pub async fn add(&self, id: &str, config: ServerConfig, dial: Arc<dyn Dial>) {
-        self.remove(id).await;
-        self.insert(id, Arc::new(config), dial);
+        self.replace(id, Arc::new(config), dial).await;
     }
 
     /// Adds a server that is reached at an address by way of `http`, in place of one with the same id.
@@ -100,8 +100,7 @@ impl Servers {
         for (id, config) in all.servers {
             let config = Arc::new(config);
             let dial = Configured::new(Arc::clone(&config), BTreeMap::new(), Arc::clone(&http));
-            self.remove(&id).await;
-            self.insert(&id, config, Arc::new(dial));
+            self.replace(&id, config, Arc::new(dial)).await;
         }
         Ok(())
     }
@@ -126,9 +125,14 @@ impl Servers {
         call_once(self.server(id)?.as_ref(), tool, arguments).await
     }
 
-    fn insert(&self, id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>) {
+    /// In one step, so that nobody finds the server missing in between; the connection of the one before ends.
+    async fn replace(&self, id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>) {
         let server = McpServer::new(id, config, dial, self.0.tasks.clone());
-        self.write().insert(id.to_owned(), Arc::new(server));
+        // In a statement of its own: the lock must not be held while a process ends, which may take seconds.
+        let before = self.write().insert(id.to_owned(), Arc::new(server));
+        if let Some(before) = before {
+            before.close().await;
+        }
     }
 
     /// Removes a server: its connection ends, and none of its tools can be called any more. Says
@@ -150,10 +154,10 @@ impl Servers {
         self.read().keys().cloned().collect()
     }
 
-    /// Ends all connections, the latest first, and refuses everything from now on. Waits until the
+    /// Ends all connections and refuses everything from now on. Waits until the
     /// processes of servers are gone, or for as long as that may take.
     pub async fn close(&self) {
-        let servers: Vec<_> = self.read().values().rev().cloned().collect();
+        let servers: Vec<_> = self.read().values().cloned().collect();
         let closing = async {
             futures::future::join_all(servers.iter().map(|server| server.close())).await;
             // After the servers: what is still to be said to them is a task that begins with their end.

@@ -141,7 +141,8 @@ impl Directory {
             (Ok(place), _) => (place, None),
             (Err(failure), None) => return Err(failure),
             (Err(failure), Some(_)) if self.strict && !llm_id.is_empty() => {
-                return Err(Error { help: failure.help.map(|help| strictly(&help)), ..failure });
+                let otherwise = "to have the default answer";
+                return Err(Error { help: failure.help.map(|help| strictly(&help, otherwise)), ..failure });
             }
             (Err(_), Some(place)) => (place, self.instead(llm_id, place)),
         };
@@ -241,6 +242,22 @@ impl ModelDirectory for Directory {
         match self.other(ModelTask::Rerank, id)? {
             Model::Reranks(reranker) => Ok(Arc::clone(reranker)),
             _ => Err(not_configured(ModelTask::Rerank, id, "is not configured", [].into_iter())),
+        }
+    }
+
+    /// An order by another model, or by none, is a worse answer and no wrong one: like answers of the default model it
+    /// is given with a word, unless settings say otherwise.
+    fn reranker_notice(&self, tenant: &TenantId, id: &str) -> Result<Option<String>> {
+        match self.reranker(tenant, id) {
+            Ok(_) => Ok(None),
+            Err(error) if error.kind != ErrorKind::NotFound => Err(error),
+            Err(error) if self.strict => Err(Error {
+                help: error.help.map(|help| strictly(&help, "to have passages ranked without it")),
+                ..error
+            }),
+            Err(_) => {
+                Ok(Some(format!("the reranker `{id}` is not configured; passages are ranked without it")))
+            }
         }
     }
 
@@ -395,9 +412,9 @@ fn not_configured<'a>(
 }
 
 /// What to do where the default is no way out.
-fn strictly(help: &str) -> String {
+fn strictly(help: &str, otherwise: &str) -> String {
     let help = help.split(", or set `").next().unwrap_or(help);
-    format!("{help}, or set `models.strict` to false to have the default answer")
+    format!("{help}, or set `models.strict` to false {otherwise}")
 }
 
 /// The models with those that stand in for them.

@@ -96,9 +96,10 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 fn finish(mut error: Error, words: &str, key: &Secret) -> Error {
-    let words: String = words.trim().chars().take(WORDS_MAX).collect();
+    // Hidden before it is cut: of a key that lies across the cut the first part would be shown.
+    let words: String = masked(words.trim(), key).chars().take(WORDS_MAX).collect();
     if !words.is_empty() {
-        error = error.because(masked(&words, key));
+        error = error.because(words);
     }
     if error.help.is_some() {
         return error;
@@ -270,6 +271,10 @@ mod tests {
         let full = error.full();
         assert!(!full.contains("very-secret") && !full.contains("abcdef"), "{full}");
         assert!(full.contains("Incorrect API key provided: *** or sk-***"), "{full}");
+        // Nor a part of one that lies where the words are cut.
+        let words = format!("{}{}", "x".repeat(WORDS_MAX - 6), key.reveal());
+        let full = garbled("m", words, &key).full();
+        assert!(full.ends_with("xxx***") && !full.contains("very"), "{full}");
         assert_eq!(masked("risk-free sk- Bearer abcdefgh", &key), "risk-free sk- Bearer ***");
     }
 }

@@ -55,7 +55,11 @@ pub struct InstalledModel {
 /// The models in a folder of models, by name. What is no model is passed over.
 pub fn installed(folder: &Path) -> Vec<InstalledModel> {
     let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
-    let is_model = |path: &PathBuf| MODEL_FILES.iter().all(|file| path.join(file).is_file());
+    // What begins with a dot is still being copied, or was left by a copy that was cut off.
+    let is_whole =
+        |path: &Path| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
+    let is_model =
+        |path: &PathBuf| is_whole(path) && MODEL_FILES.iter().all(|file| path.join(file).is_file());
     let mut paths: Vec<PathBuf> = paths.filter(is_model).collect();
     // A folder is read in any order; which of two defaults counts must not change from start to start.
     paths.sort();
@@ -361,5 +365,8 @@ mod tests {
         let wrong = install(&models.0, &source.0, "x", &note(ModelKind::Rerank, false)).unwrap_err();
         assert!(wrong.full().contains("turns texts into vectors, not a reranker"), "{}", wrong.full());
         assert_eq!(installed(&models.0).len(), 3, "nothing is left of what failed");
+        // What is still being copied has its files one after the other.
+        std::fs::rename(models.0.join("two"), models.0.join(".two.part")).unwrap();
+        assert_eq!(installed(&models.0).len(), 2);
     }
 }

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -25,6 +26,8 @@ use crate::outbound::Outbound;
 
 /// Connections at the same time; further ones wait.
 const CONNECTIONS_MAX: usize = 256;
+/// How long is waited after the system had no connection to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The header by which some clients speak of the connection to their proxy.
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
@@ -78,8 +81,11 @@ struct GuardState {
 async fn serve(listener: TcpListener, guard: Arc<GuardState>) {
     let mut clients = JoinSet::new();
     while let Ok(permit) = Arc::clone(&guard.room).acquire_owned().await {
-        // Too many files are open, perhaps: the next one may work.
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Too many files are open, perhaps: a later attempt may work, and the connection waits.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         // Those that are over are let go of here, or the set would grow with every connection.
         while clients.try_join_next().is_some() {}
         clients.spawn(converse(Arc::clone(&guard), stream, permit));

@@ -63,6 +63,7 @@ fn found(text: &str) -> Vec<Problem> {
     let names = |name: &str| [name.to_owned()];
     let options = CompileOptions {
         models: Some(&models),
+        rerankers: Some(&models),
         no_voice: Some("no model is configured for that"),
         tool_servers: Some(&names("files")),
         datasets: Some(&names("manuals")),

@@ -153,6 +153,7 @@ impl Component for Retrieval {
             None => Shape {
                 reads: Reads::always(query.chain(self.search.references().cloned())),
                 models: self.search.models(),
+                rerankers: self.search.rerankers(),
                 datasets: self.search.named(),
                 ..Shape::default()
             },
@@ -279,6 +280,21 @@ mod tests {
                 {"key": "year", "operator": "≥", "value": 1999}, {"key": "kind", "operator": "=", "value": "law"}]},
         });
         assert_eq!(request, expected);
+    }
+
+    #[tokio::test]
+    async fn a_search_goes_on_without_a_reranker_that_is_not_there_and_says_so() {
+        let params = json!({"query": "sys.query", "dataset_ids": ["d"], "rerank_id": "missing"});
+        let node = Node::new("Retrieval", params);
+        let component = node.build();
+        assert_eq!(component.shape().rerankers, [("/rerank_id".to_owned(), "missing".to_owned())]);
+        let mut stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        let outputs = json!(component.run(&stage.ctx).await.unwrap().outputs);
+        assert_eq!(stage.outside.searched.lock().unwrap().remove(0).reranker, "");
+        assert_eq!(outputs["notes"], json!(["ranked without `missing`"]));
+        let warned =
+            |signal: &Signal| matches!(signal, Signal::Warn(text) if text == "ranked without `missing`");
+        assert!(stage.signals().iter().any(warned));
     }
 
     #[tokio::test]

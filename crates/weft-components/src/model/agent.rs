@@ -425,6 +425,7 @@ impl Component for Agent {
             history_turns: own.history_turns.max(inner.history_turns),
             tool_history: self.tool_history,
             models: own.models.into_iter().chain(inner.models).collect(),
+            rerankers: inner.rerankers,
             datasets: inner.datasets,
             warnings: own.warnings.into_iter().chain(inner.warnings).collect(),
             calls: inner.calls,

@@ -415,6 +415,15 @@ pub trait ModelDirectory: Send + Sync {
         Err(not_configured("reranking", id))
     }
 
+    /// Whether passages can be ordered by the model of an id: a sentence when it is not there and a search does without
+    /// it.
+    ///
+    /// # Errors
+    /// As [`ModelDirectory::reranker`], where a search must not go on without.
+    fn reranker_notice(&self, tenant: &TenantId, id: &str) -> Result<Option<String>> {
+        self.reranker(tenant, id).map(|_| None)
+    }
+
     /// The model that reads texts aloud, for an id such as `tts-1@OpenAI`; empty means the default one.
     ///
     /// # Errors

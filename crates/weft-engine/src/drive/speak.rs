@@ -161,10 +161,12 @@ impl RunDriver<'_> {
     /// when all that is under way waits for the floor, nobody comes.
     fn stop_keeping(&mut self) {
         let Some(first) = self.speakers.first else { return };
-        // Whoever waits for the floor is still among the tasks, or has
-        // its end put off: what is more than that works.
-        let at_work =
-            self.tasks.len() + self.done.len() + self.speakers.unsaid.len() - self.speakers.waiting.len();
+        // Whoever waits for the floor is still among the tasks, has its end put off, or was cut off together
+        // with whom it listens to: what is more than that works.
+        let is_cut_off = |waits: &&u32| self.cut_off.iter().any(|outcome| outcome.activation == **waits);
+        let waiting = self.speakers.waiting.len() - self.speakers.waiting.iter().filter(is_cut_off).count();
+        let under_way = self.tasks.len() + self.done.len() + self.speakers.unsaid.len();
+        let at_work = under_way.saturating_sub(waiting);
         if at_work == 0 || !self.machine.may_come(first) {
             self.speakers.first = None;
             self.speakers.pass_on();

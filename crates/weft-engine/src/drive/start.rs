@@ -20,7 +20,11 @@ impl RunDriver<'_> {
         loop {
             self.follow();
             match self.machine.next_start() {
-                Ok(Some(start)) => self.start(start),
+                Ok(Some(start)) => {
+                    // An assignment may have given a secret another value.
+                    hide_secrets(&self.machine, &self.context.masks)?;
+                    self.start(start);
+                }
                 Ok(None) if answers::give_ahead(&mut self.machine, &self.context.input.inputs) => {}
                 Ok(None) => return Ok(()),
                 Err(_) => {
@@ -44,8 +48,6 @@ impl RunDriver<'_> {
         let effects = self.ledger.effects(&start.who, before.effects);
         let earlier = Spent { millis: before.millis, ..Spent::default() };
         let budget = self.context.budget.within_since(began, BudgetLimits::default(), earlier);
-        // An assignment may have given a secret another value.
-        hide_secrets(&self.machine, &self.context.masks);
         let own = Own {
             effects,
             budget: Arc::clone(&budget),

@@ -44,6 +44,8 @@ pub struct Site {
     pub given: Arc<Mutex<Vec<HashMap<String, String>>>>,
     /// How long tokens last, in seconds.
     pub lasting: Arc<AtomicUsize>,
+    /// Tokens are given out only while this can be had.
+    pub gives: Arc<tokio::sync::Mutex<()>>,
     kept: Arc<Mutex<Vec<Value>>>,
     /// Where requests of 2024 are to be sent instead.
     pub elsewhere: Arc<Mutex<Option<String>>>,
@@ -70,6 +72,7 @@ impl HttpFake {
             token: Arc::default(),
             given: Arc::default(),
             lasting: Arc::new(AtomicUsize::new(3_600)),
+            gives: Arc::default(),
             kept: Arc::default(),
             elsewhere: Arc::default(),
             numbers: Arc::default(),
@@ -300,6 +303,7 @@ async fn token(State(site): State<Site>, body: String) -> Response {
         let refusal = json!({"error": "invalid_grant", "error_description": "never mind"});
         return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
     }
+    drop(site.gives.lock().await);
     let token = format!("token-{number}");
     *site.token.lock().unwrap() = Some(token.clone());
     let lasting = site.lasting.load(Ordering::SeqCst);

@@ -45,6 +45,26 @@ async fn a_token_that_is_refused_is_renewed_and_the_request_made_again() {
     servers.close().await;
 }
 
+/// The token that renewed is good for nothing afterwards, so its successor must not be lost with the call.
+#[tokio::test]
+async fn a_renewal_survives_the_call_that_needed_it() {
+    let http = HttpFake::start(&Fake::new(&["echo"]));
+    let servers = web(&http, "refresh_token = 'refresh-0'");
+    let gives = http.site.gives.lock().await;
+    {
+        let given_up = servers.tools(&tenant(), "web");
+        tokio::pin!(given_up);
+        while given(&http).is_empty() {
+            let step = std::time::Duration::from_millis(5);
+            assert!(tokio::time::timeout(step, &mut given_up).await.is_err());
+        }
+    }
+    drop(gives);
+    call(&tool_of(&servers, "web", "echo").await, json!({})).await.unwrap();
+    assert_eq!(given(&http), [renewal("refresh-0")]);
+    servers.close().await;
+}
+
 #[tokio::test]
 async fn a_token_is_renewed_before_it_expires() {
     let http = HttpFake::start(&Fake::new(&["echo"]));

@@ -1,6 +1,6 @@
 //! What texts have in common: words of alphabets, pairs of ideographs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use crate::estimate::is_ideograph;
 
@@ -80,8 +80,9 @@ fn stem(word: &str) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// What each term of a question is worth.
-pub(super) struct TermWeights(HashMap<String, f64>);
+/// What each term of a question is worth. In order: sums of the same numbers differ with the order, and an answer must
+/// not change from run to run.
+pub(super) struct TermWeights(BTreeMap<String, f64>);
 
 /// A term is worth more the fewer of the texts have it.
 pub(super) fn weigh(question: &DistinctTerms, texts: &[DistinctTerms]) -> TermWeights {

@@ -68,9 +68,10 @@ impl PythonHost {
     /// Keeps a file, if there is room for it.
     fn keep(&mut self, name: String, bytes: &[u8]) -> bool {
         let plain = plain_name(&name) == name;
-        self.file_bytes = self.file_bytes.saturating_add(bytes.len());
-        let fits = plain && self.files.len() < FILES_MAX && self.file_bytes <= FILES_BYTES_MAX;
+        let together = self.file_bytes.saturating_add(bytes.len());
+        let fits = plain && self.files.len() < FILES_MAX && together <= FILES_BYTES_MAX;
         if fits {
+            self.file_bytes = together;
             self.files.push(WrittenFile { name, base64: STANDARD.encode(bytes) });
         }
         fits

@@ -74,8 +74,9 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
                 outcome = Some(Err(Failure::Program { message: result::shortened(failed), line }));
             }
             ProcessLine::File { file, base64 } => {
-                file_bytes += base64.len() / 4 * 3;
-                if is_plain(&file) && files.len() < FILES_MAX && file_bytes <= FILES_BYTES_MAX + 2 {
+                let together = file_bytes + base64.len() / 4 * 3;
+                if is_plain(&file) && files.len() < FILES_MAX && together <= FILES_BYTES_MAX + 2 {
+                    file_bytes = together;
                     files.push(WrittenFile { name: file, base64 });
                 }
             }

@@ -37,7 +37,9 @@ mod m0040_search_app;
 mod m0041_run_message;
 mod m0042_folder_entry;
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
+};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -104,7 +106,13 @@ pub(crate) async fn run(db: &DatabaseConnection, place: &StorePlace) -> Result<(
     }
     let fail = |error| failure(place, "bring the tables up to date", error);
     let transaction = db.begin_with_options(write_options(db)).await.map_err(fail)?;
-    lock(&transaction).await.map_err(fail)?;
+    if !lock(&transaction).await.map_err(fail)? {
+        let message =
+            format!("another process has been changing the tables of {place} for {LOCK_WAIT_SECONDS} s");
+        return Err(
+            Error::new(ErrorKind::Unavailable, message).help("wait until it is done, then start again")
+        );
+    }
     let outcome = Migrator::up(&transaction, None).await;
     unlock(&transaction).await.map_err(fail)?;
     outcome.map_err(fail)?;
@@ -136,14 +144,19 @@ async fn pending(db: &DatabaseConnection, place: &StorePlace) -> Result<usize> {
     }
 }
 
-/// A SQLite write transaction is a lock already.
-async fn lock(transaction: &DatabaseTransaction) -> Result<(), DbErr> {
+/// Waits until no other process changes the tables; whether that came about. A SQLite write transaction is a lock
+/// already, and PostgreSQL waits for as long as it takes.
+async fn lock(transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
     let sql = match transaction.get_database_backend() {
         DbBackend::Postgres => format!("SELECT pg_advisory_xact_lock({LOCK_NUMBER})"),
         DbBackend::MySql => format!("SELECT GET_LOCK('weft-{LOCK_NUMBER}', {LOCK_WAIT_SECONDS})"),
-        _ => return Ok(()),
+        _ => return Ok(true),
     };
-    transaction.execute_unprepared(&sql).await.map(drop)
+    let backend = transaction.get_database_backend();
+    let row = transaction.query_one_raw(Statement::from_string(backend, sql)).await?;
+    // MariaDB gives up without an error: 0 when the time is over, nothing when the server ends the wait.
+    let got = row.map(|row| row.try_get_by_index::<Option<i64>>(0));
+    Ok(backend != DbBackend::MySql || got.transpose()?.flatten() == Some(1))
 }
 
 /// PostgreSQL lets go at the end of the transaction, MariaDB at the end of the connection.

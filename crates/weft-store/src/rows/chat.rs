@@ -93,6 +93,7 @@ impl ChatStore for Store {
     async fn create(&self, chat: &Chat) -> Result<()> {
         let row = Model::new(chat)?;
         let insert = || Entity::insert(row.clone().into_active_model());
+        let _permit = self.inner.gate.permit().await;
         let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
         stored.map(drop).map_err(|error| {
             if is_duplicate(&error) { taken(chat) } else { self.fail("store the chat assistant", error) }
@@ -118,6 +119,7 @@ impl ChatStore for Store {
             // Whoever has changed it since it was read has another
             // revision; nothing of theirs is overwritten.
             .filter(Column::Revision.eq(chat.revision));
+        let _permit = self.inner.gate.permit().await;
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
         let changed = changed.map_err(|error| {
             if is_duplicate(&error) { taken(chat) } else { self.fail("change the chat assistant", error) }
@@ -161,6 +163,7 @@ impl ChatStore for Store {
     }
 
     async fn delete(&self, key: &CanvasKey) -> Result<()> {
+        let _permit = self.inner.gate.permit().await;
         let gone = repeated(|| Entity::delete_many().filter(of(key)).exec(&self.inner.write)).await;
         let gone = gone.map_err(|error| self.fail("remove the chat assistant", error))?;
         if gone.rows_affected == 0 { Err(missing(key)) } else { Ok(()) }

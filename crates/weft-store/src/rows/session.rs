@@ -412,6 +412,7 @@ impl SessionStore for Store {
             .col_expr(Column::Name, Expr::value(text(name)))
             .col_expr(Column::UpdatedMs, Expr::value(self.inner.clock.now_ms()))
             .filter(of(key));
+        let _permit = self.inner.gate.permit().await;
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
         let changed = changed.map_err(|error| self.fail("rename the session", error))?;
         if changed.rows_affected == 0 { Err(missing(key)) } else { Ok(()) }
@@ -422,6 +423,7 @@ impl SessionStore for Store {
             .col_expr(session_message::Column::Feedback, Expr::value(ids::json(feedback)?))
             .filter(session_message::of_run(key, run))
             .filter(session_message::Column::Role.eq("assistant"));
+        let _permit = self.inner.gate.permit().await;
         let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
         let changed = changed.map_err(|error| self.fail("keep what is thought of an answer", error))?;
         if changed.rows_affected == 0 { Err(missing_message(run)) } else { Ok(()) }

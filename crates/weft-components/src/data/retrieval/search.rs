@@ -247,6 +247,12 @@ impl DatasetSearch {
         models.into_iter().collect()
     }
 
+    /// The model that ranks, if one does.
+    pub fn rerankers(&self) -> Vec<(String, String)> {
+        let named = !self.asked.reranker.is_empty();
+        named.then(|| ("/rerank_id".to_owned(), self.asked.reranker.clone())).into_iter().collect()
+    }
+
     fn asks_a_model(&self) -> bool {
         let method = self.filter.setting.get("method").and_then(Json::as_str);
         let asked = &self.asked;
@@ -342,7 +348,25 @@ impl DatasetSearch {
             filter: self.filter.choice(ctx)?,
             ..how
         };
+        let (asked, notice) = with_what_ranks(ctx, asked)?;
         let model = Helper { ctx, llm_id: &self.llm_id };
-        retrieve(&Kept(ctx), &model, &ctx.run.tenant, &asked).await
+        let mut retrieved = retrieve(&Kept(ctx), &model, &ctx.run.tenant, &asked).await?;
+        retrieved.notes.extend(notice);
+        Ok(retrieved)
     }
+}
+
+/// Canvases of others name rerankers as they name models: a search goes on without one that is not here, and says so.
+fn with_what_ranks(
+    ctx: &NodeContext,
+    mut asked: retrieve::Retrieval,
+) -> Result<(retrieve::Retrieval, Option<String>)> {
+    if asked.reranker.is_empty() {
+        return Ok((asked, None));
+    }
+    let notice = ctx.run.seams.models.reranker_notice(&ctx.run.tenant, &asked.reranker)?;
+    if notice.is_some() {
+        asked.reranker.clear();
+    }
+    Ok((asked, notice))
 }

@@ -123,6 +123,8 @@ pub struct ToolShape {
     pub secrets: Vec<Reference>,
     /// How many turns they look back.
     pub history_turns: usize,
+    /// The models that order passages for them.
+    pub rerankers: Vec<(String, String)>,
     /// The datasets they search.
     pub datasets: Vec<(String, String)>,
     /// The models they ask for.
@@ -343,6 +345,7 @@ impl Toolbox {
         all.history_turns = all.history_turns.max(shape.history_turns);
         let place = |pointer: &str| format!("{}/params{pointer}", entry.pointer);
         all.models.extend(shape.models.iter().map(|(pointer, model)| (place(pointer), model.clone())));
+        all.rerankers.extend(shape.rerankers.iter().map(|(pointer, model)| (place(pointer), model.clone())));
         all.datasets.extend(shape.datasets.iter().map(|(pointer, name)| (place(pointer), name.clone())));
         let moved =
             |warning: &ParamProblem| ParamProblem { pointer: place(&warning.pointer), ..warning.clone() };
