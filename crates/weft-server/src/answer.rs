@@ -103,6 +103,7 @@ impl Answer {
     }
 
     fn say(&mut self, activation: u32, node: &ComponentId, text: &str) {
+        // From the end, because whoever speaks was mostly the last to speak.
         match self.said.iter_mut().rfind(|said| said.activation == activation) {
             Some(said) => said.text.push_str(text),
             None => self.said.push(Said { activation, node: node.clone(), text: text.to_owned() }),

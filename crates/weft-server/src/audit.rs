@@ -70,7 +70,9 @@ pub async fn record_requests(State(state): State<ServerState>, mut request: Requ
     let slot = Slot::default();
     request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
+    // Nobody was recognised, so there is no tenant in whose log it would stand.
     let Some(asked) = slot.0.get() else { return response };
+    // Most failures have HTTP status 200: the code of the envelope tells how a request ended.
     let outcome = match response.extensions().get::<Outcome>() {
         Some(Outcome(code)) => *code,
         None if response.status().is_success() => 0,

@@ -79,6 +79,7 @@ impl FromRequestParts<ServerState> for Caller {
         let access = access.ok_or_else(|| ApiError::internal("a route does not say who may ask for it"))?;
         let caller = Self::identified(parts, state).await?;
         let Some(permission) = access.permission() else { return Ok(caller) };
+        // Said before anything is refused, so that the audit log has refusals, too.
         asked(parts, &caller, permission);
         match (&caller.actor, access) {
             (Actor::Share(_, target), Access::Shared(_, shared)) => {
@@ -110,6 +111,7 @@ impl Caller {
             return Ok(TenantId::new(DEFAULT_TENANT).into());
         }
         let token = token(&parts.headers).ok_or_else(ApiError::unauthorized)?;
+        // The store has nothing but hashes: whoever reads it finds no token that opens anything.
         let hash = tokens::hash(token);
         let known = if token.starts_with(LOGIN_PREFIX) {
             Self::of_login(state, &hash).await
@@ -119,6 +121,8 @@ impl Caller {
             Self::of_key(state, &hash).await
         };
         known.map_err(|error| match error.kind {
+            // An unknown token, one that is over and one of a disabled user look the same to whoever shows
+            // them.
             ErrorKind::NotFound => ApiError::unauthorized(),
             _ => error.into(),
         })
@@ -127,6 +131,7 @@ impl Caller {
     async fn of_key(state: &ServerState, hash: &str) -> weft_core::Result<Self> {
         let stored = state.app.tokens.find(hash).await?;
         let role = role_of(state, &stored).await?;
+        // Noted after the role is known: a key that opens nothing any more was not used.
         note_use(state, Used::Key, &stored.hash).await;
         let actor = Actor::Key(stored.id().to_owned());
         let StoredToken { tenant, user, .. } = stored;
@@ -229,6 +234,7 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let token = match value.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+        // Another scheme, such as `Basic`, brings no token of ours.
         Some(_) => return None,
         None => value,
     };
@@ -244,6 +250,7 @@ pub(crate) fn check_local(method: &Method, headers: &HeaderMap) -> Result<(), Ap
 /// Without tokens the server trusts every program of this machine, and no page in its browser: a
 /// page whose name was made to point here still says its own name.
 fn check_host(headers: &HeaderMap) -> Result<(), ApiError> {
+    // Browsers always name the host, so whoever names none is a program.
     let Some(host) = headers.get(header::HOST) else { return Ok(()) };
     let host = host.to_str().unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -278,6 +285,8 @@ fn is_own_page(headers: &HeaderMap) -> bool {
         // `none`: the person did it, not a page.
         return matches!(site.as_bytes(), b"same-origin" | b"none");
     }
+    // A browser that knows no `sec-fetch-site` sends an origin with what changes something; programs send
+    // neither.
     let Some(origin) = headers.get(header::ORIGIN) else { return true };
     let name = origin.to_str().ok().and_then(|origin| Some(origin.split_once("://")?.1));
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());

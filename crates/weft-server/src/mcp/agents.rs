@@ -101,6 +101,7 @@ impl Offering {
             return Err(RpcError::params(format!("there is no tool `{shown}`")));
         };
         let plan = self.app().plan(&agent.canvas.key, &agent.version).await?;
+        // A form that has a field of this name gets the value, and the conversation is a new one then.
         let own = form(&plan).fields.contains_key(forms::SESSION);
         let (arguments, mut inputs) = (Arguments(&call.arguments), call.arguments.clone());
         let query = arguments.text(forms::QUERY)?.unwrap_or_default().to_owned();
@@ -108,6 +109,7 @@ impl Offering {
         if !own {
             inputs.remove(forms::SESSION);
         }
+        // The question has a way of its own; only a form that asks for it has it among its fields as well.
         if !form(&plan).fields.contains_key(forms::QUERY) {
             inputs.remove(forms::QUERY);
         }
@@ -157,6 +159,7 @@ impl Offering {
         let unknown = || Error::not_found(format!("there is no session {id} of this agent"));
         match self.app().sessions.load(&SessionKey::new(self.tenant(), id)).await {
             Ok(session) if session.canvas == canvas.id => Ok(session),
+            // Somebody else's session looks like one that is not there.
             Ok(_) => Err(unknown()),
             Err(error) if error.kind == ErrorKind::NotFound => Err(unknown()),
             Err(error) => Err(error),
@@ -178,6 +181,7 @@ impl Offering {
             Err(error) => return Err(error),
         };
         let session = self.session_of(canvas, run.session.as_str()).await?;
+        // What the session asks now is all that can be answered, whatever run the state names.
         let open = self.open_tasks(&run.session).await.map_err(|error| Error::invalid(error.message))?;
         let answers = match forms::hear(&open, &call.answers) {
             Heard::Answers(answers) => answers,

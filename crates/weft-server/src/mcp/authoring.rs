@@ -204,6 +204,7 @@ impl Offering {
             Err(error) => return Err(error.into()),
         };
         let (mut answer, mut steps) = (Answer::default(), Vec::new());
+        // A run under way would be waited for by whoever reads its entries.
         if run.ending.is_some() {
             let mut entries = self.app().engine.events(&key, 0).await?;
             while let Some(entry) = entries.next().await? {

@@ -257,6 +257,7 @@ pub async fn complete(
 /// The conversation of one user with one canvas when no session is named: everybody has their own.
 fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
     let mut hash = Sha256::new();
+    // With their lengths, so that no two ways of cutting the same text give the same name.
     for part in ["own session", canvas.tenant.as_str(), canvas.id.as_str(), user_id] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);

@@ -99,6 +99,7 @@ async fn complete(
     let request = question(&body, caller, session, asked, ResponseMode::Whole)?.with_headers(headers)?;
     let request = asking(request, &chat, &turn, before)?;
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
+    // This holds until the first entry says when the run began.
     let started_ms = state.app.clock.now_ms();
     let style = Style::Chat(quoting);
     let completion = Completion { session, canvas: chat.key.id, started_ms, version: Arc::from(""), style };

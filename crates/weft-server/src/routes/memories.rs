@@ -99,6 +99,7 @@ pub async fn update(
     let mut settings = changed(&body, before.settings.clone())?;
     check_models(&state, &caller, &mut settings)?;
     let store = &state.app.memories.store;
+    // The messages that are there have vectors of one model, and are of these kinds.
     let frozen = [
         ("embd_id", before.settings.embedder != settings.embedder),
         ("memory_type", before.settings.types != settings.types),
@@ -298,6 +299,7 @@ pub async fn add(State(state): State<ServerState>, caller: Caller, body: Body) -
     let mut failed = Vec::new();
     for id in ids_in(&body)? {
         let key = MemoryKey::new(&caller.tenant, id.as_str());
+        // A request has no origin that a repetition would share, so each is a turn of its own.
         match state.app.memories.remember(&key, &weft_core::id::generate(), &turn).await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::NotFound => {

@@ -56,6 +56,7 @@ pub(crate) async fn each(
     mut look: impl FnMut(DocumentHead),
 ) -> Result<(), ApiError> {
     let mut after = None;
+    // From the last id and not by a number of rows: documents that go meanwhile shift nothing.
     loop {
         let heads = state.app.datasets.document_heads(dataset, &Heads::Page(after, ROWS_AT_ONCE)).await?;
         let Some(last) = heads.last() else { return Ok(()) };

@@ -64,6 +64,7 @@ fn noted(refusal: &SignInRefusal) -> u16 {
 fn set_cookie(state: &ServerState, name: &str, value: &str) -> Result<HeaderValue, ApiError> {
     let seconds = if value.is_empty() { 0 } else { COOKIE_SECONDS };
     let secure = if state.app.accounts.is_over_tls() { "; Secure" } else { "" };
+    // `Lax` and not `Strict`: the provider sends the browser back from another site.
     let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::from_str(&cookie).map_err(|_| ApiError::internal("a cookie does not fit into a header"))
 }

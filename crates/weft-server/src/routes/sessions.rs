@@ -96,6 +96,7 @@ pub(super) async fn listed(
     let canvas = canvas_key(caller, agent);
     let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));
     stored(state, &canvas, missing).await?;
+    // Refused and not passed over: the list would hold sessions that nobody asked for.
     if let Some(key) = ["from_date", "to_date"].into_iter().find(|key| params.get(key).is_some()) {
         let message = format!("sessions are not chosen by `{key}`; leave it out and look at `create_time`");
         return Err(ApiError::argument(message));
@@ -309,6 +310,7 @@ async fn began(state: &ServerState, key: &RunKey, count_max: usize) -> weft_core
         // Most entries are something else, which the text tells without taking it apart.
         let starts = entries.iter().filter(|entry| entry.record.contains("\"node_started\""));
         for entry in starts {
+            // The words may stand in a text as well, so the record decides.
             if let Ok(Record::NodeStarted { who }) = serde_json::from_str(&entry.record) {
                 nodes.push(who.node);
             }

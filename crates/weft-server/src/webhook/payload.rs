@@ -127,6 +127,7 @@ fn from_text(text: &str, kind: PayloadType) -> Result<Json, String> {
             "false" | "0" => Ok(false.into()),
             _ => failed("it is neither true nor false"),
         },
+        // Whole numbers stay whole; `+1` or `.5` is no JSON and still a number.
         PayloadType::Number => match serde_json::from_str::<Json>(trimmed) {
             Ok(number @ Json::Number(_)) => Ok(number),
             _ => match trimmed.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {

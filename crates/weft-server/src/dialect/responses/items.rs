@@ -144,6 +144,7 @@ fn annotations(text: &str, sources: &HashMap<u32, Arc<Chunk>>) -> Vec<Json> {
     let mut found = Vec::new();
     let (mut rest, mut before) = (text, 0);
     while let Some(from) = rest.find("[ID:") {
+        // Counted on from the mark before, so that a long text with many marks is passed over once.
         let start = before + rest[..from].chars().count();
         let Some(length) = rest[from..].find(']') else { break };
         let mark = &rest[from..=from + length];
