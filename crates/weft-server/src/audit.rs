@@ -78,6 +78,7 @@ pub async fn record_requests(State(state): State<ServerState>, mut request: Requ
         None if response.status().is_success() => 0,
         None => response.status().as_u16(),
     };
+    // Noted before the answer goes out: what a client has heard of stands in the log.
     if is_noted(level, asked.permission, outcome) {
         let Asked { tenant, actor, action, target, address, .. } = asked;
         state.app.note(Audited { tenant, actor, action, target, outcome, address }).await;

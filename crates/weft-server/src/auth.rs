@@ -81,6 +81,7 @@ impl FromRequestParts<ServerState> for Caller {
         let Some(permission) = access.permission() else { return Ok(caller) };
         // Said before anything is refused, so that the audit log has refusals, too.
         asked(parts, &caller, permission);
+        // A share token is worth what it was made for, whatever role stands beside it.
         match (&caller.actor, access) {
             (Actor::Share(_, target), Access::Shared(_, shared)) => {
                 if !opens(target, shared, parts).await {
@@ -113,6 +114,7 @@ impl Caller {
         let token = token(&parts.headers).ok_or_else(ApiError::unauthorized)?;
         // The store has nothing but hashes: whoever reads it finds no token that opens anything.
         let hash = tokens::hash(token);
+        // The prefix tells in which table the hash is looked for.
         let known = if token.starts_with(LOGIN_PREFIX) {
             Self::of_login(state, &hash).await
         } else if token.starts_with(SHARE_PREFIX) {
@@ -217,6 +219,7 @@ enum Used {
 /// Whoever looks after tokens wants to know which are used. Nobody is turned away because it cannot be noted.
 async fn note_use(state: &ServerState, what: Used, hash: &str) {
     let now_ms = state.app.clock.now_ms();
+    // One write in a while is enough to know that a token is in use.
     if !state.app.token_uses.is_news(hash, now_ms) {
         return;
     }

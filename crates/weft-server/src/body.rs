@@ -102,6 +102,7 @@ pub(crate) fn values_of(json: &[u8]) -> usize {
     let (mut values, mut in_text, mut escaped) = (1, false, false);
     for byte in json {
         match byte {
+            // Whatever follows a backslash is part of the text.
             _ if escaped => escaped = false,
             b'\\' => escaped = in_text,
             b'"' => in_text = !in_text,

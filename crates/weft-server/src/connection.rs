@@ -63,6 +63,7 @@ pub(crate) async fn serve(
     limits: ConnectionLimits,
     stopping: CancellationToken,
 ) {
+    // HTTP/1 and nothing else: a seat is either busy or idle, which holds for one request at a time.
     let mut builder = http1::Builder::new();
     // This time also ends connections that are kept alive without a request; a head that has begun has the
     // shorter one of `Watched`.

@@ -151,6 +151,7 @@ impl<F: Frames> Pump<F> {
                 self.frames.finish(None, out);
             }
             Err(error) => {
+                // The status of the answer is sent already, so the reader hears of it in the stream.
                 tracing::error!(error = error.detail(), "a stream stopped unexpectedly");
                 self.frames.finish(Some(&error), out);
             }

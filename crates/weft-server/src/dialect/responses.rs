@@ -82,6 +82,7 @@ impl ResponseRun {
     pub fn events(&mut self, entry: &Arc<Entry>) -> Vec<Json> {
         let mut events = Vec::new();
         self.tell(entry, &mut events);
+        // Learned before the end is told, which is made of what the answer knows.
         self.answer.learn(entry);
         if let Record::RunFinished { ending, .. } = &entry.record {
             self.ended_ms = Some(entry.at_ms);

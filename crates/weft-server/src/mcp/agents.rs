@@ -46,6 +46,7 @@ impl Offering {
     pub(super) async fn agents(&self) -> Result<Vec<Agent>, RpcError> {
         let mut published: Vec<(StoredCanvas, Arc<str>)> = Vec::new();
         let mut offset = 0;
+        // The store cannot choose by what is published, so canvases are looked through.
         while published.len() < AGENTS_MAX && offset < CANVASES_MAX {
             let filter = CanvasFilter {
                 pipelines: Some(false),
@@ -130,6 +131,7 @@ impl Offering {
         };
         match begun {
             Ok((session, handle)) => self.follow(handle, &session.key.id, call).await,
+            // A defect of this server is nothing that a model could act on.
             Err(error) if error.kind == ErrorKind::Internal => Err(error.into()),
             Err(error) => Ok(Outcome::Done(results::failed(&error.full()))),
         }

@@ -145,6 +145,7 @@ async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiErro
         match state.app.library.stop(&document.key, Wanted::Cancel).await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Conflict => {
+                // The others are stopped all the same.
                 all &= matches!(document.state, DocumentState::Cancelled | DocumentState::Paused);
             }
             Err(error) => return Err(error.into()),

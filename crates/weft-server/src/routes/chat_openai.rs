@@ -46,6 +46,7 @@ fn flat(mut body: Body) -> Result<Body, ApiError> {
         None | Some(Json::Null) => {}
         Some(Json::Object(extra)) => {
             for (key, value) in extra {
+                // What the request says itself counts more.
                 body.0.entry(key).or_insert(value);
             }
         }

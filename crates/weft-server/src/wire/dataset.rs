@@ -171,6 +171,7 @@ impl DatasetFields {
         let null = |object: &Object, key: &str| object.get(key).is_some_and(Json::is_null);
         let top = |key: &str| null(&body.0, key);
         let ext = |key: &str| matches!(body.0.get("ext"), Some(Json::Object(ext)) if null(ext, key));
+        // Nothing but its defaults is read.
         let start = fresh(&TenantId::from(""), String::new(), 0);
         if top("avatar") {
             self.avatar = Some(start.avatar);

@@ -150,6 +150,7 @@ fn annotations(text: &str, sources: &HashMap<u32, Arc<Chunk>>) -> Vec<Json> {
         let mark = &rest[from..=from + length];
         let end = start + mark.chars().count();
         let number = mark["[ID:".len()..mark.len() - 1].trim().parse().ok();
+        // A mark without a number, or with one that no source has, is text.
         if let Some(chunk) = number.and_then(|number: u32| sources.get(&number)) {
             found.push(annotation(chunk, start, end));
         }
