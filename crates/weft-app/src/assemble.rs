@@ -96,6 +96,7 @@ pub async fn discover_models(keys: &FoundKeys) -> Result<Discovered> {
 /// Copies the database of a file as it is at one moment, while others write it.
 pub(crate) async fn copy_database(source: &Path, into: &Path) -> Result<()> {
     let store = Store::open(&format!("sqlite:{}", source.display())).await?;
+    // Closed also when the copy has failed.
     let copied = store.copy_into(into).await;
     store.close().await?;
     copied
@@ -143,6 +144,7 @@ pub async fn plugins(config: &Config) -> Result<Plugins> {
 fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
     let SandboxConfig { at_once, worker, confinement, remote, .. } = &config.sandbox;
     Ok(match (worker.split_first(), config.sandbox.limits()) {
+        // A service takes the place of this machine, also where a worker is named.
         (_, Some(limits)) if *at_once > 0 && !remote.trim().is_empty() => {
             Arc::new(RemoteSandbox::new(Arc::new(OperatorHttp::new()?), remote.trim(), limits, *at_once)?)
         }
@@ -346,6 +348,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let (library, datasets) = datasets(&ground, Arc::clone(&blobs), &models)?;
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
     let (files, file_manager) = files(config, &store, blobs, &clock);
+    // Documents beside canvases end with the process, so they have a database of their own in memory.
     let passing = Store::open(MEMORY).await?;
     let beside = beside(config, &passing, &models, &clock)?;
     let knowledge: Arc<dyn Knowledge> =
