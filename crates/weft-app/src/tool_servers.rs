@@ -222,6 +222,7 @@ impl TenantServers {
 #[async_trait]
 impl ToolSource for TenantServers {
     async fn tools(&self, tenant: &TenantId, id: &str) -> Result<Offered> {
+        // The operator's come first: no tenant takes the place of one of them by its name.
         let unknown = match self.others.tools(tenant, id).await {
             Err(error) if error.kind == ErrorKind::NotFound => error,
             outcome => return outcome,
