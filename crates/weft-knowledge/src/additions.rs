@@ -35,6 +35,7 @@ impl Ask for Patient<'_> {
         for pause in PAUSES {
             match self.0.ask(step, instructions, question).await {
                 Err(error) if passes(error.kind) => {
+                    // A provider that says when to come back is not asked before.
                     let asked = error.retry_after.unwrap_or_default().min(PAUSE_MAX);
                     tokio::time::sleep(pause.max(asked)).await;
                 }

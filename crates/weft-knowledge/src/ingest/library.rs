@@ -185,6 +185,7 @@ impl Library {
         if changed.embedder != before.embedder {
             self.check_embedder(&mut changed)?;
         }
+        // Two names of one model are no other model.
         if changed.embedder != before.embedder {
             let states = vec![DocumentState::Running, DocumentState::Paused];
             let busy = DocumentFilter { states, ..DocumentFilter::default() };
