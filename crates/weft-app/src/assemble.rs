@@ -348,7 +348,6 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let (library, datasets) = datasets(&ground, Arc::clone(&blobs), &models)?;
     let erasure = accounts::erasure(config, Arc::clone(&blobs));
     let (files, file_manager) = files(config, &store, blobs, &clock);
-    // Documents beside canvases end with the process, so they have a database of their own in memory.
     let passing = Store::open(MEMORY).await?;
     let beside = beside(config, &passing, &models, &clock)?;
     let knowledge: Arc<dyn Knowledge> =

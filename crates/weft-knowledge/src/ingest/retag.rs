@@ -97,6 +97,7 @@ impl Library {
             if chunks.is_empty() {
                 return Ok(count);
             }
+            // A change of tags moves no chunk, so the pages stay where they are.
             offset += chunks.len() as u64;
             let touched = |chunk: &&StoredChunk| tags(document, chunk).iter().any(|tag| change.touches(tag));
             let ids: Vec<ChunkId> = chunks.iter().filter(touched).map(|chunk| chunk.id.clone()).collect();
