@@ -112,6 +112,7 @@ impl PartCollector {
         if !rows.is_empty() {
             self.push(ElementBody::Table(TableElement { caption, header_rows: kept_headers, rows }));
         }
+        // After the table, so that its beginning is kept.
         if is_cut && !self.full {
             self.fill();
         }

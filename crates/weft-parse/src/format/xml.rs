@@ -185,6 +185,7 @@ fn values(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
             }
         }
     }
+    // A broken file may not end what it has begun.
     while let Some(element) = open.pop() {
         close(element, open.last_mut(), parts);
     }

@@ -131,6 +131,7 @@ impl BlockReader {
             code.push_str(text);
             return;
         }
+        // XML has no place for control characters, and Word refuses a file with them.
         let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
         match self.spans.last_mut() {
             Some(last) if last.style == self.style && last.link == self.link => last.text.push_str(&text),
