@@ -209,6 +209,7 @@ impl ExcelProcessor {
                     let sheets = ctx.run.seams.documents.sheets(&file.name, bytes).await?;
                     Ok((file.name, sheets))
                 };
+                // Kept with the run, because the file may be gone when work is done again.
                 let question = ctx.effects.question("tables", &id);
                 let ((name, sheets), _): ((String, Vec<Sheet>), _) =
                     ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
@@ -323,6 +324,7 @@ fn concat(tables: Tables) -> Vec<Map<String, Json>> {
 fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
     let mut joined: Option<Vec<Map<String, Json>>> = None;
     for (name, rows) in tables {
+        // A table without rows has no columns to look at, and joins nothing.
         if !rows.is_empty() && !rows.iter().any(|row| row.contains_key(column)) {
             return Err(Error::invalid(format!("`{name}` has no column `{column}`"))
                 .help("`join_on` names a column that all tables have"));
@@ -346,6 +348,7 @@ fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
                     result.extend(others.iter().map(|other| beside(&row, other, column)));
                 }
             }
+            // Asked at every row: a value that is frequent on both sides multiplies.
             if result.len() > ROWS_MAX {
                 return Err(Error::invalid(format!("the joined table has more than {ROWS_MAX} rows"))
                     .help("join by a column whose values differ"));

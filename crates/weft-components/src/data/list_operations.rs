@@ -113,6 +113,7 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
                         format!("`{}` is not an operator", text("operator")),
                     );
                     params.problem(problem.help(format!("use one of {}", Operator::listed())));
+                    // Never done, because the problem keeps the component from being built.
                     Work::DropDuplicates
                 }
             }

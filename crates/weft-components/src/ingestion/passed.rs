@@ -48,6 +48,7 @@ impl Passed {
             if BEFORE_CUTTING.contains(&kind) || AFTER_CUTTING.contains(&kind) {
                 passed.documents.push(output(DOCUMENT));
             }
+            // Any other component may hand chunks over, such as a program.
             if !BEFORE_CUTTING.contains(&kind) {
                 passed.chunks.push(output(CHUNKS));
             }

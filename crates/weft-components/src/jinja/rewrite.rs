@@ -255,6 +255,7 @@ impl<'a> Writer<'a> {
                     "the Jinja template has a mistake: `{close}` is missing"
                 )));
             }
+            // Two braces within brackets close brackets, and not the block.
             if depth == 0
                 && (rest.starts_with(close) || (rest.starts_with(['-', '+']) && rest[1..].starts_with(close)))
             {
@@ -298,6 +299,7 @@ impl<'a> Writer<'a> {
         }
         let mark = self.rest().starts_with(['-', '+']);
         self.copy_to(self.at + usize::from(mark) + 2);
+        // Up to the tag that ends it all is text, and what looks like a reference is none.
         if statement && tokens.first() == Some(&Token::Atom("raw")) {
             let end = self.rest().find("endraw").and_then(|end| self.rest()[..end].rfind("{%"));
             self.copy_to(end.map_or(self.text.len(), |end| self.at + end));

@@ -274,6 +274,7 @@ impl Agent {
     /// Works on what the canvas or another agent asks.
     async fn work(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let earlier = earlier(ctx, &asker);
+        // Told when the work begins, and not after each answer of a person.
         if ctx.resumed.is_none() {
             self.toolbox.tell_what_is_left_out(ctx).await?;
         }

@@ -138,6 +138,7 @@ struct Browser {
 fn profile(ctx: &NodeContext) -> String {
     let mut hash = Sha256::new();
     for part in [ctx.run.session.as_str(), ctx.node.as_str()] {
+        // With its length in front, so that no two pairs have the same bytes.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

@@ -213,6 +213,7 @@ impl DocGenerator {
         if !subtitle.is_empty() {
             text.push_str(&format!("*{subtitle}*\n\n"));
         }
+        // Reasoning is no part of a document.
         text.push_str(&without_thinking(&self.content.render(&ctx.inputs)?));
         let timestamp = if self.timestamp { when(ctx).await? } else { String::new() };
         let page = PageSettings {

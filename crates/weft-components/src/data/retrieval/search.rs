@@ -332,6 +332,7 @@ impl DatasetSearch {
         question: String,
         how: retrieve::Retrieval,
     ) -> Result<Retrieved> {
+        // Where there is nothing to look for nobody is asked, and nothing is paid.
         if retrieve::stripped(&question).is_empty() {
             return Ok(Retrieved::default());
         }

@@ -158,6 +158,7 @@ impl Toolbox {
             toolbox.places += 1;
         }
         toolbox.servers = entries::servers(params);
+        // An entry without tools asks for none.
         toolbox.servers.retain(|server| !server.tools.is_empty());
         toolbox
     }

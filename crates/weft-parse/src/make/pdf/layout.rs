@@ -138,7 +138,6 @@ impl<'a> Layout<'a> {
 
     /// A paragraph that is `left` in, in letters of a size, and the gap below it.
     fn paragraph(&mut self, spans: &[TextRun], left: f32, size: f32, gap: f32) -> Result<()> {
-        // However deep it is, half of the width is left.
         let left = left.min(self.width / 2.0 - MARGIN);
         let room = self.width - 2.0 * MARGIN - left;
         for line in self.lines(spans, size, room)? {
