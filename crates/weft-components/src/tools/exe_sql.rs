@@ -274,6 +274,7 @@ impl Component for ExeSql {
         let question = ctx.effects.question("sql", &(&request.database.name, &asked));
         let asking = ctx.run.seams.databases.ask(&ctx.run.tenant, request);
         let (answers, _) = ctx.effect_asking("sql", Delivery::Idempotent, question, asking).await?;
+        // Of several statements the others have their rows all the same.
         if let [SqlAnswer::Failed(why)] = answers.as_slice() {
             return Err(Error::invalid(format!("the statement failed: {why}")));
         }

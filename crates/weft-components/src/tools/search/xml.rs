@@ -115,6 +115,7 @@ pub fn parse(text: &str) -> Result<Element> {
 
 fn element(start: &BytesStart<'_>) -> Element {
     let mut all = start.attributes();
+    // The check compares each attribute with all before it.
     all.with_checks(false);
     let attributes = all.flatten().map(|one| {
         let value =
