@@ -127,6 +127,7 @@ impl<'a> Field<'a> {
     }
 
     fn option(&self, typed: &str) -> Result<Json, String> {
+        // An option may be a number itself.
         let by_text = self.options.iter().find(|option| option.eq_ignore_ascii_case(typed));
         let by_place =
             || typed.parse::<usize>().ok().and_then(|place| self.options.get(place.checked_sub(1)?));

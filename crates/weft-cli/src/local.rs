@@ -93,6 +93,7 @@ pub fn canvas_id(file: &Path) -> CanvasId {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let whole = whole.canonicalize().unwrap_or(whole);
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    // Most are called `canvas.json`, and their folders tell them apart.
     let name =
         stem(&whole).filter(|name| name != "canvas").or_else(|| stem(whole.parent()?)).unwrap_or_default();
     let name: String =
@@ -158,6 +159,7 @@ impl Opened {
     /// # Errors
     /// When the store cannot be read.
     pub async fn prologue(&self, session: &Session) -> Outcome<String> {
+        // Two tell whether the opening is all that was said.
         let mut said = self.app.sessions.messages(&session.key, i64::MAX, 2).await?;
         Ok(match (said.pop(), said.is_empty()) {
             (Some(opening), true) if opening.run.is_none() => opening.content,

@@ -57,6 +57,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     let mut config = setup.config.clone();
     let app = match &folder {
         Some(folder) => {
+            // A store of its own, because measuring must not touch anybody's.
             config.data.clone_from(&folder.0);
             config.store.url = String::new();
             weft_app::assemble(&config).await
@@ -80,6 +81,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
         "cpu_s": cpu.as_secs_f64(),
     });
     subject.app.shut_down(Duration::ZERO).await?;
+    // After the store is closed, whose files are in it.
     drop(folder);
     let mut data = Data::stdout();
     data.line(&result.to_string())?;
@@ -171,6 +173,7 @@ async fn read(mut entries: EntryReader, session: &SessionId) -> Outcome<String> 
         answer.learn(&entry);
         frame.clear();
         write_frame(&entry, &view, Additions::default(), &mut frame);
+        // Or the compiler may leave out what nobody reads.
         std::hint::black_box(&frame);
         if let Record::RunFinished { ending, error, .. } = &entry.record
             && *ending != Ending::Succeeded

@@ -50,6 +50,7 @@ async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
             Failure::usage(format!("cannot read {}: {cause}", path.display()))
                 .help("name a file that is there")
         };
+        // Its size first: a file that is too large is never in memory.
         let size = tokio::fs::metadata(path).await.map_err(unread)?.len();
         if size > app.file_bytes_max {
             let most = app.file_bytes_max;

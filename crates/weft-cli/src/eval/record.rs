@@ -95,6 +95,7 @@ async fn take(
         Some(canvas) => canvas.clone(),
         None => canvas_of(app, &run).await?,
     };
+    // It is done again from its journal, so nothing outside has to be there.
     let mut subject: Subject = subject(&canvas, app, setup, Mode::Recorded).await?;
     subject.session.id = run.session.clone();
     let mut taken = Vec::new();
@@ -159,6 +160,7 @@ async fn taken_from(app: &App, run: &StoredRun) -> Outcome<Taken> {
     }
     let mut input = input.clone();
     if resumes.is_some() {
+        // What a person replied is the question of a turn that goes on.
         input.query.clone_from(reply);
     }
     let answers = Recording::of(&entries).answers();
