@@ -290,6 +290,7 @@ impl Reading<'_, '_> {
     }
 
     fn jwt(&mut self) -> Option<WebhookAuth> {
+        // Nothing is given up before all of it is read: the author is told of every mistake at once.
         let secret = self.secret("jwt", "secret", "JWT secret not configured");
         let name = self.text("jwt", "algorithm");
         let algorithm =
@@ -464,6 +465,7 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
     }
     let declared = |field: &str| properties.is_some_and(|known| known.keys().any(|other| is(other, field)));
     for field in required.iter().filter(|field| !declared(field)) {
+        // With a misspelled name every call would be refused, and nobody would see why.
         let problem = ParamProblem::new(
             format!("/schema/{name}/required"),
             format!("`{field}` is required and not declared"),

@@ -293,6 +293,7 @@ impl Agent {
         }
         let toolkit = self.toolbox.open(&ctx).await?;
         let planned = match &resumed {
+            // As it began, also when the model has changed meanwhile: the state is that of one driver.
             Some(waiting) => waiting.planned,
             None => self.plans(&ctx, &*model).await?,
         };
@@ -357,6 +358,7 @@ impl Agent {
             citing: cites.then(|| citing_rules(settings, ctx)).transpose()?,
             verbose: self.verbose,
             approval_timeout: self.approval_timeout,
+            // Of a small window a result of the usual length would leave nothing.
             result_tokens: self.result_tokens.min(window / RESULT_SHARE),
             planner: PlannerOptions {
                 analyse: self.analyse,
