@@ -244,6 +244,7 @@ async fn remove(args: &DatasetRemoveArgs, app: &App) -> Outcome {
         Notes::line(format!("The dataset `{}` is removed.", dataset.name));
         return Ok(Exit::Done);
     }
+    // All are looked up before the first is removed: a name that is wrong removes nothing.
     let mut ids = Vec::new();
     for named in &args.documents {
         ids.push(document(&dataset, named, app).await?.key.id);

@@ -137,6 +137,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
     }
     // So that the channel ends with the last worker.
     drop(to_us);
+    // Reports come in the order of their ends, and a file wants that of its cases.
     let mut reports: Vec<Option<CaseReport>> = vec![None; work.len()];
     while let Some((nth, report)) = done.recv().await {
         bar.step();
@@ -146,6 +147,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
         reports[nth] = Some(report);
     }
     bar.end();
+    // A case that has panicked has sent no report.
     while let Some(ended) = workers.join_next().await {
         ended.map_err(|error| Failure::failed(format!("a case stopped unexpectedly: {error}")))?;
     }

@@ -53,6 +53,7 @@ pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
         Ok(()) => store(app.clone(), setup, &document).await,
         Err(failure) => Err(failure),
     };
+    // Nobody else closes it then.
     if opened.is_err() {
         app.shut_down(Duration::ZERO).await?;
     }
@@ -91,6 +92,7 @@ pub fn source(file: &Path) -> String {
 /// The file's name, and what tells it from other files of that name.
 pub fn canvas_id(file: &Path) -> CanvasId {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    // By the real path: a link to the file leads to the same sessions.
     let whole = whole.canonicalize().unwrap_or(whole);
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     // Most are called `canvas.json`, and their folders tell them apart.

@@ -66,6 +66,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     };
     let app = app.map_err(|error| Failure::before_running(&error))?;
     let (subject, load) = load(args, setup, app).await?;
+    // One after the other: what is made once is made before the clock starts.
     repeat(&subject, args.measuring.warmup.unwrap_or(0), 1).await?;
     let count = args.measuring.repeat.unwrap_or(1);
     let (cpu, began) = (cpu_time(), Instant::now());
@@ -115,6 +116,7 @@ async fn repeat(subject: &Subject, count: u32, at_once: u32) -> Outcome<Vec<Time
         let (subject, begun) = (subject.clone(), Arc::clone(&begun));
         workers.spawn(async move {
             let mut runs = Vec::new();
+            // Whoever is free takes the next one, so that slow runs hold nobody up.
             while begun.fetch_add(1, Ordering::Relaxed) < count {
                 runs.push(Box::pin(subject.once()).await?);
             }

@@ -102,6 +102,7 @@ impl Walk<'_> {
             return;
         }
         let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        // So that documents are read in the same order each time.
         entries.sort();
         for entry in entries {
             let hidden = entry.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));

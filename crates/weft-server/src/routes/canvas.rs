@@ -160,6 +160,7 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     owners(&caller, &params)?;
     let mut filter = filter(&state, &params);
+    // Without a page, or with 0 for its size, clients mean all of them.
     if matches!(params.get("page_size"), None | Some("0")) {
         filter.limit = state.app.limits.page_size;
     }
@@ -239,6 +240,7 @@ pub async fn complete(
     let canvas = stored(&state, &key, not_found()).await?;
     let mut request =
         CompletionRequest::read(&body, &caller, ResponseMode::Stream)?.with_headers(&headers)?;
+    // A session that is named has to be there; one's own begins by itself.
     let mut unknown = UnknownSession::Refuse;
     if request.session.is_none() {
         let own = own_session(&key, &request.input.user_id);

@@ -157,6 +157,7 @@ pub async fn finish(
         error: text("error"),
         error_description: text("error_description").unwrap_or_default(),
     };
+    // Each sign-in has a cookie of its own, so that two windows of a browser do not disturb each other.
     let name = state.app.accounts.oidc_cookie(&returned.state);
     let (browser, address) = (cookie(&headers, &name), address(from));
     let finished = state.app.finish_oidc(&provider, &returned, browser, &address).await.map_err(told)?;

@@ -140,6 +140,7 @@ pub async fn update(
         let changed = Chat { name: name.clone(), settings, ..before };
         match state.app.chats.change(&changed, state.app.clock.now_ms()).await {
             Ok(Some(app)) => return Ok(Success(view(&app)).into_response()),
+            // Others have changed it since it was read: what is not given is taken from there.
             Ok(None) => {}
             Err(error) if error.kind == ErrorKind::Conflict => {
                 return Err(ApiError::data("Duplicated search name."));

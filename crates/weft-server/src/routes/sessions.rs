@@ -225,6 +225,7 @@ pub(crate) async fn remove_each(
                 removed += 1;
             }
             Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+            // One of another agent is not told from one that is not there.
             Ok(_) | Err(_) => errors.push(format!("The {owner} doesn't own the session {id}")),
         }
     }
@@ -242,6 +243,7 @@ pub(crate) async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Resul
             limit: REMOVED_AT_ONCE,
             ..SessionFilter::default()
         };
+        // From the beginning each time: what was listed before is gone.
         let (sessions, _) = state.app.sessions.list(&canvas.tenant, &filter).await?;
         if sessions.is_empty() {
             return Ok(());
@@ -287,6 +289,7 @@ async fn path(
     let mut runs: Vec<&RunId> = messages.iter().filter_map(|message| message.run.as_ref()).collect();
     runs.dedup();
     let mut path = VecDeque::new();
+    // From the last turn backwards: when there is no room for all, the latest are told.
     for run in runs.into_iter().rev().take(PATH_TURNS_MAX) {
         let key = RunKey::new(&session.key.tenant, run.clone());
         let room = PATH_MAX.saturating_sub(path.len());

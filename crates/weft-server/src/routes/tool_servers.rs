@@ -61,6 +61,7 @@ async fn page(
         server.name.to_lowercase().contains(&words) && (ids.is_empty() || ids.contains(&server.id))
     });
     match params.get("orderby") {
+        // The store gives them in the order of their names.
         Some("name") => {}
         Some("update_time") => servers.sort_by_key(|server| server.updated_ms),
         _ => servers.sort_by_key(|server| server.created_ms),
@@ -264,6 +265,7 @@ pub async fn import(
     }
     let seconds = seconds(&body)?;
     let mut results = Vec::new();
+    // One that fails stops none of the others.
     for (name, said) in servers {
         results.push(match imported(&state, &caller, &name, said, seconds).await {
             Ok((id, new_name)) => {

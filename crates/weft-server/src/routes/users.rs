@@ -256,6 +256,7 @@ pub async fn change_me(
     let (id, hash) = signed_in(&caller)?;
     if body.get("new_password").is_some() {
         let (old, new) = (password(&body, "password")?, password(&body, "new_password")?);
+        // Before the old one is compared, which is slow on purpose.
         weft_app::accounts::password::check_new(&new)?;
         let address = address(from);
         let change = PasswordChange { old: &old, new: &new, address: &address, kept: hash };
