@@ -165,6 +165,7 @@ impl Pipelines {
                 Begun::Ended(ending) => return Ok(ending),
                 Begun::Elsewhere => tokio::time::sleep(LOOK_EVERY).await,
                 Begun::Running(mut handle) => {
+                    // Read to its end, which is all that is waited for.
                     while handle.entries.next().await?.is_some() {}
                     if self.app.runs.get(&handle.key).await?.ending.is_none() {
                         // It was left, and goes on with the next look.

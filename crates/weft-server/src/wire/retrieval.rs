@@ -228,6 +228,7 @@ pub fn answer(found: &Retrieved, highlights: &[Option<String>], metadata: Option
         .collect();
     let mut answer = json!({"total": found.total, "chunks": chunks, "doc_aggs": documents});
     if !found.notes.is_empty() {
+        // No other server of this API has this field, so that it is there only when it says something.
         answer["notes"] = json!(found.notes);
     }
     answer
