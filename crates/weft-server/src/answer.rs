@@ -121,6 +121,7 @@ impl Answer {
 
     fn cite(&mut self, cited: &[Cited]) {
         for new in cited {
+            // Kept in the order of their numbers, in which a reference lists them.
             if let Err(at) = self.cited.binary_search_by_key(&new.number, |known| known.number) {
                 self.cited.insert(at, new.clone());
             }

@@ -131,6 +131,7 @@ impl Offering {
         let canvas = Arguments(&call.arguments).canvas()?;
         match self.app().check_canvas(self.tenant(), &canvas).await {
             Ok(problems) => Ok(results::data(found(&problems))),
+            // Told as a result, which a model reads; an error of the protocol only its client sees.
             Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
             Err(error) => Err(error.into()),
         }

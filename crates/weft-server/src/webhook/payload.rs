@@ -24,6 +24,7 @@ pub(crate) struct Call {
 
 /// The headers of a call without those that tell who calls.
 pub(crate) fn headers(of: &HeaderMap, auth: &WebhookAuth) -> Map<String, Json> {
+    // What lets callers in is no value of theirs: a canvas could show it, and its journal would keep it.
     let secret = match auth {
         WebhookAuth::Token { header, .. } | WebhookAuth::Signature { header, .. } => {
             header.to_ascii_lowercase()
@@ -77,6 +78,8 @@ pub(crate) fn given(webhook: &Webhook, call: Call) -> Result<Json, Refusal> {
     let Call { query, headers, body, content_type } = call;
     let empty = Map::new();
     let members = body.as_object().unwrap_or(&empty);
+    // The whole call goes along beside what is declared, so that a canvas needs to declare only what it
+    // checks.
     let declared = json!({
         "query": section("query", &webhook.query, |name| query.get(name))?,
         "headers": section("headers", &webhook.headers, |name| headers.get(&name.to_ascii_lowercase()))?,
