@@ -214,9 +214,11 @@ impl ExcelProcessor {
                 let ((name, sheets), _): ((String, Vec<Sheet>), _) =
                     ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
                 let sheets = self.selection.apply(&name, sheets)?;
+                // A file with one table is known by its own name.
                 let single = sheets.len() == 1;
                 for sheet in sheets {
                     let wanted = if single { name.clone() } else { format!("{name}_{}", sheet.name) };
+                    // Two files may have the same name.
                     let name = free(&tables, &wanted);
                     tables.insert(name, objects(sheet));
                 }
@@ -272,6 +274,7 @@ fn objects(sheet: Sheet) -> Vec<Map<String, Json>> {
             name => name.to_owned(),
         };
         let mut name = base.clone();
+        // Two columns of one name would be one, and the values of the first lost.
         for number in 2.. {
             if columns.insert(name.clone()) {
                 break;
@@ -333,6 +336,7 @@ fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
             joined = Some(rows);
             continue;
         };
+        // In the order of the rows, so that what has no counterpart keeps its place.
         let mut by_value: IndexMap<String, Vec<Map<String, Json>>> = IndexMap::new();
         for row in rows {
             by_value.entry(row.get(column).map(to_text).unwrap_or_default()).or_default().push(row);

@@ -151,6 +151,7 @@ impl ListOperations {
             }
             Work::Sort { keys, descending } => {
                 let mut sorted = items.to_vec();
+                // Stable, and reversed by the comparison, so that equal items keep their order either way.
                 sorted.sort_by(|a, b| {
                     let order = by_keys(a, b, keys);
                     if *descending { order.reverse() } else { order }

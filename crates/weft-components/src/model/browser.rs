@@ -152,6 +152,7 @@ impl Browser {
             return Err(Error::invalid("there is no task").help("say in `prompts` what to do"));
         }
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
+        // It works by calls of tools and by nothing else.
         if !model.info().tools {
             let message = format!("the model `{}` cannot call tools", model.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message).help("choose another one in `llm_id`"));

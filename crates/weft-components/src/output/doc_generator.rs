@@ -202,6 +202,7 @@ impl DocGenerator {
     }
 
     async fn request(&self, ctx: &NodeContext) -> Result<WriteRequest> {
+        // A title with a line break would end the heading that it becomes.
         let line =
             |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().replace('\n', " "));
         let title = line(&self.title)?;
