@@ -67,6 +67,7 @@ struct Stored {
 async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
     match weft_app::secret_names(&setup.config, &local::tenant()).await {
         Ok(names) => Some(names),
+        // What the store cannot say is no fault of the canvas: the rest of it is checked.
         Err(error) => {
             Notes::line(format!("note: secrets are not checked: {}", error.full()));
             None

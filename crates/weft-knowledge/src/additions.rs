@@ -126,6 +126,7 @@ impl Addition for Graph {
         let (mut graph, mut notes) = extract(&asked, method, &kinds, &passages).await??;
         let wants =
             |key: &str| settings.and_then(|graph| graph.get(key)).and_then(Json::as_bool) == Some(true);
+        // Before the communities, which are made of the entities that are left.
         if wants("resolution") {
             notes.extend(same_names(&asked, &mut graph).await??);
         }

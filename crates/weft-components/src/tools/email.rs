@@ -161,6 +161,7 @@ impl Email {
     }
 
     fn may_go_to(&self, address: &str) -> bool {
+        // A name may stand before the address, as in `Name <address>`.
         let address =
             address.trim().trim_end_matches('>').rsplit(['<', ' ']).next().unwrap_or_default().to_lowercase();
         let allowed = |one: &String| {

@@ -113,6 +113,8 @@ impl Library {
             let document = library.parts.store.document(&key).await?;
             // What comes of the reading takes the place of all chunks.
             not_being_read(&document)?;
+            // Read anew under the lock: the page was read without it, and somebody may have changed them
+            // since.
             let mut chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
             for chunk in &mut chunks {
                 let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();

@@ -115,6 +115,7 @@ fn tables(source: &ChunkSource<'_>) -> Cutting {
             let flow = Flow::new(&part, TablePlacement::Apart);
             let mut writer = PieceWriter::new(&flow, &source.settings);
             writer.all();
+            // The draft counts from the part, which is a table of its own; in the document it is this one.
             let owned =
                 |draft: PieceDraft| PieceDraft { elements: at..at + 1, children: Children::None, ..draft };
             drafts.extend(writer.drafts.into_iter().map(owned));

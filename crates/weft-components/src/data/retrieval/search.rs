@@ -180,6 +180,7 @@ impl Filter {
         for (written, template) in self.values.iter().filter(|_| self.by_hand()) {
             values.insert(written.as_str(), template.value(&ctx.inputs)?);
         }
+        // A value is found by what was written: `filter_choice` does not say which condition it reads.
         let value = |value: &Json| match value.as_str().and_then(|text| values.get(text)) {
             Some(found) => Json::clone(found),
             None => value.clone(),
@@ -275,6 +276,7 @@ impl DatasetSearch {
         let mut names: Vec<String> = Vec::new();
         for dataset in &self.datasets {
             let more = match dataset {
+                // Never here: `chosen` has dealt with it.
                 Dataset::All => Vec::new(),
                 Dataset::Named(name, _) => vec![name.clone()],
                 Dataset::From(reference) => match &*ctx.inputs.json(reference) {

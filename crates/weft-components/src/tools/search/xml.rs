@@ -73,6 +73,7 @@ impl Element {
 pub fn parse(text: &str) -> Result<Element> {
     let mut reader = Reader::from_str(text);
     let config = reader.config_mut();
+    // So that an empty element is closed as any other is.
     config.expand_empty_elements = true;
     config.allow_dangling_amp = true;
     let mut open = vec![Element::default()];
