@@ -123,6 +123,8 @@ impl App {
                 let compiled = weft_dsl::compile(canvas, &catalog, &options);
                 compiled.map(|compiled| compiled.plan).map_err(|problems| refusal(&problems))
             };
+            // Compiled twice: what it reads is known from a plan only, and the stand-ins for that are part of
+            // the second one.
             let stand_ins = read_from(node_of(&compiled(&canvas)?, &id)?);
             lead(&mut canvas, &entry, &id, &stand_ins);
             let mut plan = compiled(&canvas)?;
@@ -289,6 +291,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
         node.downstream.clear();
         node.parent = None;
         if other != id && !called.contains(other) {
+            // A pinned node gives what it is told whatever it is, and this type needs nothing else.
             "Message".clone_into(&mut node.kind);
             node.params = Map::from_iter([("content".to_owned(), json!([""]))]);
         } else if let Some(item) = &item {
@@ -299,6 +302,7 @@ fn isolate(canvas: &mut Canvas, id: &ComponentId) -> ComponentId {
         return id.clone();
     }
     let mut new = ComponentId::from("Begin:Alone");
+    // The canvas may have a component of this name.
     while canvas.nodes.contains_key(&new) {
         new = format!("{new}0").into();
     }
@@ -424,6 +428,7 @@ async fn outputs(mut handle: RunHandle, id: &ComponentId) -> Result<Map<String, 
                 }
                 given = Some(told);
             }
+            // It may fail before the component begins, at one of the limits of a run.
             Record::RunFinished { error: Some(error), .. } if given.is_none() => {
                 given = Some(Map::from_iter([("_ERROR".to_owned(), Json::from(&**error))]));
             }

@@ -193,6 +193,8 @@ impl App {
         let compact: Arc<str> = compact(dsl)?.into();
         if crate::pipelines::is_pipeline(Arc::clone(&compact)).await? {
             PIPELINE_TYPE.clone_into(&mut head.canvas_type);
+        // The drawing alone decides whether it is a pipeline, and no request makes the canvas of an
+        // assistant.
         } else if matches!(&*head.canvas_type, PIPELINE_TYPE | CHAT_TYPE) {
             head.canvas_type.clear();
         }
@@ -315,6 +317,7 @@ impl App {
                 Box::pin(self.start_turn(&session.key, input.clone()))
             }
         };
+        // An agent at work may take the question up, and then it is no turn of its own.
         if let Some(handle) = self.steer(&session.key, input, waiting).await? {
             return Ok(handle);
         }
@@ -375,6 +378,7 @@ impl App {
     pub async fn shut_down(&self, grace: Duration) -> Result<()> {
         self.engine.shut_down(grace).await;
         self.library.close().await;
+        // The store goes last: what ends before it may still write there.
         (self.close)().await
     }
 

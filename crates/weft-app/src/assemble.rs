@@ -96,6 +96,7 @@ pub async fn discover_models(keys: &FoundKeys) -> Result<Discovered> {
 /// Copies the database of a file as it is at one moment, while others write it.
 pub(crate) async fn copy_database(source: &Path, into: &Path) -> Result<()> {
     let store = Store::open(&format!("sqlite:{}", source.display())).await?;
+    // Closed also when the copy has failed.
     let copied = store.copy_into(into).await;
     store.close().await?;
     copied
@@ -143,6 +144,7 @@ pub async fn plugins(config: &Config) -> Result<Plugins> {
 fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
     let SandboxConfig { at_once, worker, confinement, remote, .. } = &config.sandbox;
     Ok(match (worker.split_first(), config.sandbox.limits()) {
+        // A service takes the place of this machine, also where a worker is named.
         (_, Some(limits)) if *at_once > 0 && !remote.trim().is_empty() => {
             Arc::new(RemoteSandbox::new(Arc::new(OperatorHttp::new()?), remote.trim(), limits, *at_once)?)
         }

@@ -84,6 +84,7 @@ impl App {
     pub async fn with_files_read(&self, tenant: &TenantId, mut input: TurnInput) -> Result<TurnInput> {
         let mut count = input.files.len();
         count += input.inputs.values().map(files_in).sum::<usize>();
+        // Counted before the first is read, which may take long.
         if count > FILES_MAX {
             return Err(Error::invalid(format!("a turn brings {count} files; {FILES_MAX} are the most")));
         }
@@ -166,6 +167,7 @@ impl App {
         }
         let request = ReadRequest {
             name: file.name.clone(),
+            // Nobody searches in it: the whole file is one text.
             method: ChunkMethod::One,
             settings: serde_json::Map::new(),
         };
@@ -190,6 +192,8 @@ impl App {
     /// # Errors
     /// `NotFound`.
     pub async fn remove_session(&self, session: &SessionKey) -> Result<()> {
+        // Listed first, because nothing leads to them when the session is gone; those that a crash leaves go
+        // when they are old.
         let files = self.files.of_session(&session.tenant, &session.id).await?;
         self.sessions.delete(session).await?;
         let ids: Vec<FileId> = files.into_iter().map(|file| file.id).collect();

@@ -29,6 +29,7 @@ pub struct Copied {
 pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
     config.check()?;
     let source = source(config)?;
+    // What cannot be looked at may be there.
     if tokio::fs::try_exists(into).await.unwrap_or(true) {
         return Err(Error::invalid(format!("there is a `{}` already", into.display()))
             .help("name a folder that is not there yet, such as one with today's date"));
@@ -36,6 +37,7 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
     let name = into.file_name().ok_or_else(|| {
         Error::invalid(format!("`{}` does not name a folder", into.display())).help("name one to be made")
     })?;
+    // Beside its final place, so that the rename at the end stays within one file system.
     let mut partial = name.to_owned();
     partial.push(".partial");
     let partial = into.with_file_name(partial);
@@ -95,6 +97,7 @@ async fn copy_all(config: &Config, source: &Path, partial: &Path) -> Result<Copi
     for (from, to) in &folders {
         copy_folder(from, to, &mut copied).await?;
     }
+    // The database is on the disk before the copy has its name.
     let file = tokio::fs::File::open(&database).await.map_err(|cause| failed(&database, cause))?;
     file.sync_all().await.map_err(|cause| failed(&database, cause))?;
     copied.database_bytes = file.metadata().await.map_err(|cause| failed(&database, cause))?.len();

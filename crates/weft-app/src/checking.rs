@@ -39,6 +39,7 @@ impl App {
     /// The names of what there is, for a canvas that may name some of it.
     async fn known_names(&self, tenant: &TenantId, dsl: &str, purpose: Purpose) -> Result<KnownNames> {
         let mut known = KnownNames::default();
+        // Most canvases name no secret, so the list is rarely read.
         if purpose != Purpose::LookBack && dsl.contains(PREFIX) {
             let secrets = self.secrets.list(tenant).await?;
             known.secrets = Some(secrets.into_iter().map(|info| info.name.to_string()).collect());

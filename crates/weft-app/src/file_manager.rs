@@ -158,12 +158,14 @@ impl FileManager {
         self.blobs.put(tenant, &blob(&file.id), bytes).await?;
         let added = self.add_named(tenant, &file).await;
         if added.is_err() {
+            // What is told is why the row failed; bytes that stay are found by nobody.
             let _ = self.blobs.remove(tenant, &blob(&file.id)).await;
         }
         added
     }
 
     async fn add_named(&self, tenant: &TenantId, file: &FolderEntry) -> Result<FolderEntry> {
+        // Whether a name is taken only the store can say: a look beforehand could be overtaken.
         for name in names(&file.name) {
             let named = FolderEntry { name, ..file.clone() };
             match self.tree.add(tenant, &named).await {
@@ -235,6 +237,7 @@ impl FileManager {
             return Err(weft_core::seam::folder_store::root_stays());
         }
         let (mut removed, mut emptied) = (0, 0);
+        // A stack and no recursion: folders lie within each other as deep as people like.
         let mut open = vec![entry.clone()];
         while let Some(last) = open.last() {
             let inside = match last.kind {

@@ -30,6 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 fn run_of(document: &Document, reading: u32) -> RunKey {
     let key = &document.key;
     let mut hash = Sha256::new();
+    // Each with its length before it: other ids never make the same bytes.
     for part in [key.dataset.tenant.as_str(), key.dataset.id.as_str(), key.id.as_str()] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
@@ -165,6 +166,7 @@ impl Pipelines {
                 Begun::Ended(ending) => return Ok(ending),
                 Begun::Elsewhere => tokio::time::sleep(LOOK_EVERY).await,
                 Begun::Running(mut handle) => {
+                    // Read to its end, which is all that is waited for.
                     while handle.entries.next().await?.is_some() {}
                     if self.app.runs.get(&handle.key).await?.ending.is_none() {
                         // It was left, and goes on with the next look.
@@ -216,6 +218,7 @@ impl PipelineRunner for Pipelines {
     async fn stop(&self, document: &DocumentKey) {
         let Ok(document) = self.app.library.store().document(document).await else { return };
         let Ok(run) = self.reading(&document).await else { return };
+        // None is found when the run has not begun.
         if let Err(error) = self.app.engine.cancel(&run).await
             && error.kind != ErrorKind::NotFound
         {

@@ -15,6 +15,7 @@ pub(crate) fn compact(dsl: &str) -> Result<String> {
     if dsl.len() > weft_dsl::DOCUMENT_BYTES_MAX {
         return Err(refuse("is too large").help(format!("at most {} bytes", weft_dsl::DOCUMENT_BYTES_MAX)));
     }
+    // Some editors begin a file with a byte order mark.
     let json: Json = serde_json::from_str(dsl.trim_start_matches('\u{feff}'))
         .map_err(|cause| refuse("is not JSON").because(cause))?;
     if !json.is_object() {
@@ -62,6 +63,7 @@ impl Plans {
         let now = kept.uses;
         kept.plans.insert((canvas.clone(), Arc::clone(version)), (Arc::clone(plan), now));
         if kept.plans.len() > self.kept_max {
+            // A look at all of them costs less than keeping them in order, since a plan is rarely new.
             let oldest = kept.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             oldest.map(|key| kept.plans.remove(&key));
         }

@@ -55,6 +55,7 @@ impl<K: Clone + Eq + Hash> Rates<K> {
         }
         let new = Bucket { tokens: f64::from(rate.limit), at_ms: now_ms, rate };
         let bucket = buckets.entry(who.clone()).or_insert(new);
+        // The rate may have been set anew since the bucket was made.
         bucket.rate = rate;
         *bucket = bucket.filled(now_ms);
         let within = bucket.tokens >= 1.0;

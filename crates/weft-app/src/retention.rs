@@ -99,6 +99,7 @@ impl App {
     /// Removes what need not be kept, again and again. Never returns.
     pub async fn keep_what_counts(&self, config: &RetentionConfig) {
         loop {
+            // What one of them cannot do keeps none of the others from its work.
             if let Some(rules) = config.rules(self.clock.now_ms()) {
                 match self.prune(&rules, |_| Ok::<(), weft_core::Error>(())).await {
                     Ok(0) => {}

@@ -184,6 +184,7 @@ impl App {
 
     async fn time_out(&self, task: &Task) -> Result<RunHandle> {
         let late = overdue(task, self.clock.now_ms());
+        // Noted first: when the run goes on, nothing finds the task any more.
         if let Err(error) = self.notifications.note(vec![late]).await {
             tracing::warn!(task.id = %task.key.id, error = error.detail(), "nobody will be told that a task is overdue");
         }

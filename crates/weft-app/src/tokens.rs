@@ -181,6 +181,7 @@ impl Uses {
         if noted.get(hash).is_some_and(|at| now_ms.saturating_sub(*at) < USE_NOTED_EVERY_MS) {
             return false;
         }
+        // To forget all costs one write more for each of them.
         if noted.len() >= USES_KNOWN_MAX {
             noted.clear();
         }

@@ -205,6 +205,7 @@ impl TenantServers {
             }
             (before.is_some_and(|(as_of, _)| as_of == server.updated_ms), let_go)
         };
+        // Outside of the lock: the end of a connection is waited for.
         if let Some(id) = let_go {
             self.live.remove(&id).await;
         }
@@ -213,6 +214,7 @@ impl TenantServers {
         }
         let reached = self.live.reach(&server.id, config(server)?, Arc::clone(&self.http)).await;
         if reached.is_err() {
+            // Taken back, so that the next call tries again.
             self.known().as_of.remove(&server.id);
         }
         reached
@@ -222,6 +224,7 @@ impl TenantServers {
 #[async_trait]
 impl ToolSource for TenantServers {
     async fn tools(&self, tenant: &TenantId, id: &str) -> Result<Offered> {
+        // The operator's come first: no tenant takes the place of one of them by its name.
         let unknown = match self.others.tools(tenant, id).await {
             Err(error) if error.kind == ErrorKind::NotFound => error,
             outcome => return outcome,

@@ -124,6 +124,7 @@ impl App {
                 limits.waiting_max
             }
         };
+        // The first in the line is the one that tries to begin; all others wait.
         if place.before > line_may_be {
             return Err(line_is_full(session, place.before));
         }
@@ -208,6 +209,7 @@ pub(crate) async fn wait_for<T>(
     stopping: &CancellationToken,
 ) -> Result<Option<T>> {
     tokio::select! {
+        // What is done counts, also when the time is up at the same moment.
         biased;
         done = what => Ok(Some(done)),
         () = stopping.cancelled() => {

@@ -37,6 +37,7 @@ impl App {
                 let published = self.versions.published(canvas).await?;
                 published.ok_or_else(|| Error::not_found("No available published version"))
             }
+            // A hash counts more than a label that is written like one.
             name => match self.versions.get_version(canvas, name).await {
                 Ok(found) => Ok(found.version),
                 Err(error) if error.kind == ErrorKind::NotFound => self.labelled(canvas, name).await,
@@ -100,6 +101,7 @@ impl App {
         dsl: &str,
     ) -> Result<Imported> {
         let text: Arc<str> = dsl.into();
+        // Looked at before it is stored: what cannot be read leaves no agent behind.
         let named = apart(move || Ok(secrets_named(&parsed(&text)?))).await?;
         let title = head.title.clone();
         let mut number = 1;

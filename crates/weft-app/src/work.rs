@@ -202,6 +202,7 @@ impl App {
         if others.is_empty() {
             return (others, 0);
         }
+        // Without an answer no work is held to have ended a process.
         let unattended = self.engine.unattended().await.unwrap_or_default();
         let owner = |work: &Work| {
             let run = unattended.iter().find(|run| run.key == work.run)?;
@@ -286,12 +287,14 @@ fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
             if waited > BUSY_MAX_MS {
                 return WorkOutcome::Abandoned { reason: format!("it has waited for a day: {reason}") };
             }
+            // A tenth of what it has waited: soon at first, and rarely for what waits for hours.
             let pause = (waited / 10).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS / 10);
             WorkOutcome::Released { from_ms: now_ms.saturating_add(pause), reason }
         }
         ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal
             if stored.attempts < ATTEMPTS_MAX =>
         {
+            // No further than the longest pause, so that nothing is shifted out.
             let pause = (PAUSE_MIN_MS << stored.attempts.min(16)).min(PAUSE_MAX_MS);
             WorkOutcome::RetryAt { from_ms: now_ms.saturating_add(pause), reason }
         }

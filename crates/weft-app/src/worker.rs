@@ -59,6 +59,7 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
+                // All that have ended make room before the next look.
                 Some(_) = busy.join_next() => while busy.try_join_next().is_some() {},
                 () = self.app.wake.notified() => {}
                 () = tokio::time::sleep(with_jitter(LOOK_EVERY)) => {}
@@ -98,6 +99,7 @@ impl Worker {
         let settled = tokio::select! {
             biased;
             () = self.leaving.cancelled() => {
+                // Before it is handed back, so that whoever takes it finds the run free.
                 self.app.engine.leave(run);
                 let reason = "its worker was stopped".to_owned();
                 WorkOutcome::Released { from_ms: self.app.clock.now_ms(), reason }

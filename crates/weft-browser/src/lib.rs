@@ -89,6 +89,7 @@ pub fn installed() -> Option<PathBuf> {
 #[async_trait]
 impl Browser for Chromium {
     async fn open(&self, tenant: &TenantId, profile: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
+        // The turn is taken first: a window that has to wait starts neither a proxy nor a process.
         let turn = tokio::time::timeout(TURN_LIMIT, Arc::clone(&self.turns).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
             let count = self.settings.at_once;
@@ -102,6 +103,7 @@ impl Browser for Chromium {
         let profiles = self.settings.profiles.join(tenant.as_str());
         let (place, notes) = WindowFolders::new(&profiles, profile)?;
         let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
+        // The proxy is there before the browser: from its first moment there is no other way out.
         let started = process::start(&self.settings, &program, &place, proxy.address())?;
         let mut window = Window::new(
             started,

@@ -5,6 +5,7 @@ use std::fs;
 
 /// Bytes of a process and of all below it, as far as the system tells.
 pub(crate) fn used(root: u32) -> u64 {
+    // Where there is no `/proc` the use is unknown, and the limit does not hold.
     let Ok(entries) = fs::read_dir("/proc") else { return 0 };
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let processes: HashMap<u32, (u32, u64)> = ids.filter_map(|id| Some((id, process(id)?))).collect();
@@ -19,6 +20,7 @@ pub(crate) fn used(root: u32) -> u64 {
         }
         false
     };
+    // Pages live in processes of their own, so the browser's first process says little.
     processes.iter().filter(|(id, _)| below(**id)).map(|(_, (_, bytes))| bytes).sum()
 }
 

@@ -46,6 +46,7 @@ impl WindowFolders {
         fs::create_dir_all(&folder).map_err(failed)?;
         let mark = File::create(folder.join("in-use")).map_err(failed)?;
         match mark.try_lock() {
+            // The lock goes with the file: also when this process is killed, the profile is free again.
             Ok(()) => {
                 // What a browser that was killed has left there keeps others out.
                 for left in ["SingletonLock", "SingletonSocket", "SingletonCookie"] {
@@ -94,13 +95,16 @@ pub(crate) fn start(
             .because(cause)
             .help("see `browser.program`")
     };
+    // Pipes and no port: whoever else is on this machine could talk to a port.
     let (to_browser, its_input) = pipe::pipe().map_err(failed)?;
     let (its_output, from_browser) = pipe::pipe().map_err(failed)?;
     let ends: [OwnedFd; 2] =
         [its_input.into_blocking_fd().map_err(failed)?, its_output.into_blocking_fd().map_err(failed)?];
     let mut command = Command::new(program);
     command.args(arguments(settings, place, proxy));
+    // Of this process's environment, which may hold keys, a browser gets nothing.
     command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", place.own.path());
+    // Inherited, its many messages would come between those of this program.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mappings = ends.into_iter().zip(DESCRIPTORS);
     let mappings = mappings.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }).collect();
@@ -110,6 +114,7 @@ pub(crate) fn start(
     // The browser's ends are the command's: it must not live on, or the end of the browser would not be seen.
     drop(command);
     let mut watch = JoinSet::new();
+    // Besides the watch nobody has the process: it is killed when the window is dropped.
     watch.spawn(watched(child, settings.memory_bytes));
     Ok(Started { connection: Connection::new(to_browser, from_browser), _watch: watch })
 }
@@ -162,6 +167,7 @@ async fn watched(mut child: Child, memory_bytes: u64) {
             _ = child.wait() => return,
             () = tokio::time::sleep(WATCH) => {}
         }
+        // Reading `/proc` blocks, and there is a folder for each process of the machine.
         let used = tokio::task::spawn_blocking(move || memory::used(id)).await.unwrap_or(0);
         if used > memory_bytes {
             // It may have ended by itself.

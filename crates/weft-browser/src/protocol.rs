@@ -68,6 +68,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(to_browser: Sender, from_browser: Receiver) -> Self {
+        // A map from the beginning: nothing there would mean that the browser has ended.
         let shared = Arc::new(ConnectionState {
             waiting: Mutex::new(Some(HashMap::new())),
             ..ConnectionState::default()
@@ -85,12 +86,14 @@ impl Connection {
     /// `Unavailable` when the browser has ended, `Timeout` when it does not answer, `Invalid` with its words when it
     /// cannot do it.
     pub(crate) async fn ask(&self, session: Option<&str>, method: &str, params: Json) -> Result<Json> {
+        // Nothing but the number itself is shared by it, so that no order is needed.
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut message = json!({"id": id, "method": method, "params": params});
         if let Some(session) = session {
             message["sessionId"] = json!(session);
         }
         let (sender, answer) = oneshot::channel();
+        // Before it is sent, so that no answer can come before somebody waits for it.
         match &mut *lock(&self.shared.waiting) {
             Some(waiting) => waiting.insert(id, sender),
             None => return Err(ended()),
@@ -100,6 +103,7 @@ impl Connection {
             answer.await.map_err(|_| ended())
         };
         let answer = tokio::time::timeout(ANSWER_LIMIT, exchange).await;
+        // Also after a timeout or an end, when no answer has taken it out.
         if let Some(waiting) = &mut *lock(&self.shared.waiting) {
             waiting.remove(&id);
         }
@@ -144,6 +148,8 @@ async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Se
     loop {
         bytes.clear();
         let said = (&mut from_browser).take(MESSAGE_MAX).read_until(0, &mut bytes).await;
+        // Without the zero byte it is the end of the stream, or a message that is too long: what follows has
+        // no beginning.
         if !said.is_ok_and(|count| count > 0) || bytes.pop() != Some(0) {
             break;
         }
@@ -190,12 +196,15 @@ impl BrowserEvents {
             }
             "Target.targetCreated" => {
                 let info = &params["targetInfo"];
+                // Only pages that another page has opened: those that are opened from here are attached to by
+                // the one who opens them.
                 if info["type"] == "page" && info.get("openerId").is_some() && self.opened.len() < NOTES_MAX {
                     self.opened.extend(info["targetId"].as_str().map(str::to_owned));
                 }
                 None
             }
             "Browser.downloadWillBegin" => {
+                // A page may begin as many as it likes, and each is kept until it is taken.
                 if self.downloads.len() < DOWNLOADS_MAX {
                     let state = "inProgress".to_owned();
                     let (guid, name) = (text("guid"), text("suggestedFilename"));
@@ -223,6 +232,7 @@ impl BrowserEvents {
 
     /// Keeps a note, cut to a length, as long as there is room for it.
     pub(crate) fn say(&mut self, note: &str) {
+        // Further ones are dropped: a page can say things without an end, and a model reads them.
         if self.notes.len() < NOTES_MAX {
             self.notes.push(note.chars().take(NOTE_LETTERS).collect());
         }

@@ -105,6 +105,7 @@ impl Window {
         let folder = self.held.place.downloads();
         let downloads = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
         let begun = async {
+            // Both before the first page, so that no download and no window of it is missed.
             self.browser("Browser.setDownloadBehavior", downloads).await?;
             self.browser("Target.setDiscoverTargets", json!({"discover": true})).await
         };
@@ -140,6 +141,7 @@ impl Window {
             self.browser("Target.attachToTarget", json!({"targetId": target, "flatten": true})).await?;
         self.pages.push(BrowserPage { target, session: text(&attached["sessionId"]) });
         self.world = None;
+        // A page that opens one window after another would otherwise take more and more memory.
         if self.pages.len() > PAGES_MAX {
             let oldest = self.pages.remove(0);
             self.browser("Target.closeTarget", json!({"targetId": oldest.target})).await?;
@@ -159,6 +161,7 @@ impl Window {
 
     /// The page's own values, by one of our scripts.
     async fn script(&mut self, script: &str) -> Result<Json> {
+        // A world of its own: scripts of the page can neither see nor replace what ours have kept.
         let world = match self.world {
             Some(world) => world,
             None => self.enter().await?,
@@ -183,6 +186,8 @@ impl Window {
             Error::invalid(format!("there is no element [{number}] on the page"))
                 .help("use a number that the page shows now; read it again if it has changed")
         };
+        // Without a world the page was not looked at since it changed, and a number would mean another
+        // element.
         let world = self.world.ok_or_else(gone)?;
         let script = format!("globalThis.weft && weft[{number}]?.isConnected ? weft[{number}] : null");
         let found = self.page("Runtime.evaluate", json!({"expression": script, "contextId": world})).await;
@@ -204,6 +209,7 @@ impl Window {
         match action {
             BrowserAction::Look => Ok(()),
             BrowserAction::Wait(millis) => {
+                // The window and its place among others are held meanwhile.
                 sleep(Duration::from_millis(millis.min(WAIT_MAX))).await;
                 Ok(())
             }
@@ -220,6 +226,7 @@ impl Window {
             BrowserAction::Write { element, text, submit } => {
                 let element = self.element(element).await?;
                 if self.on(&element, FILL, json!([{"value": text}])).await? == true {
+                    // As typed by a person: pages that ignore a value set by a script do see this.
                     self.page("Input.insertText", json!({"text": text})).await?;
                 }
                 if submit { self.enter_key().await } else { Ok(()) }
@@ -234,6 +241,7 @@ impl Window {
             }
             BrowserAction::Upload { element, name, bytes } => {
                 let element = self.element(element).await?;
+                // The name is the model's, and must not lead out of the folder.
                 let path = self.held.place.uploads().join(plain_name(&name));
                 tokio::fs::write(&path, bytes)
                     .await
@@ -248,6 +256,7 @@ impl Window {
     async fn open(&mut self, url: &str) -> Result<()> {
         let parsed = Url::parse(url.trim())
             .map_err(|cause| Error::invalid(format!("`{url}` is no address of a page")).because(cause))?;
+        // The proxy refuses it as well, and the browser would only tell that a tunnel failed.
         self.outbound.may_reach(&self.tenant, parsed.as_str()).await?;
         let opened = self.page("Page.navigate", json!({"url": parsed.as_str()})).await?;
         match opened["errorText"].as_str() {
@@ -274,6 +283,7 @@ impl Window {
     }
 
     async fn click(&self, element: &Json) -> Result<()> {
+        // At the place where a person would click: some pages listen to the mouse and not to `click`.
         let place = self.on(element, PLACE, json!([])).await?;
         let Json::Array(place) = place else {
             // Something lies over it, or it has no place of its own.
@@ -293,6 +303,7 @@ impl Window {
             let mut params =
                 json!({"type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13});
             if kind == "keyDown" {
+                // Without the character, a form is not sent.
                 params["text"] = json!("\r");
             }
             self.page("Input.dispatchKeyEvent", params).await?;
@@ -307,7 +318,9 @@ impl Window {
         let until = Instant::now() + REST_LIMIT;
         let mut last = Json::Null;
         while Instant::now() < until {
+            // First a pause: right after a click the page that is left still looks complete.
             sleep(PAUSE).await;
+            // Taken out before the await: the lock must not be held while the browser is asked.
             let opened = std::mem::take(&mut self.started.connection.happened().opened);
             for target in opened {
                 // A window that is gone already is none.
@@ -338,6 +351,7 @@ impl Window {
             }
             for download in going {
                 if download.received > self.download_bytes || Instant::now() > until {
+                    // Its next progress is `canceled`, which ends the loop.
                     self.browser("Browser.cancelDownload", json!({"guid": download.guid})).await?;
                 }
             }
@@ -347,6 +361,7 @@ impl Window {
         let mut downloads = Vec::new();
         for download in begun {
             let path = self.held.place.downloads().join(plain_name(&download.guid));
+            // Looked at again: what was received between two looks may have been more.
             let fits = tokio::fs::metadata(&path).await.is_ok_and(|file| file.len() <= self.download_bytes);
             if download.state == "completed" && fits {
                 let bytes = tokio::fs::read(&path).await;
@@ -358,6 +373,7 @@ impl Window {
                     format!("`{}` was not downloaded: it is too large, or was broken off", download.name);
                 self.started.connection.happened().say(&note);
             }
+            // In each case: the folder lasts as long as the window, and its files count on nobody's account.
             drop(tokio::fs::remove_file(&path).await);
         }
         Ok(downloads)
@@ -368,6 +384,7 @@ impl Window {
         let downloads = self.downloads().await?;
         let seen = self.script(LOOK).await?;
         let url = text(&seen["url"]);
+        // What is not of the web needs no connection, so that the proxy cannot refuse it.
         let of_the_web = ["http:", "https:", "about:blank", "about:srcdoc", "blob:http", "chrome-error:"];
         if !of_the_web.iter().any(|start| url.starts_with(start)) {
             self.close_page().await?;

@@ -23,6 +23,7 @@ const AT_ONCE: u64 = 500;
 pub async fn run(args: &AuditArgs, setup: &Setup) -> Outcome {
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = print(args, &app).await;
+    // Also after a failure, so that what is still to be written is.
     app.shut_down(Duration::ZERO).await?;
     done
 }
@@ -35,6 +36,7 @@ async fn print(args: &AuditArgs, app: &App) -> Outcome {
     loop {
         let entries = app.accounts.stores.audit.audit(&tenant, &filter).await?;
         let Some(last) = entries.last() else { break };
+        // By place and not by number, because entries come in meanwhile.
         filter.after = Some(AuditPosition { at_ms: last.at_ms, id: last.id.clone() });
         for entry in &entries {
             data.line(&harmless(&if args.json { as_json(entry).to_string() } else { as_text(entry) }))?;

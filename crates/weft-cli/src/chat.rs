@@ -81,6 +81,7 @@ impl Chat<'_> {
         loop {
             let typed = tokio::select! {
                 biased;
+                // Before the line: otherwise a line that is typed at that moment would be taken.
                 _ = ctrl_c() => None,
                 line = self.lines.next(PROMPT) => Some(line),
             };
@@ -103,6 +104,7 @@ impl Chat<'_> {
                     answers = form::ask(&waiting, &mut self.lines) => answers,
                 }
             };
+            // Left as it is: the run waits, and another command may answer it.
             let Some(inputs) = answers else { return Ok(false) };
             waiting = self.turn(TurnInput { inputs, ..TurnInput::default() }).await?;
         }

@@ -20,6 +20,7 @@ use crate::setup::Setup;
 /// # Errors
 /// When a file cannot be read; what could be read is reported all the same.
 pub async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
+    // In memory: a check stores nothing.
     let app =
         weft_app::assemble_in_memory(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let stored = Stored { datasets: stored_datasets(setup).await, secrets: stored_secrets(setup).await };
@@ -66,6 +67,7 @@ struct Stored {
 async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
     match weft_app::secret_names(&setup.config, &local::tenant()).await {
         Ok(names) => Some(names),
+        // What the store cannot say is no fault of the canvas: the rest of it is checked.
         Err(error) => {
             Notes::line(format!("note: secrets are not checked: {}", error.full()));
             None
@@ -88,6 +90,7 @@ fn check(path: &Path, app: &App, setup: &Setup, stored: &Stored) -> Outcome<Chec
     let document = Document::read(path)?;
     let beside = documents::dataset_beside(path);
     let datasets = stored.datasets.clone();
+    // Documents beside the file are a dataset when it runs.
     let datasets = datasets.map(|stored| stored.into_iter().chain(beside).collect());
     let stored = Stored { datasets, secrets: stored.secrets.clone() };
     let problems = match compile_with(&document, app, setup, Measuring::No, &stored) {

@@ -57,6 +57,7 @@ pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
         DatasetCommand::Reindex(args) => {
             let dataset = find(&args.dataset, &app).await?;
             app.library.reindex(&dataset.key).await?;
+            // Once more, for the counts of the new index.
             let Dataset { name, counts, .. } = find(dataset.key.id.as_str(), &app).await?;
             let (documents, chunks) = (plural(counts.documents, "document"), plural(counts.chunks, "chunk"));
             Notes::line(format!("The index of `{name}` is made again: {documents}, {chunks}."));
@@ -163,6 +164,7 @@ async fn maybe(named: &str, app: &App) -> Outcome<Option<Dataset>> {
     }
     match app.datasets.dataset(&DatasetKey::new(&tenant(), named)).await {
         Ok(dataset) => Ok(Some(dataset)),
+        // What cannot be an id is no dataset either.
         Err(Error { kind: ErrorKind::NotFound | ErrorKind::Invalid, .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -182,6 +184,7 @@ async fn documents(key: &DatasetKey, states: &[DocumentState], app: &App) -> Out
         let (page, total) = app.datasets.documents(key, &filter).await?;
         let none = page.is_empty();
         all.extend(page);
+        // Documents may be removed meanwhile, and the total is never reached then.
         if none || all.len() as u64 >= total {
             return Ok(all);
         }
@@ -241,6 +244,7 @@ async fn remove(args: &DatasetRemoveArgs, app: &App) -> Outcome {
         Notes::line(format!("The dataset `{}` is removed.", dataset.name));
         return Ok(Exit::Done);
     }
+    // All are looked up before the first is removed: a name that is wrong removes nothing.
     let mut ids = Vec::new();
     for named in &args.documents {
         ids.push(document(&dataset, named, app).await?.key.id);

@@ -57,6 +57,7 @@ pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let mut worst = Exit::Done;
     for question in questions {
         let exit = ask(&opened, question).await?;
+        // The first that went wrong decides.
         worst = if worst == Exit::Done { exit } else { worst };
     }
     Notes::line(format!(

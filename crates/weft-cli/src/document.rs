@@ -34,6 +34,7 @@ impl Document {
             _ => Failure::usage(format!("cannot read {shown}: {error}")),
         };
         let file = File::open(path).map_err(refuse)?;
+        // A folder can be opened, and is told of in words of the system when it is read.
         if file.metadata().map_err(refuse)?.is_dir() {
             return Err(Failure::usage(format!("{shown} is a folder, not a canvas"))
                 .help(format!("name a file in it, such as {}", path.join("canvas.json").display())));

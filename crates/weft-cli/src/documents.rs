@@ -138,12 +138,14 @@ pub fn dataset_beside(canvas: &Path) -> Option<String> {
 }
 
 fn dataset(canvas: &Path) -> Option<String> {
+    // A path such as `canvas.json` has no folder in it whose name could be taken.
     let whole = std::path::absolute(canvas).ok()?;
     Some(whole.parent()?.file_name()?.to_string_lossy().into_owned())
 }
 
 async fn read(file: &Path) -> Result<Bytes> {
     let failed = |cause| Error::invalid("it cannot be opened").because(cause);
+    // Looked at before it is read, as all of it would be in memory.
     if tokio::fs::metadata(file).await.map_err(failed)?.len() > BYTES_MAX {
         let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
         return Err(Error::invalid(message).help("make a dataset of it: `weft dataset ingest`"));

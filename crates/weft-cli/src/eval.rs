@@ -125,6 +125,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
         let (work, next, to_us) = (Arc::clone(&work), Arc::clone(&next), to_us.clone());
         workers.spawn(async move {
             loop {
+                // A number for each case, and nothing else hangs on it.
                 let nth = next.fetch_add(1, Ordering::Relaxed);
                 let Some((_, subject, case)) = work.get(nth) else { return };
                 let report = Box::pin(subject.run(case, mode)).await;
@@ -134,7 +135,9 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
             }
         });
     }
+    // So that the channel ends with the last worker.
     drop(to_us);
+    // Reports come in the order of their ends, and a file wants that of its cases.
     let mut reports: Vec<Option<CaseReport>> = vec![None; work.len()];
     while let Some((nth, report)) = done.recv().await {
         bar.step();
@@ -144,6 +147,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
         reports[nth] = Some(report);
     }
     bar.end();
+    // A case that has panicked has sent no report.
     while let Some(ended) = workers.join_next().await {
         ended.map_err(|error| Failure::failed(format!("a case stopped unexpectedly: {error}")))?;
     }
@@ -178,6 +182,7 @@ fn show(args: &EvalArgs, reports: &[FileReport]) -> Outcome {
 fn write(path: &Path, text: &str) -> Outcome<()> {
     let failed = |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
     let mut name = path.as_os_str().to_owned();
+    // Beside it, because a rename works within one file system only.
     name.push(".new");
     let beside = std::path::PathBuf::from(name);
     std::fs::write(&beside, text).map_err(failed)?;

@@ -57,6 +57,7 @@ pub async fn follow(
             entry = run.entries.next() => entry?,
         };
         let Some(entry) = entry else { break };
+        // The answer's line ends first, or the note would go on in it.
         if progress.tells(&entry.record) && data.is_terminal() {
             failure = failure.or(data.end_line().err());
         }
@@ -64,6 +65,7 @@ pub async fn follow(
         if let Err(error) = view.show(&entry, data, progress) {
             failure.get_or_insert(error);
             view.show = Show::Answer;
+            // The run is stopped and read to its end, so that it is not left half done.
             run.cancel.cancel();
         }
     }

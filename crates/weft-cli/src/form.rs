@@ -127,6 +127,7 @@ impl<'a> Field<'a> {
     }
 
     fn option(&self, typed: &str) -> Result<Json, String> {
+        // An option may be a number itself.
         let by_text = self.options.iter().find(|option| option.eq_ignore_ascii_case(typed));
         let by_place =
             || typed.parse::<usize>().ok().and_then(|place| self.options.get(place.checked_sub(1)?));
@@ -167,6 +168,7 @@ pub fn describe(forms: &[WaitingForm]) -> String {
 /// The `--input` flags that answer the forms, with places for the values.
 pub fn flags(forms: &[WaitingForm]) -> String {
     let mut seen = HashSet::new();
+    // Two forms may ask for the same key: then each answer names its form.
     let apart = forms.iter().flat_map(|waiting| waiting.form.fields.keys()).all(|key| seen.insert(key));
     let mut text = String::new();
     for waiting in forms {

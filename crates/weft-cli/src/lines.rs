@@ -32,6 +32,7 @@ impl Lines {
     pub fn stdin() -> Self {
         let (lines, incoming) = mpsc::channel(AHEAD_MAX);
         let interactive = io::stdin().is_terminal();
+        // A thread of its own, since a read from a terminal blocks and cannot be broken off.
         std::thread::spawn(move || {
             let mut input = io::stdin().lock();
             while let Some(line) = read(&mut input) {
@@ -59,6 +60,7 @@ impl Lines {
 
 fn read(input: &mut impl io::BufRead) -> Option<Line> {
     let mut bytes = Vec::new();
+    // Bounded, or a pipe without line ends would be read into memory.
     let read = input.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).ok()?;
     if read == 0 {
         return None;
@@ -67,6 +69,7 @@ fn read(input: &mut impl io::BufRead) -> Option<Line> {
         bytes.pop();
         bytes.pop_if(|byte| *byte == b'\r');
     } else if bytes.len() as u64 >= LINE_BYTES_MAX {
+        // To its end, so that its rest is not taken for the next line.
         skip_line(input)?;
         return Some(Line::Unusable(format!("it has more than {LINE_BYTES_MAX} bytes")));
     }

@@ -53,6 +53,7 @@ pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
         Ok(()) => store(app.clone(), setup, &document).await,
         Err(failure) => Err(failure),
     };
+    // Nobody else closes it then.
     if opened.is_err() {
         app.shut_down(Duration::ZERO).await?;
     }
@@ -91,8 +92,10 @@ pub fn source(file: &Path) -> String {
 /// The file's name, and what tells it from other files of that name.
 pub fn canvas_id(file: &Path) -> CanvasId {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    // By the real path: a link to the file leads to the same sessions.
     let whole = whole.canonicalize().unwrap_or(whole);
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    // Most are called `canvas.json`, and their folders tell them apart.
     let name =
         stem(&whole).filter(|name| name != "canvas").or_else(|| stem(whole.parent()?)).unwrap_or_default();
     let name: String =
@@ -158,6 +161,7 @@ impl Opened {
     /// # Errors
     /// When the store cannot be read.
     pub async fn prologue(&self, session: &Session) -> Outcome<String> {
+        // Two tell whether the opening is all that was said.
         let mut said = self.app.sessions.messages(&session.key, i64::MAX, 2).await?;
         Ok(match (said.pop(), said.is_empty()) {
             (Some(opening), true) if opening.run.is_none() => opening.content,

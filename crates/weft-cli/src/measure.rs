@@ -57,6 +57,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     let mut config = setup.config.clone();
     let app = match &folder {
         Some(folder) => {
+            // A store of its own, because measuring must not touch anybody's.
             config.data.clone_from(&folder.0);
             config.store.url = String::new();
             weft_app::assemble(&config).await
@@ -65,6 +66,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     };
     let app = app.map_err(|error| Failure::before_running(&error))?;
     let (subject, load) = load(args, setup, app).await?;
+    // One after the other: what is made once is made before the clock starts.
     repeat(&subject, args.measuring.warmup.unwrap_or(0), 1).await?;
     let count = args.measuring.repeat.unwrap_or(1);
     let (cpu, began) = (cpu_time(), Instant::now());
@@ -80,6 +82,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
         "cpu_s": cpu.as_secs_f64(),
     });
     subject.app.shut_down(Duration::ZERO).await?;
+    // After the store is closed, whose files are in it.
     drop(folder);
     let mut data = Data::stdout();
     data.line(&result.to_string())?;
@@ -113,6 +116,7 @@ async fn repeat(subject: &Subject, count: u32, at_once: u32) -> Outcome<Vec<Time
         let (subject, begun) = (subject.clone(), Arc::clone(&begun));
         workers.spawn(async move {
             let mut runs = Vec::new();
+            // Whoever is free takes the next one, so that slow runs hold nobody up.
             while begun.fetch_add(1, Ordering::Relaxed) < count {
                 runs.push(Box::pin(subject.once()).await?);
             }
@@ -171,6 +175,7 @@ async fn read(mut entries: EntryReader, session: &SessionId) -> Outcome<String> 
         answer.learn(&entry);
         frame.clear();
         write_frame(&entry, &view, Additions::default(), &mut frame);
+        // Or the compiler may leave out what nobody reads.
         std::hint::black_box(&frame);
         if let Record::RunFinished { ending, error, .. } = &entry.record
             && *ending != Ending::Succeeded

@@ -26,11 +26,13 @@ fn add(args: &ModelsAddArgs, setup: &Setup) -> Outcome {
         return Err(Failure::usage("this build runs no models in its own process")
             .help("build with `--features local-embedder`, or name a server in `models.entries`"));
     }
+    // By its whole path, since `.` has no name.
     let own = std::path::absolute(&args.folder).ok();
     let own = own.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     let Some(name) = args.name.as_deref().or(own) else {
         return Err(Failure::usage("the folder has no name to call the model by").help("say one with --name"));
     };
+    // Looked at before anything is copied.
     let kind = installed::inspect(&args.folder).map_err(|error| Failure::before_running(&error))?;
     let note = InstalledNote {
         kind,

@@ -53,6 +53,7 @@ fn written(id: &str, json: &str) -> Outcome<Pin> {
 
 async fn given_by(app: &App, id: &str, run: &str) -> Outcome<Pin> {
     let key = RunKey::new(&tenant(), RunId::from(run));
+    // A run that is not there has to be told as that, and not as one without a journal.
     app.runs.get(&key).await?;
     let mut last = None;
     each_entry(app, &key, |entry| {

@@ -103,6 +103,7 @@ impl Live {
 
     fn stop_moving(&mut self) {
         self.working.drain().for_each(|(_, line)| line.end());
+        // From now on ends are held back, even when no line was moving.
         self.held_back.get_or_insert_default();
     }
 }

@@ -195,6 +195,7 @@ impl<'a> Lines<'a> {
     /// Covers a piece of the text; every place in it stays where it is.
     fn hide(&mut self, span: std::ops::Range<usize>) {
         let Some(text) = self.text.get(span.clone()) else { return };
+        // Quotes stay as the ends of a text, and line breaks so that places stay in their lines.
         let cover =
             |c: char| if matches!(c, '"' | '\n' | '\r') { c.to_string() } else { "*".repeat(c.len_utf8()) };
         let covered: String = text.chars().map(cover).collect();

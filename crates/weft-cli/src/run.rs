@@ -24,6 +24,7 @@ use crate::{form, pins, sources, unheard};
 /// # Errors
 /// When it cannot start.
 pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
+    // What is typed wrongly is told before anything is opened.
     let input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
         inputs: inputs("--input", &args.inputs)?,
@@ -31,6 +32,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
         ..TurnInput::default()
     };
     let opened = local::open(setup, &args.file).await?;
+    // Together, so that the data folder is closed however it ends.
     let ended = async {
         let pins = pins::read(&args.pins, &opened.app).await?;
         let files = attached(&args.attached, &opened.app).await?;
@@ -50,6 +52,7 @@ async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
             Failure::usage(format!("cannot read {}: {cause}", path.display()))
                 .help("name a file that is there")
         };
+        // Its size first: a file that is too large is never in memory.
         let size = tokio::fs::metadata(path).await.map_err(unread)?.len();
         if size > app.file_bytes_max {
             let most = app.file_bytes_max;

@@ -102,6 +102,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         let ending = match app.pick_up(&run).await? {
             PickedUp::Ended(ending) => ending,
             PickedUp::Running(mut handle) => {
+                // Read to its end, which is all that is waited for.
                 while handle.entries.next().await?.is_some() {}
                 app.runs.get(&run.key).await?.ending.unwrap_or(Ending::Failed)
             }

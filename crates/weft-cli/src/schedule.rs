@@ -42,6 +42,7 @@ pub async fn run(command: &ScheduleCommand, setup: &Setup) -> Outcome {
         ScheduleCommand::Disable(args) => switch(&args.id, &app, |terms| terms.enabled = false).await,
         ScheduleCommand::Run(args) => fire(&args.id, &app).await,
     };
+    // However it went: what was written has to be on the disk before the program ends.
     app.shut_down(Duration::ZERO).await?;
     done
 }

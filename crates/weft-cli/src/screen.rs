@@ -90,6 +90,7 @@ impl Data {
 /// # Errors
 /// When one of them is closed.
 pub fn pipes() -> Outcome<(tokio::fs::File, tokio::fs::File)> {
+    // Copies: what closes these files leaves those of the process open.
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     Ok((tokio::fs::File::from_std(input.into()), tokio::fs::File::from_std(output.into())))

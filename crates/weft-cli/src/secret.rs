@@ -21,6 +21,7 @@ use crate::token::tenant;
 /// # Errors
 /// When there is no such secret, or the store cannot be used.
 pub async fn run(command: &SecretCommand, setup: &Setup) -> Outcome {
+    // Read before the store is opened, so that whoever types slowly holds up nobody.
     let value = match command {
         SecretCommand::Set(args) => Some(typed(&args.name)?),
         SecretCommand::List(_) | SecretCommand::Delete(_) => None,
@@ -49,6 +50,7 @@ fn typed(name: &str) -> Outcome<Secret> {
     // One byte and the end of a line more than there may be, so that a longer one is noticed.
     let read = input.lock().take(VALUE_BYTES_MAX as u64 + 3).read_to_string(&mut value);
     read.map_err(|error| Failure::usage(format!("cannot read the value: {error}")))?;
+    // Only one end of a line: a value may end in others itself.
     let value = value.strip_suffix('\n').unwrap_or(&value);
     Ok(Secret::new(value.strip_suffix('\r').unwrap_or(value)))
 }

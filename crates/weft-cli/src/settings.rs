@@ -155,6 +155,7 @@ pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
     let files = files(environment, flags, &mut wrong);
     let mut sources = Sources { files, variables: variables(environment, &mut wrong) };
     let mut config = sources.extract(&mut wrong);
+    // The folder of data first: that of plugins, whose servers are read below, lies in it unless it is set.
     config.data = flags.data.clone().unwrap_or_else(|| data_folder(&sources, &config, environment));
     apply(&mut config, environment, flags);
     match config.models.clone().with_keys(|name| environment.text(name).map(str::to_owned)) {
@@ -175,6 +176,7 @@ pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
     if config.documents.worker.is_empty() {
         config.documents.worker = own_worker(DOCUMENT_WORKER).unwrap_or_default();
     }
+    // Looked at when everything has come together, and told with all the rest: one start shows every mistake.
     if let Err(error) = config.check() {
         wrong.push(error.full());
     }

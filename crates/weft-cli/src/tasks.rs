@@ -134,6 +134,7 @@ fn said(args: &TasksAnswerArgs) -> Outcome<TaskAnswer> {
         return Ok(TaskAnswer::Inputs(inputs("--input", &args.inputs)?));
     }
     Ok(TaskAnswer::Decision(match (&args.edit, &args.because) {
+        // Calls are edited as JSON and plans as text: what cannot be read as JSON is taken as it is.
         (Some(edit), _) => edited(&serde_json::from_str(edit).unwrap_or_else(|_| Json::from(edit.as_str()))),
         (None, Some(because)) => serde_json::json!({"decision": "deny", "reason": because}),
         (None, None) if args.approve => Json::from("approve"),

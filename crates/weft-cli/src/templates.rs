@@ -54,6 +54,7 @@ pub fn new(args: &NewArgs) -> Outcome {
     if let Some(parent) = args.folder.parent() {
         std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
     }
+    // It must not be there yet, so nothing of anybody's is written over.
     std::fs::create_dir(&args.folder).map_err(|error| failed(&args.folder, error))?;
     let write = |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).map_err(|error| failed(path, error));
     let canvas = args.folder.join("canvas.json");

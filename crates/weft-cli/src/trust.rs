@@ -96,6 +96,7 @@ fn remember(mark: &Path, path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+        // Nobody else may say what is trusted.
         folders.mode(0o700);
         file.mode(0o600);
     }

@@ -39,6 +39,7 @@ impl From<UsageSide> for UsageBy {
 
 async fn show(args: &UsageArgs, app: &App) -> Outcome {
     let mut by: Vec<UsageBy> = Vec::new();
+    // A side that is named twice would be two columns of the same.
     for side in args.by.iter().copied().map(UsageBy::from) {
         if !by.contains(&side) {
             by.push(side);

@@ -177,6 +177,7 @@ async fn enable(args: &UserArgs, app: &App) -> Outcome {
 
 async fn export(args: &UserArgs, app: &App) -> Outcome {
     let user = app.find_user(&args.user).await?;
+    // Before anything of it is shown.
     note_everywhere(app, &user, "export user").await?;
     let mut data = Data::stdout();
     let mut found = Box::pin(app.personal_data(user, None));
@@ -189,6 +190,7 @@ async fn export(args: &UserArgs, app: &App) -> Outcome {
 
 async fn remove(args: &UserArgs, app: &App) -> Outcome {
     let user = app.find_user(&args.user).await?;
+    // Looked up before they are erased with the user.
     let theirs = app.accounts.stores.tenants.memberships(&user.id).await?;
     app.erase_user(&user.id).await?;
     for one in theirs {

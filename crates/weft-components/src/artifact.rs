@@ -18,6 +18,7 @@ pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Resu
     let name = with_ending(name, request.format);
     let masked = without_secrets(ctx, request)?;
     let request = masked.as_ref().unwrap_or(request);
+    // The request is part of what the journal knows of it: the same work gives the same file.
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
         let bytes = ctx.run.seams.documents.write(request).await?;
@@ -79,6 +80,7 @@ pub fn named(value: &Json) -> Result<Vec<FileId>> {
             Ok(items.iter().map(named).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
         }
         Json::Object(members) => {
+            // Each of those who hand files over has a name of its own for the id.
             let id = ["id", "file_id", "doc_id"].iter().find_map(|key| members.get(*key));
             match id.map(to_text).filter(|id| !id.is_empty()) {
                 Some(id) => Ok(vec![id.into()]),
@@ -88,6 +90,7 @@ pub fn named(value: &Json) -> Result<Vec<FileId>> {
         Json::String(text) if text.trim().is_empty() => Ok(Vec::new()),
         Json::String(text) => match (named_in(text), serde_json::from_str::<Json>(text)) {
             (Some(id), _) => Ok(vec![id]),
+            // Values that went through a template are texts.
             (None, Ok(value @ (Json::Object(_) | Json::Array(_)))) => named(&value),
             _ => unknown(),
         },

@@ -67,6 +67,7 @@ impl Jinja {
             return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
         }
         let rewrite::Rewritten { source, variables, named } = rewrite::rewrite(text, names)?;
+        // Compiled for its mistakes only: what renders it has the budget of one rendering.
         let environment = environment(&Budget::new(0, READ_MAX, Instant::now() + TEMPLATE_TIME_MAX));
         environment.template_from_str(&source).map_err(|e| failure(&e))?;
         let unknown = named.iter().filter_map(|named| unknown(&environment, named)).collect();
@@ -96,6 +97,7 @@ impl Jinja {
         let until = began + inputs.room().time_left();
         // Its library panics where a step goes through nothing: `''[::-1]`, a remainder by 0.
         let rendered = aside(|| catch_unwind(AssertUnwindSafe(|| self.render_here(inputs, read_max, until))));
+        // Counted after a failure, too: the time is that of all templates of a node.
         inputs.room().worked(began.elapsed());
         rendered.unwrap_or_else(|_| {
             let message = "the Jinja template has a mistake: one of its expressions cannot be worked out";

@@ -49,6 +49,7 @@ pub fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
         let content = content.as_str();
         let counted = usize::try_from(tokens).ok().filter(|tokens| *tokens > 0);
         let cost = at_most(&head) + at_most(SEPARATOR) + counted.unwrap_or_else(|| at_most(content));
+        // No further one, also when a later one would fit: a model is told the best, in their order.
         if cost > room {
             break;
         }
@@ -71,6 +72,7 @@ fn shown(value: &Json) -> String {
 
 /// On one line, so that no document can write lines of the block itself.
 fn folded(text: &str) -> String {
+    // Lines of the block name the passage: a title with a line break could name another one.
     let lines = text.split(char::is_control).map(str::trim).filter(|line| !line.is_empty());
     neutral(&lines.collect::<Vec<_>>().join(" "))
 }
@@ -92,6 +94,7 @@ pub fn documents(found: &[Cited]) -> Json {
         counts.entry(&chunk.document_id).or_insert((&chunk.document_name, 0)).1 += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
+    // Stable: of equal counts the document stays first whose passage came first.
     counts.sort_by_key(|(_, (_, count))| std::cmp::Reverse(*count));
     counts
         .into_iter()

@@ -21,6 +21,7 @@ impl Text {
     /// # Errors
     /// When it is a Jinja template with a mistake in it.
     pub fn parse(text: &str, source: &NodeSource<'_>, pointer: &str) -> Result<Self, ParamProblem> {
+        // By its blocks: a text with references alone needs no template engine.
         if Jinja::recognises(text, source.names()) {
             return Jinja::parse(text, source.names()).map(Self::Jinja).map_err(|error| {
                 ParamProblem::new(pointer, error.full())
@@ -107,6 +108,7 @@ pub fn without_thinking(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     while let Some((before, behind)) = rest.split_once("<think>") {
         kept.push_str(before);
+        // Without an end, everything behind it is thought: the model was cut off in the middle.
         rest = behind.split_once("</think>").map_or("", |(_, behind)| behind);
     }
     kept.push_str(rest);

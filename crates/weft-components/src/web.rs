@@ -242,6 +242,7 @@ impl Retries {
                 return answer;
             }
             self.left -= 1;
+            // An answer that is known from before was waited for then.
             if now {
                 tokio::time::sleep(self.delay).await;
             }

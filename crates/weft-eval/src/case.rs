@@ -112,6 +112,7 @@ impl Subject {
             seed,
             task: None,
         };
+        // The history is taken and not copied: a turn that fails ends the case, so that nobody misses it.
         let (state, history) = (conversation.state.clone(), std::mem::take(&mut conversation.history));
         let tried = self.engine.try_turn(Trial { request, state, history, now_ms, source }).await?;
         conversation.state = tried.state.clone();
@@ -144,6 +145,8 @@ impl Subject {
             };
             let source = AnswerSource::Recorded { answers, models: Some(models) };
             let given = GivenTurn { input: turn.input(), seed: Some(*seed), now_ms: Some(*now_ms) };
+            // The time and the seed are those of the recording: prompts may hold the one, and random choices
+            // follow the other.
             let tried = self.turn(&mut conversation, given, source).await?;
             let seen = Observed::of(&tried);
             let usual = usual_endings(case, at);
@@ -159,6 +162,7 @@ impl Subject {
             let given = GivenTurn { input: turn.input(), seed: None, now_ms: None };
             let tried = self.turn(&mut conversation, given, AnswerSource::Outside).await?;
             let seen = Observed::of(&tried);
+            // Before the next turn: what fails here needs no more calls of models.
             let judged = self.judge(turn, &seen).await?;
             let (seed, now_ms) = begun(&tried);
             let usual = usual_endings(case, at);
@@ -166,6 +170,7 @@ impl Subject {
             taken.push(Taken { input: turn.input(), seed, now_ms, answers: tried.answers });
             judged_all.push(judged);
         }
+        // Done again at once, to see whether the recording is any use before it is kept.
         let again = self.again(&taken).await?;
         let mut turns = Vec::new();
         for ((recorded, calls, _), judged) in again.into_iter().zip(judged_all) {
@@ -212,9 +217,11 @@ impl Subject {
         for expectation in &turn.expect {
             let Expectation::Judge(judge) = expectation else { continue };
             let plan = (self.judge)(&judge.model).map_err(weft_core::Error::invalid)?;
+            // The same engine and session with another plan: the judge is a canvas, too.
             let judging = Self { plan, ..self.clone() };
             let query = crate::judge::question(&judge.criterion, &turn.query, &seen.answer);
             let input = TurnInput { query, ..TurnInput::default() };
+            // A conversation of its own: what was judged before must not sway it.
             let mut conversation = judging.begin();
             let tried = Box::pin(judging.turn(
                 &mut conversation,
@@ -259,6 +266,7 @@ fn looked_at(
         let expected = format!("an answer to the call {} of {}", call.key, call.node);
         misses.push(Miss::new("recording", expected, "there is none: record it again"));
     }
+    // Whoever expects a status has said how it ends, and the usual one does not count.
     let speaks = |expectation: &Expectation| matches!(expectation, Expectation::Status(_));
     if !turn.expect.iter().any(speaks) {
         misses.extend(crate::expect::status(usual, &seen));

@@ -81,6 +81,7 @@ fn jsonl_rows(text: &str) -> Result<Vec<Row>, Invalid> {
 /// # Errors
 /// When the row has no such column, or its value is not valid in its place.
 pub fn fill(turns: &[Turn], row: &Row) -> Result<Vec<Turn>, String> {
+    // By way of JSON, so that each text in it is filled, whatever field it is in.
     let whole = serde_json::to_value(turns).map_err(|error| error.to_string())?;
     let filled = fill_json(&whole, row)?;
     serde_json::from_value(filled).map_err(|error| format!("a value does not fit its place: {error}"))

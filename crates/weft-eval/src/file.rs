@@ -230,6 +230,7 @@ impl EvalFile {
             }
         };
         let options = || serde_saphyr::options! { budget: budget() };
+        // Before the whole is read, so that a newer file is told of by its version.
         let head: Head = serde_saphyr::from_str_with_options(text, options()).map_err(|e| place(&e))?;
         match head.weft_eval {
             Some(VERSION) => {}
@@ -286,6 +287,7 @@ impl EvalFile {
             })?;
             let name = case_name(number, column, row)?;
             for repetition in 1..=self.repeat {
+                // The first keeps its name, so that recordings stay good when `repeat` is raised.
                 let name = if repetition == 1 { name.clone() } else { format!("{name} #{repetition}") };
                 if cases.iter().any(|case| case.name == name) {
                     return Err(Invalid::new(format!("two cases are named `{name}`"))

@@ -63,6 +63,7 @@ impl Observed {
         let report = &tried.report;
         let outputs = json!(report.outputs);
         let nothing = report.outputs.0.is_empty() || report.ending != Ending::Succeeded;
+        // A canvas that ends without a message still gives something that an expectation can look at.
         let answer =
             if report.said.is_empty() && !nothing { outputs.to_string() } else { report.said.clone() };
         let mut observed = Self {
@@ -98,6 +99,8 @@ impl Observed {
             Record::ToolFinished { call, .. } if call.failed => {
                 let started = &call.started;
                 let same = |seen: &&mut ToolSeen| {
+                    // The record names no number of the call, so that it is the first of its like that has
+                    // not failed yet.
                     !seen.failed && *seen.path == *started.path && seen.arguments == started.arguments
                 };
                 if let Some(seen) = self.tools.iter_mut().find(same) {
@@ -111,6 +114,7 @@ impl Observed {
 
     /// The outputs of a node when it ended last, by its id or display name.
     pub fn outputs_of(&self, node: &str) -> Option<&Json> {
+        // The last time counts: a node in a loop ends several times.
         self.nodes.iter().rev().find(|seen| seen.is(node)).map(|seen| &seen.outputs)
     }
 

@@ -40,6 +40,8 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
         expect.push(Expectation::Status(seen.ending));
     }
     if !seen.answer.trim().is_empty() {
+        // Long answers of a model come out a little different each time: word for word they would hardly ever
+        // pass.
         let whole = seen.answer.chars().count() <= WHOLE_CHARS_MAX;
         let text = Some(seen.answer.clone());
         expect.push(Expectation::Answer(if whole {
@@ -50,6 +52,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     }
     for node in &seen.nodes {
         if let Some(value) = node.outputs.get("structured").filter(|value| **value != Json::Null) {
+            // A node in a loop ends several times, and one expectation can only be about the last.
             expect.retain(
                 |known| !matches!(known, Expectation::Output(of) if of.node.as_deref() == Some(&node.node)),
             );
@@ -64,6 +67,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
     if !seen.tools.is_empty() {
         let called = seen.tools.iter().map(|call| CallTest {
             tool: call.tool.clone(),
+            // No count: how often a call is made says little about whether the turn is good.
             arguments: Some((*call.arguments).clone()),
             times: None,
             failed: call.failed.then_some(true),
@@ -72,6 +76,7 @@ fn suggested(seen: &Observed) -> Vec<Expectation> {
         expect.push(Expectation::Tools(ToolsTest { called, only: true, ..ToolsTest::default() }));
     }
     if !seen.cited.is_empty() {
+        // In an order of their own: that in which sources are cited changes with the wording.
         let mut names: Vec<_> = seen.cited.iter().map(|cited| cited.chunk.document_name.clone()).collect();
         names.sort();
         names.dedup();
@@ -117,9 +122,11 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
         }
         None => text,
     };
+    // The note is written anew with the recording, and would otherwise stand there twice.
     let people = people.strip_suffix(NOTE).unwrap_or(people);
     let gap = if people.ends_with('\n') || people.is_empty() { "" } else { "\n" };
     let whole = format!("{people}{gap}{NOTE}{}", yaml(&RecordedSection { recorded })?);
+    // Read back before anybody writes it: what people wrote is in there, too, and there is no other copy.
     let read = EvalFile::parse(&whole)?;
     if read.recorded != recorded {
         return Err(Invalid::new("what was recorded would be read as something else"));
@@ -130,6 +137,7 @@ pub fn with_recorded(text: &str, recorded: &[RecordedCase]) -> Result<String, In
 fn before_recorded(text: &str) -> Option<(&str, &str)> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
+        // Only at the beginning of a line: indented, it is part of something that people wrote.
         if line.starts_with(RECORDED) {
             return Some((text.get(..at)?, text.get(at + line.len()..)?));
         }

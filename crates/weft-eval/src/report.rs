@@ -86,6 +86,7 @@ impl CaseReport {
                 "it cannot be done again from what was recorded: the call {} of {} is another one each time",
                 call.key, call.node
             );
+            // The first one alone: a call that is new each time leaves those after it without an answer, too.
             self.error.get_or_insert(why);
         }
     }
@@ -130,6 +131,7 @@ impl FileReport {
     /// Whether enough of its cases passed.
     #[expect(clippy::cast_precision_loss, reason = "there are far fewer cases than 2^52")]
     pub fn passed(&self) -> bool {
+        // Products such as 0.07 * 100 lie a little above the whole number that is meant.
         self.passed_count() as f64 + 1e-9 >= self.pass * self.cases.len() as f64
     }
 
@@ -209,6 +211,7 @@ pub fn json(files: &[FileReport]) -> serde_json::Value {
             told
         })
         .collect();
+    // Asked of what is told, so that the whole and its parts cannot say different things.
     let passed = files.iter().all(|file| file["passed"] == true);
     serde_json::json!({"passed": passed, "files": files})
 }

@@ -61,6 +61,8 @@ fn counts(words: &[String]) -> HashMap<(&str, &str), usize> {
 pub fn differing(one: &str, two: &str) -> (String, String) {
     let (one, two): (Vec<char>, Vec<char>) = (one.chars().collect(), two.chars().collect());
     let same = one.iter().zip(&two).take_while(|(a, b)| a == b).count();
+    // What is common at the beginning must not be counted again from the end: `aa` and `aaa` have two letters
+    // in common.
     let most = one.len().min(two.len()) - same;
     let tail = one.iter().rev().zip(two.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(AROUND);

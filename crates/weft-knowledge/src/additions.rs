@@ -35,6 +35,7 @@ impl Ask for Patient<'_> {
         for pause in PAUSES {
             match self.0.ask(step, instructions, question).await {
                 Err(error) if passes(error.kind) => {
+                    // A provider that says when to come back is not asked before.
                     let asked = error.retry_after.unwrap_or_default().min(PAUSE_MAX);
                     tokio::time::sleep(pause.max(asked)).await;
                 }
@@ -125,6 +126,7 @@ impl Addition for Graph {
         let (mut graph, mut notes) = extract(&asked, method, &kinds, &passages).await??;
         let wants =
             |key: &str| settings.and_then(|graph| graph.get(key)).and_then(Json::as_bool) == Some(true);
+        // Before the communities, which are made of the entities that are left.
         if wants("resolution") {
             notes.extend(same_names(&asked, &mut graph).await??);
         }

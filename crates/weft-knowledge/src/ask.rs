@@ -130,6 +130,7 @@ pub(crate) async fn answer(model: &dyn ChatModel, request: ChatRequest) -> Resul
             return Err(Error::new(ErrorKind::Garbled, "the model's answer has no end"));
         }
     }
+    // Without an end it was cut off, and half an answer may read like a whole one.
     Err(Error::new(ErrorKind::Garbled, "the model's answer stopped unexpectedly"))
 }
 

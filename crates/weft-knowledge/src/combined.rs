@@ -72,6 +72,8 @@ impl Knowledge for CombinedKnowledge {
     }
 
     async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
+        // The first is small, such as what lies beside a canvas: all of it is read, and the rest is looked
+        // up.
         let mut known = self.first.datasets(tenant, &[]).await?;
         let others = ids.iter().filter(|id| known.iter().all(|brief| brief.id != **id));
         let others: Vec<DatasetId> = others.cloned().collect();

@@ -97,6 +97,7 @@ impl LocalDocuments {
         let LocalDocumentsParts { store, index, .. } = &self.0;
         let dataset = &document.key.dataset;
         match store.create(&empty(dataset, document.created_ms)).await {
+            // The dataset is there from the first of its files on.
             Err(error) if error.kind != ErrorKind::Conflict => return Err(error),
             _ => {}
         }

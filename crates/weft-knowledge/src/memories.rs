@@ -60,6 +60,7 @@ fn text(turn: &Turn) -> String {
     let (said, answered) = ("User Input: ", "\nAgent Response: ");
     let room = MESSAGE_BYTES_MAX - said.len() - answered.len();
     let (query, response) = (turn.query.trim(), turn.response.trim());
+    // Each side has half of the room, and what the other one leaves.
     let query_room = room.saturating_sub(response.len()).max(room / 2);
     let query = &query[..query.floor_char_boundary(query_room)];
     let response = &response[..response.floor_char_boundary(room - query.len())];

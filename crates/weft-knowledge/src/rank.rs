@@ -190,6 +190,7 @@ pub fn documents(ranked: &[Ranked]) -> Vec<(DocumentId, usize)> {
         });
         counts[place].1 += 1;
     }
+    // Stable: of equal counts the document stays first whose chunk came first, which is the better one.
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
 }

@@ -134,6 +134,7 @@ impl Raptor {
         };
         let mut hasher = blake3::Hasher::new();
         let mut add = |text: &str| {
+            // With its length, so that no two lists of texts give the same.
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         };
         for (id, text) in members {

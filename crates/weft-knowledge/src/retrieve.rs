@@ -137,6 +137,7 @@ pub async fn retrieve(
     }
     let search = RetrievalSearch { knowledge, model, tenant, asked, question };
     search.fill(&mut retrieved).await?;
+    // It stands before all others, so it is on the first page only.
     if asked.graph && asked.offset == 0 && !matches!(retrieved.filter, Filtered::Empty(_)) {
         let scope = Scope {
             datasets: ids(&retrieved.datasets),

@@ -45,6 +45,7 @@ pub enum ArchiveKind {
 impl ArchiveKind {
     /// What these bytes are, if they are an archive.
     pub fn of(bytes: &[u8]) -> Option<Self> {
+        // The second one is an archive without files, which has the record at its end only.
         if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
             return Some(Archive::open(bytes).map_or(Self::Broken, |archive| archive.kind()));
         }
@@ -92,6 +93,7 @@ impl<'a> Archive<'a> {
 
     fn kind(&self) -> ArchiveKind {
         let has = |start: &str| self.names().any(|name| name.starts_with(start));
+        // Two names, because books have a `mimetype` as well.
         if self.zip.index_for_name("mimetype").is_some() && self.zip.index_for_name("content.xml").is_some() {
             return match self.clone_read("mimetype").as_deref() {
                 Some(kind) if kind.starts_with(b"application/vnd.oasis.opendocument.spreadsheet") => {
@@ -110,6 +112,7 @@ impl<'a> Archive<'a> {
     }
 
     fn clone_read(&self, name: &str) -> Option<Vec<u8>> {
+        // A copy with a room of its own: a look at what it is takes nothing from what may be unpacked.
         let mut copy = Archive { zip: self.zip.clone(), left: Cell::new(ENTRY_BYTES_MAX) };
         copy.read(name).ok().flatten()
     }
@@ -135,6 +138,7 @@ impl<'a> Archive<'a> {
             return Err(too_large());
         }
         let mut bytes = Vec::new();
+        // One byte more tells a file that is too long from one that just fits.
         let unpacked = file.take(most + 1).read_to_end(&mut bytes);
         // What turns out to be broken at its end has been unpacked, too.
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -213,6 +217,7 @@ pub fn beside(base: &str, target: &str) -> String {
     path.pop();
     for part in target.split('/') {
         match part {
+            // Above the root there is nothing, so a path cannot lead out of the archive.
             ".." => drop(path.pop()),
             "." | "" => {}
             part => path.push(part),

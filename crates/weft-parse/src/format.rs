@@ -128,6 +128,7 @@ impl Unreadable {
 
     /// A reason that a library gives, after what was being done.
     pub fn because(reason: &str, cause: impl fmt::Display) -> Self {
+        // What a library says may be as long as it likes.
         let cause: String = cause.to_string().chars().take(300).collect();
         Self(format!("{reason} ({cause})"))
     }
@@ -183,6 +184,7 @@ impl<'a> FileInput<'a> {
 
     /// The pictures in it that have to be read for its text.
     pub fn pictures(&self) -> std::result::Result<FoundPictures, Unreadable> {
+        // That it is too deep is said when it is read.
         if self.depth > DEPTH_MAX {
             return Ok(FoundPictures::default());
         }
@@ -253,6 +255,7 @@ fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, 
     if let Some(format) = ALL.iter().find(|format| format.is_binary && (format.looks)(&contents)) {
         return Ok(format);
     }
+    // Before texts are told by their names: RTF and PostScript are texts as well.
     if let Some(reason) = not_read(&contents) {
         return Err(Unreadable::new(reason));
     }

@@ -40,6 +40,7 @@ impl Grid {
 
     /// The next cell of the row.
     pub fn cell(&mut self, text: &str, header: Header, columns: usize, rows: usize) {
+        // Broken tables have cells before their first row.
         if self.rows.is_empty() {
             self.row();
         }
@@ -101,6 +102,7 @@ impl Grid {
             }
             let before = self.width();
             self.put(text);
+            // Where the limit keeps cells out the width stays as it is, and this would not end.
             if self.width() == before {
                 return;
             }

@@ -43,6 +43,7 @@ impl Tag<'_> {
     /// All attributes, names with their prefixes.
     pub fn attributes(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let mut all = self.0.attributes();
+        // The check compares each attribute with all before it, and a repeated one matters to nobody here.
         all.with_checks(false);
         all.flatten().map(|one| {
             let value =
@@ -67,7 +68,9 @@ impl<'a> Xml<'a> {
     pub fn new(text: &'a str) -> Self {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
+        // Whatever opens has to close, for those who count what is open.
         config.expand_empty_elements = true;
+        // Many files are broken a little, and are read as far as they make sense.
         config.allow_dangling_amp = true;
         config.allow_unmatched_ends = true;
         config.check_end_names = false;

@@ -60,6 +60,7 @@ impl MediaReader {
             let message = format!("cannot read `{}`: `{}` hears no speech in it", request.name, model.name());
             return Err(Error::invalid(message));
         }
+        // By this ending it is read as text, whatever the recording is called.
         let text = ReadRequest { name: format!("{}.txt", request.name), ..request.clone() };
         self.documents.read(&text, Bytes::from(said)).await
     }
@@ -85,6 +86,7 @@ impl MediaReader {
             }
             .boxed()
         };
+        // In their order, which is that of the document.
         let mut reading = futures::stream::iter(found.into_iter().map(read)).buffered(PICTURES_AT_ONCE);
         let (mut readings, mut failed) = (Vec::new(), 0);
         while let Some((picture, lines)) = reading.next().await {
@@ -144,6 +146,7 @@ const MAIL_HEADERS_MAX: usize = 64 << 10;
 
 /// Kinds of files that may hold pictures which are read.
 fn may_hold_pictures(bytes: &[u8]) -> bool {
+    // This look saves most files a worker of their own.
     let start = &bytes[..bytes.len().min(1_024)];
     start.windows(5).any(|bytes| bytes == b"%PDF-")
         || start.starts_with(b"PK\x03\x04")
@@ -163,6 +166,7 @@ fn recording(name: &str, bytes: &[u8]) -> Option<&'static str> {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
     match bytes {
         [b'I', b'D', b'3', ..] => Some("audio/mpeg"),
+        // Two bytes say little, so the ending has to agree.
         [0xff, 0xe0..=0xff, ..] if matches!(ending.as_str(), "mp3" | "mpga" | "mpeg") => Some("audio/mpeg"),
         [0xff, 0xf0..=0xff, ..] if ending == "aac" => Some("audio/aac"),
         [b'O', b'g', b'g', b'S', ..] => Some("audio/ogg"),

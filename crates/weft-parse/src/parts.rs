@@ -112,6 +112,7 @@ impl PartCollector {
         if !rows.is_empty() {
             self.push(ElementBody::Table(TableElement { caption, header_rows: kept_headers, rows }));
         }
+        // After the table, so that its beginning is kept.
         if is_cut && !self.full {
             self.fill();
         }
@@ -154,6 +155,7 @@ impl PartCollector {
 
     /// Everything of another file that is part of this one, such as an attachment.
     pub fn include(&mut self, other: Parsed) {
+        // Its pages are none of this file's: what it says stands on the page that holds it.
         for element in other.elements.into_iter().filter(|one| !matches!(one.body, ElementBody::Break { .. }))
         {
             self.push(element.body);
@@ -204,6 +206,7 @@ fn size(body: &ElementBody) -> usize {
 }
 
 fn row_size(row: &[String]) -> usize {
+    // A cell costs its `String` besides its letters: millions of short cells are large as well.
     row.iter().map(|cell| cell.len() + size_of::<String>()).sum()
 }
 

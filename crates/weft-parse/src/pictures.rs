@@ -230,10 +230,13 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
         let [0xff, marker] = at(bytes, from)? else { return None };
         match marker {
             0xff => from += 1,
+            // The three others are tables and an extension, and have no size in them.
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 return Some((short(from + 7)?.into(), short(from + 5)?.into()));
             }
+            // These markers have no length.
             0x01 | 0xd0..=0xd8 => from += 2,
+            // A length counts its own two bytes; what is less is wrong, and must not stop the walk.
             _ => from += 2 + usize::from(short(from + 2)?.max(2)),
         }
     }

@@ -129,6 +129,7 @@ impl ChildReader {
             WorkerEnd::Answered(told) => {
                 let (answer, made) = ReaderAnswer::read(&told)?;
                 let from = told.len() - made.len();
+                // In the memory that is there, because an answer may have a gigabyte.
                 let mut made = told;
                 made.drain(..from);
                 Ok((answer, made))
@@ -170,6 +171,7 @@ impl ChildReader {
         let page = &request.page;
         let around = [&page.header, &page.footer, &page.watermark];
         let wanted = text || around.into_iter().any(|text| text.contains(is_rare));
+        // Only a PDF with such letters needs it, and it may have many megabytes.
         match &self.font {
             Some(font) if wanted && request.format == DocumentFormat::Pdf => {
                 let unread = |cause: std::io::Error| {
@@ -209,6 +211,7 @@ impl DocumentReader for ChildReader {
             (ReaderAnswer::Pictures(mut found, sizes), told) => {
                 let mut told = Bytes::from(told);
                 for (one, size) in found.pictures.iter_mut().zip(sizes) {
+                    // A worker has handled a file from anywhere, so its numbers are not relied on.
                     one.picture.bytes = told.split_to(size.min(told.len()));
                 }
                 Ok(found)

@@ -58,6 +58,7 @@ impl Recognition {
             "-c",
             "tessedit_create_tsv=1",
         ]);
+        // One thread each, because several pictures are read at the same time.
         command.env_clear().env("OMP_THREAD_LIMIT", "1");
         let mut read: Vec<PathBuf> = LIBRARIES.map(PathBuf::from).into();
         read.extend([self.program, self.data, self.picture]);
@@ -169,6 +170,7 @@ impl PictureReader for Tesseract {
             Error::new(ErrorKind::Unavailable, "cannot keep a picture for the program that reads it")
                 .because(cause)
         };
+        // A folder that is removed when this ends, in whatever way.
         let folder = tempfile::Builder::new().prefix("weft-picture-").tempdir().map_err(kept)?;
         let path = folder.path().join("picture");
         tokio::fs::write(&path, &picture.bytes).await.map_err(kept)?;
@@ -209,6 +211,7 @@ fn lines(told: &str) -> Vec<PictureLine> {
     let mut sizes: BTreeMap<u32, (f32, f32)> = BTreeMap::new();
     let mut characters = 0;
     for row in told.lines() {
+        // The text comes last, and may have tabs in it.
         let cells: Vec<&str> = row.splitn(12, '\t').collect();
         let [level, page, block, paragraph, line, _, left, top, width, height, sure, text] = cells[..] else {
             continue;

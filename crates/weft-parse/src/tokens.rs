@@ -32,6 +32,7 @@ pub(crate) fn word_tokens(word: &str) -> u32 {
     let bytes = word.as_bytes();
     match bytes.len() {
         0 => 0,
+        // Every byte by itself is a token.
         1 => 1,
         2..=REMEMBERED_BYTES_MAX => MEMORY.with_borrow_mut(|memory| memory.count(bytes)),
         _ => counted(bytes),
@@ -85,6 +86,7 @@ impl TokenCountCache {
         key[REMEMBERED_BYTES_MAX] = bytes.len() as u8;
         let key = u128::from_le_bytes(key);
         let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
+        // Fibonacci hashing: the upper 14 bits of a product with the golden ratio.
         let place = (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % REMEMBERED;
         let entry = &mut self.known[place];
         if entry.0 != key {

@@ -16,6 +16,7 @@ pub fn decode(bytes: &[u8]) -> String {
         return encoding.decode_without_bom_handling(&bytes[mark..]).0.into_owned();
     }
     match std::str::from_utf8(bytes) {
+        // Latin letters in UTF-16 are valid UTF-8 as well, with zeros between them.
         Ok(text) if wide(bytes).is_none() => text.to_owned(),
         _ => guess(bytes).decode_without_bom_handling(bytes).0.into_owned(),
     }
@@ -123,6 +124,7 @@ pub fn line(text: &str) -> String {
             line.push(' ');
         }
         line.extend(word.chars().filter(|c| !is_invisible(*c)));
+        // A word of nothing but such marks leaves no blank behind.
         if line.len() == before + 1 && before > 0 {
             line.truncate(before);
         }

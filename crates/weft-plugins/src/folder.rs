@@ -23,6 +23,7 @@ pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMap<String, Plugin>> {
     let mut problems = Vec::new();
     let mut plugins = BTreeMap::new();
+    // In the order of names and not of the folder, so that problems are told in the same order each time.
     for (name, kind) in files(folder, &mut problems)? {
         let place = folder.join(kind.file(&name));
         if plugins.contains_key(&name) {
@@ -38,6 +39,8 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
             PluginKind::Component => component(folder, &name, sandbox).await,
             PluginKind::Skill => skill::read(folder, &name).map_err(|error| named(&place, &error.full())),
         };
+        // One wrong plugin stops none of the others from being looked at: the operator reads everything at
+        // once.
         match read {
             Ok(plugin) => drop(plugins.insert(name, plugin)),
             Err(error) => problems.push(error.full()),
@@ -73,6 +76,7 @@ impl PluginKind {
 
 /// What there is in a folder, in the order of names. Settings without a plugin are a problem: they are meant for something.
 fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, PluginKind)>> {
+    // A folder that is there and cannot be read is told of: its plugins would be missing without a word.
     let unreadable = |cause| {
         let message = format!("cannot read the folder of plugins {}", folder.display());
         Error::new(ErrorKind::Unavailable, message).because(cause)
@@ -84,6 +88,7 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
     };
     let (mut files, mut settings) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries.take(FILES_MAX) {
+        // Asked of the file system and not of the entry, so that a link to a skill's folder is one, too.
         let path = entry.map_err(unreadable)?.path();
         if path.join(SKILL_FILE).is_file() {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -91,6 +96,7 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
             continue;
         }
         let (Some(stem), Some(ending)) = (path.file_stem(), path.extension()) else { continue };
+        // Editors leave files of this kind, and they would count as plugins that are broken.
         let Some(name) = stem.to_str().filter(|name| !name.starts_with('.')) else { continue };
         match ending.to_str() {
             Some("json") => drop(files.insert((name.to_owned(), PluginKind::Document))),
@@ -156,6 +162,7 @@ fn bytes(path: &Path) -> Result<Option<Vec<u8>>> {
         Err(cause) => return Err(failed(cause)),
     };
     let mut bytes = Vec::new();
+    // One byte more than is allowed tells that there is more, without a second look at the file.
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
         return Err(named(path, &format!("it is larger than {FILE_BYTES_MAX} bytes")));

@@ -68,6 +68,7 @@ impl Plugin {
         let title = text(document, "/info/title");
         let mut plugin = Self { name: name.to_owned(), title, tools: Vec::new(), left_out: Vec::new() };
         let settings = Arc::new(settings);
+        // Counted over all that the document has, also what settings leave out: reading them is what costs.
         let mut count = 0;
         for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
             for method in METHODS {
@@ -93,6 +94,7 @@ impl Plugin {
     ) -> Result<()> {
         let &DescribedOperation { path, method, item, operation } = described;
         let name = tool_name(operation, path, method);
+        // Before it is read: an operation that nobody wants may be one that cannot be read.
         let enabled = settings.enable.as_ref().is_none_or(|enabled| enabled.contains(&name));
         if !enabled || settings.disable.contains(&name) {
             return Ok(());
@@ -101,10 +103,12 @@ impl Plugin {
         let OperationArguments { schema, places, body } = match arguments(&mut shapes, item, operation) {
             Ok(arguments) => arguments,
             Err(why) => {
+                // One that cannot be used does not take away the others; the operator is told of it.
                 self.left_out.push(format!("{name}: {why}"));
                 return Ok(());
             }
         };
+        // A model calls by name, so that one of the two could never be called.
         if self.tools.iter().any(|tool| tool.name == name) {
             return Err(Error::invalid(format!("two operations are called `{name}`"))
                 .help("give one of them another `operationId`, or disable it"));
@@ -133,6 +137,7 @@ impl Plugin {
     /// Whatever the settings name is there: a name that is misspelled would switch off nothing.
     fn check_named(&self, settings: &PluginSettings) -> Result<()> {
         let known = |name: &&String| {
+            // A name that is left out or switched off is no misspelling.
             self.tools.iter().any(|tool| tool.name == **name)
                 || self.left_out.iter().any(|left| left.starts_with(&format!("{name}: ")))
                 || settings.disable.contains(*name)
@@ -200,6 +205,7 @@ fn tool_name(operation: &Json, path: &str, method: &str) -> String {
         None => format!("{method}_{}", path.trim_matches('/')),
     };
     let mut name = String::new();
+    // Providers refuse a function whose name has other characters, and with it the whole request.
     for c in written.chars().take(NAME_MAX) {
         if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
             name.push(c);
@@ -261,6 +267,7 @@ impl ArgumentsReader {
         if let (Some(said), Some(object)) = (parameter.get("description"), schema.as_object_mut()) {
             object.entry("description").or_insert_with(|| said.clone());
         }
+        // Kept once: an operation may say again what its path says, and its own word counts.
         self.places.retain(|(known, _)| *known != name);
         self.required.retain(|known| *known != name);
         if place == ArgumentPlace::Path || parameter.get("required") == Some(&Json::Bool(true)) {
@@ -282,6 +289,7 @@ impl ArgumentsReader {
         let (body, schema) = match (of("application/json"), of("application/x-www-form-urlencoded")) {
             (Some(schema), _) => (BodyKind::Json, schema),
             (None, Some(schema)) => (BodyKind::Form, schema),
+            // Files and XML cannot be written by a model as arguments.
             (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
         };
         self.properties.insert(BODY.to_owned(), shapes.schema(&schema));

@@ -67,6 +67,7 @@ pub(crate) fn read(folder: &Path, name: &str) -> Result<Plugin> {
     check(&matter, name)?;
     let mut files = Vec::new();
     collect(&root, Path::new(""), &mut files)?;
+    // In order, so that a model is shown the same list each time: providers keep prompts that begin the same.
     files.sort_unstable();
     let skill = Skill { root, instructions: instructions.trim().to_owned(), files };
     let mut tool = Tool::new(
@@ -119,6 +120,7 @@ fn check(matter: &FrontMatter, folder: &str) -> Result<()> {
         return Err(Error::invalid(format!("`{name}` is no name of a skill"))
             .help(format!("use 1 to {NAME_MAX} small letters, digits and single hyphens between them")));
     }
+    // The format demands it, and canvases name a skill by its folder.
     if name != folder {
         return Err(Error::invalid(format!("the skill is called `{name}` and its folder `{folder}`"))
             .help("give both the same name"));
@@ -210,6 +212,7 @@ impl Skill {
 
     /// The path of a file that the skill had when it was read. Nothing else is a path.
     fn path(&self, file: &str) -> Result<PathBuf> {
+        // By comparison and never by joining what a model wrote: there is no way out of the folder.
         let known = self.files.iter().find(|known| *known == file);
         let known = known.ok_or_else(|| Error::not_found(format!("the skill has no file `{file}`")))?;
         Ok(self.root.join(known))
@@ -218,6 +221,7 @@ impl Skill {
     async fn file(&self, file: &str) -> Result<String> {
         let path = self.path(file)?;
         let name = file.to_owned();
+        // Read when it is asked for: a skill may be large, and a model seldom reads all of it.
         let read = tokio::task::spawn_blocking(move || text(&path)).await;
         let read = read.map_err(|cause| Error::internal("the file could not be read").because(cause))?;
         // The model is told the file's own name and no path of this machine.

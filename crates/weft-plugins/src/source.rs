@@ -71,6 +71,8 @@ impl Combined {
     /// # Errors
     /// `Conflict` when a plugin has a name that is taken: a canvas could mean either.
     pub fn new(plugins: Plugins, others: Arc<dyn ToolSource>, taken: &[String]) -> Result<Self> {
+        // Refused when the program starts: one of the two would be hidden, and canvases would get the wrong
+        // tools.
         if let Some(name) = taken.iter().find(|name| plugins.get(name).is_some()) {
             let message = format!("`{name}` is both a plugin and an MCP server");
             return Err(Error::new(ErrorKind::Conflict, message).help("give one of them another name"));

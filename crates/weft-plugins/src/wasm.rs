@@ -70,14 +70,17 @@ pub(crate) async fn described(
     if !(1..=3_600).contains(&settings.seconds) {
         return Err(Error::invalid("`seconds` in its settings must be from 1 to 3600"));
     }
+    // By this the sandbox knows a component that it has made ready before.
     let digest = hex(&Sha256::digest(&bytes));
     let component = WasmTool { bytes: bytes.into(), digest };
+    // It is a stranger's code, and runs here before anybody has asked for it.
     let limits = DESCRIBING.within(sandbox.limits());
     let ran = sandbox.call_wasm(&TenantId::new(NOBODY), &component, WasmCall::Describe, limits).await?;
     let said = ran.result.map_err(|failure| failed(&failure, limits, "its description cannot be had"))?;
     let Description { name, description, parameters } = read(said.as_str().unwrap_or_default())?;
     let time = Duration::from_secs(settings.seconds);
     let body = WasmBody { component, time };
+    // Its origin is that of a server's tool, since canvases name both in the same way.
     let mut tool = Tool::new(name, &description, parameters, Origin::Mcp(plugin.to_owned()), Arc::new(body));
     tool.traits = ToolTraits {
         // It has no way to change anything.

@@ -100,6 +100,7 @@ fn cut(
     words: &mut words::WordCutter,
     found: &mut dyn FnMut(&str, Range<usize>, bool),
 ) {
+    // Once for the whole line: characters that are Chinese as well are cut in another way next to kana.
     let is_japanese = !text.is_ascii() && pairs::is_japanese(text);
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
@@ -136,6 +137,7 @@ enum CharTreatment {
 
 impl CharTreatment {
     fn of(c: char) -> Self {
+        // Most texts are mostly ASCII, and this is asked of each character.
         if c.is_ascii() {
             return if c.is_ascii_alphanumeric() { Self::Word } else { Self::Gap };
         }

@@ -12,6 +12,7 @@ pub struct Best<T> {
 impl<T: Copy + Ord> Best<T> {
     /// Room for so many.
     pub fn new(count_max: usize) -> Self {
+        // Nothing passes then: `keep` counts on room for one entry at least.
         let bar = if count_max == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
         Self { kept: Vec::new(), count_max, bar }
     }

@@ -13,6 +13,7 @@ pub fn rarity(total: usize, holding: usize) -> f32 {
 
 /// What is added to the frequency of a word below the line, for chunks of a length.
 pub fn damping(length: f32, average: f32) -> f32 {
+    // An empty index has an average of 0, by which nothing may be divided.
     SATURATION * (1.0 - LENGTH_SHARE + LENGTH_SHARE * length / average.max(1.0))
 }
 

@@ -18,6 +18,7 @@ const BORDER: char = '\u{1e}';
 
 /// All parts as one text, which [`each`] takes apart again.
 pub fn joined(chunk: &IndexedChunk) -> String {
+    // A border within a part would shift all parts behind it.
     let clean = |text: &str| text.replace(BORDER, " ");
     let parts = [clean(&chunk.title), clean(&chunk.keywords.join("\n")), clean(&chunk.questions.join("\n"))];
     let mut text = parts.join("\u{1e}");
@@ -28,6 +29,7 @@ pub fn joined(chunk: &IndexedChunk) -> String {
 
 /// Hands over each part and how often it counts.
 pub fn each<'a>(text: &'a str, mut found: impl FnMut(&'a str, usize)) {
+    // At most four: what comes after the third border is the content, whatever it holds.
     let mut parts = text.splitn(4, BORDER);
     for count in [TITLE_COUNT, KEYWORDS_COUNT, QUESTIONS_COUNT, 1] {
         if let Some(part) = parts.next() {

@@ -89,6 +89,8 @@ impl MemoryDataset {
                     return Err(no_document(dataset, &document));
                 }
                 for (id, chunk) in chunks {
+                    // Removed first: a chunk that takes the place of the only one with a vector may bring
+                    // another length.
                     self.chunks.remove(&id);
                     let vector = chunk.vector.as_deref();
                     if vector.is_some_and(|vector| !has_direction(vector)) {
@@ -131,6 +133,8 @@ impl<'a> SearchedChunks<'a> {
                     && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
             };
             let passing: HashSet<&DocumentId> =
+                // All chunks and not only those that pass: how rare a word is must not depend on the
+                // conditions.
                 dataset.documents.values().filter(passes).map(|document| &document.id).collect();
             searched.fitting += passing.len();
             for (chunk_id, chunk) in &dataset.chunks {
@@ -235,6 +239,7 @@ fn names(datasets: &[(DatasetId, &MemoryDataset)], hits: &[Hit]) -> BTreeMap<Doc
 impl Index for MemoryChunkIndex {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
         let mut datasets = self.datasets.write().unwrap_or_else(PoisonError::into_inner);
+        // On a copy: when one of the changes is refused, none of them is there.
         let mut next = datasets.get(dataset).cloned().unwrap_or_default();
         for change in changes {
             next.change(&dataset.id, change)?;
@@ -252,6 +257,7 @@ impl Index for MemoryChunkIndex {
         let datasets = self.datasets.read().unwrap_or_else(PoisonError::into_inner);
         let mut chosen: Vec<(DatasetId, &MemoryDataset)> = Vec::new();
         for id in &query.datasets {
+            // Named twice, a dataset would count twice in what is usual.
             if chosen.iter().any(|(known, _)| known == id) {
                 continue;
             }

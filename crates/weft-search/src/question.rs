@@ -28,6 +28,7 @@ pub struct Word {
 pub struct Scale(HashMap<usize, f32>);
 
 impl Scale {
+    // Each word counts as its rarest form, however many forms of it are there.
     /// A form that is found, and what it is worth.
     pub fn add(&mut self, word: &Word, worth: f32) {
         let most = self.0.entry(word.number).or_default();
@@ -52,6 +53,7 @@ pub fn words(query: &TextQuery) -> Vec<Word> {
     }
     let chosen = if words.telling.is_empty() { words.common } else { words.telling };
     let mut numbers = HashSet::new();
+    // Counted by words and not by forms, of which each has more than a dozen.
     let fits = |word: &Word| {
         numbers.contains(&word.number) || numbers.len() < WORDS_MAX && numbers.insert(word.number)
     };
@@ -69,6 +71,7 @@ struct QuestionWords {
 
 impl QuestionWords {
     fn read(&mut self, text: &str, weight: f32) {
+        // Cut at a border of characters, from the end on: one is never far.
         let end = (0..=text.len().min(QUESTION_MAX)).rev().find(|end| text.is_char_boundary(*end));
         let before = self.count;
         each_form(&text[..end.unwrap_or(0)], &mut |number, term, common| {

@@ -69,6 +69,7 @@ impl Sketches {
             }
             self.bits.push(word);
         }
+        // A vector that lies in the centre has no direction from there: its estimate is the centre's own.
         self.scales.push(if sum > 0.0 { square / sum } else { 0.0 });
         self.offsets.push(along);
     }
@@ -123,6 +124,7 @@ impl Rotation {
     fn new(dimension: usize) -> Self {
         let block = if dimension == 0 { 0 } else { 1 << dimension.ilog2() };
         let size = 1.0 / (block.max(1) as f32).sqrt();
+        // A fixed seed, so that a question has the same answer each time.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut sign = || {
             state ^= state << 13;
@@ -136,6 +138,7 @@ impl Rotation {
 
     #[inline(always)]
     fn apply(&self, values: &mut [f32]) {
+        // The length need not be a power of two: two blocks that overlap reach all numbers in turns.
         let end = values.len() - self.block;
         for (round, signs) in self.signs.chunks(self.block.max(1)).enumerate() {
             let from = if round % 2 == 0 { 0 } else { end };
@@ -180,6 +183,7 @@ impl SketchProbe {
         }
         let mut rest: Vec<f32> = question.iter().zip(center).map(|(one, other)| one - other).collect();
         turn.apply(&mut rest);
+        // Never 0, by which it is divided below: a question may be the centre itself.
         let largest = rest.iter().fold(f32::MIN_POSITIVE, |largest, value| largest.max(value.abs()));
         let step = largest / f32::from(LEVEL_MAX);
         let planes = rest.chunks(64).map(|values| {

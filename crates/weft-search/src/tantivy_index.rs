@@ -74,11 +74,15 @@ type Slot = Arc<Mutex<Option<Arc<IndexedDataset>>>>;
 impl OpenedDataset {
     /// Whether nothing is in it and nobody is about to change that.
     fn is_vacant(&self) -> bool {
+        // Somebody else holds or waits for it: taken away, its next user would open the dataset a second
+        // time.
         Arc::strong_count(&self.slot) == 1 && self.slot.try_lock().is_ok_and(|held| held.is_none())
     }
 
     /// What it takes in memory, as far as that is known.
     fn bytes(&self) -> usize {
+        // Not waited for: who opens a large dataset holds it for long, and this is asked under the lock of
+        // all.
         let held = self.slot.try_lock().ok();
         held.and_then(|held| Some(held.as_ref()?.snapshot().bytes)).unwrap_or_default()
     }
@@ -87,6 +91,7 @@ impl OpenedDataset {
     fn idle(&self) -> Option<usize> {
         let held = self.slot.try_lock().ok()?;
         let dataset = held.as_ref()?;
+        // One handle of each is the one that is kept here.
         let users = Arc::strong_count(&self.slot) + Arc::strong_count(dataset) - 2;
         (users == 0).then(|| dataset.snapshot().bytes)
     }
@@ -147,6 +152,7 @@ impl IndexShared {
     }
 
     fn folder_of_version(&self, key: &DatasetKey, version: &str) -> Option<PathBuf> {
+        // Half of the digest is enough to keep ids apart, and keeps paths short.
         let name = |text: &str| weft_core::hex(&Sha256::digest(text.as_bytes())[..16]);
         let folder = self.folder.as_ref()?.join(name(key.tenant.as_str()));
         Some(folder.join(format!("{}.v{version}", name(key.id.as_str()))))
@@ -166,6 +172,7 @@ impl IndexShared {
         absent: AbsentDataset,
     ) -> Result<Option<(Arc<IndexedDataset>, Freshness)>> {
         let slot = self.slot(key);
+        // Locked while it is opened: two openings at a time would be two writers of one folder.
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dataset) = &*held {
             let freshness = dataset.freshness();
@@ -173,6 +180,7 @@ impl IndexShared {
                 return Ok(Some((Arc::clone(dataset), freshness)));
             }
         }
+        // Before it is opened again: the files that it holds are those of a folder that is gone.
         *held = None;
         let folder = self.folder_of(key);
         let exists = folder.as_ref().is_some_and(|folder| Home::is_in(folder));
@@ -183,6 +191,7 @@ impl IndexShared {
             *held = Some(Arc::new(IndexedDataset::open(key, folder.as_deref())?));
         }
         let dataset = held.clone();
+        // Both are let go first: what somebody holds counts as in use, and would not be closed.
         drop(held);
         drop(slot);
         self.make_room();
@@ -190,6 +199,7 @@ impl IndexShared {
     }
 
     fn slot(&self, key: &DatasetKey) -> Slot {
+        // Held for as long as it takes to look up a name, never while anything is read from disk.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.uses += 1;
         let used = open.uses;
@@ -203,6 +213,7 @@ impl IndexShared {
     fn make_room(&self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.datasets.retain(|_, opened| !opened.is_vacant());
+        // Of what is in memory only there is no other copy: nothing is ever closed.
         if self.folder.is_none() {
             return;
         }
@@ -210,6 +221,7 @@ impl IndexShared {
         while bytes > self.memory_max || open.datasets.len() > DATASETS_OPEN_MAX {
             let idle =
                 open.datasets.iter().filter_map(|(key, opened)| Some((key, opened.used, opened.idle()?)));
+            // All are in use: they may take more for a while, and the next who opens one tries again.
             let Some((key, _, freed)) = idle.min_by_key(|(_, used, _)| *used) else { return };
             let key = key.clone();
             open.datasets.remove(&key);
@@ -221,6 +233,7 @@ impl IndexShared {
     fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<IndexedDataset>, Arc<Snapshot>)>> {
         let Some((dataset, freshness)) = self.dataset(key, AbsentDataset::Leave)? else { return Ok(None) };
         if dataset.is_behind() {
+            // What was accepted is found by the next question, as its caller was promised.
             dataset.flush_blocking();
         } else if freshness == Freshness::Changed {
             dataset.refresh()?;
@@ -242,10 +255,13 @@ impl IndexShared {
                 datasets.push((id.clone(), snapshot));
             }
         }
+        // The fields are the same in each dataset, since one schema makes them all.
         let Some(words) = used.first().map(|dataset| dataset.fields().words) else {
             return Ok(IndexAnswer::default());
         };
         let mut scores =
+            // Used again: a buffer as large as the largest part would have to be asked for with each
+            // question.
             self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         let answer = search::search(&datasets, query, words, &mut scores);
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(scores);
@@ -254,6 +270,7 @@ impl IndexShared {
 
     fn remove(&self, key: &DatasetKey) -> Result<()> {
         let slot = self.slot(key);
+        // Locked to the end, so that nobody opens the dataset while its folder goes.
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
         // Afterwards nobody writes here: whoever waits for that is told.
         if let Some(dataset) = held.take() {
@@ -272,6 +289,7 @@ impl Index for TantivyIndex {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
         let key = dataset.clone();
         if changes.is_empty() {
+            // Nothing to write is a request to write what waits, and begins no index.
             let opened = self.blocking(move |shared| shared.dataset(&key, AbsentDataset::Leave)).await?;
             return match opened {
                 Some((dataset, _)) if dataset.is_behind() => dataset.write(changes).await,

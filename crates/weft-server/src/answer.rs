@@ -103,6 +103,7 @@ impl Answer {
     }
 
     fn say(&mut self, activation: u32, node: &ComponentId, text: &str) {
+        // From the end, because whoever speaks was mostly the last to speak.
         match self.said.iter_mut().rfind(|said| said.activation == activation) {
             Some(said) => said.text.push_str(text),
             None => self.said.push(Said { activation, node: node.clone(), text: text.to_owned() }),
@@ -120,6 +121,7 @@ impl Answer {
 
     fn cite(&mut self, cited: &[Cited]) {
         for new in cited {
+            // Kept in the order of their numbers, in which a reference lists them.
             if let Err(at) = self.cited.binary_search_by_key(&new.number, |known| known.number) {
                 self.cited.insert(at, new.clone());
             }

@@ -70,12 +70,15 @@ pub async fn record_requests(State(state): State<ServerState>, mut request: Requ
     let slot = Slot::default();
     request.extensions_mut().insert(slot.clone());
     let response = next.run(request).await;
+    // Nobody was recognised, so there is no tenant in whose log it would stand.
     let Some(asked) = slot.0.get() else { return response };
+    // Most failures have HTTP status 200: the code of the envelope tells how a request ended.
     let outcome = match response.extensions().get::<Outcome>() {
         Some(Outcome(code)) => *code,
         None if response.status().is_success() => 0,
         None => response.status().as_u16(),
     };
+    // Noted before the answer goes out: what a client has heard of stands in the log.
     if is_noted(level, asked.permission, outcome) {
         let Asked { tenant, actor, action, target, address, .. } = asked;
         state.app.note(Audited { tenant, actor, action, target, outcome, address }).await;

@@ -79,7 +79,9 @@ impl FromRequestParts<ServerState> for Caller {
         let access = access.ok_or_else(|| ApiError::internal("a route does not say who may ask for it"))?;
         let caller = Self::identified(parts, state).await?;
         let Some(permission) = access.permission() else { return Ok(caller) };
+        // Said before anything is refused, so that the audit log has refusals, too.
         asked(parts, &caller, permission);
+        // A share token is worth what it was made for, whatever role stands beside it.
         match (&caller.actor, access) {
             (Actor::Share(_, target), Access::Shared(_, shared)) => {
                 if !opens(target, shared, parts).await {
@@ -110,7 +112,9 @@ impl Caller {
             return Ok(TenantId::new(DEFAULT_TENANT).into());
         }
         let token = token(&parts.headers).ok_or_else(ApiError::unauthorized)?;
+        // The store has nothing but hashes: whoever reads it finds no token that opens anything.
         let hash = tokens::hash(token);
+        // The prefix tells in which table the hash is looked for.
         let known = if token.starts_with(LOGIN_PREFIX) {
             Self::of_login(state, &hash).await
         } else if token.starts_with(SHARE_PREFIX) {
@@ -119,6 +123,8 @@ impl Caller {
             Self::of_key(state, &hash).await
         };
         known.map_err(|error| match error.kind {
+            // An unknown token, one that is over and one of a disabled user look the same to whoever shows
+            // them.
             ErrorKind::NotFound => ApiError::unauthorized(),
             _ => error.into(),
         })
@@ -127,6 +133,7 @@ impl Caller {
     async fn of_key(state: &ServerState, hash: &str) -> weft_core::Result<Self> {
         let stored = state.app.tokens.find(hash).await?;
         let role = role_of(state, &stored).await?;
+        // Noted after the role is known: a key that opens nothing any more was not used.
         note_use(state, Used::Key, &stored.hash).await;
         let actor = Actor::Key(stored.id().to_owned());
         let StoredToken { tenant, user, .. } = stored;
@@ -212,6 +219,7 @@ enum Used {
 /// Whoever looks after tokens wants to know which are used. Nobody is turned away because it cannot be noted.
 async fn note_use(state: &ServerState, what: Used, hash: &str) {
     let now_ms = state.app.clock.now_ms();
+    // One write in a while is enough to know that a token is in use.
     if !state.app.token_uses.is_news(hash, now_ms) {
         return;
     }
@@ -229,6 +237,7 @@ fn token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
     let token = match value.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+        // Another scheme, such as `Basic`, brings no token of ours.
         Some(_) => return None,
         None => value,
     };
@@ -244,6 +253,7 @@ pub(crate) fn check_local(method: &Method, headers: &HeaderMap) -> Result<(), Ap
 /// Without tokens the server trusts every program of this machine, and no page in its browser: a
 /// page whose name was made to point here still says its own name.
 fn check_host(headers: &HeaderMap) -> Result<(), ApiError> {
+    // Browsers always name the host, so whoever names none is a program.
     let Some(host) = headers.get(header::HOST) else { return Ok(()) };
     let host = host.to_str().unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -278,6 +288,8 @@ fn is_own_page(headers: &HeaderMap) -> bool {
         // `none`: the person did it, not a page.
         return matches!(site.as_bytes(), b"same-origin" | b"none");
     }
+    // A browser that knows no `sec-fetch-site` sends an origin with what changes something; programs send
+    // neither.
     let Some(origin) = headers.get(header::ORIGIN) else { return true };
     let name = origin.to_str().ok().and_then(|origin| Some(origin.split_once("://")?.1));
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());

@@ -61,6 +61,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Json
         let message = format!("Unsupported content type: Expected application/json, got {kind}");
         return Err(ApiError::argument(message));
     }
+    // Counted in the bytes, because parsed values have taken their memory already.
     if values_of(&bytes) > VALUES_MAX {
         let message =
             format!("the body has more than {VALUES_MAX} values; send large data as a text or a file");
@@ -101,6 +102,7 @@ pub(crate) fn values_of(json: &[u8]) -> usize {
     let (mut values, mut in_text, mut escaped) = (1, false, false);
     for byte in json {
         match byte {
+            // Whatever follows a backslash is part of the text.
             _ if escaped => escaped = false,
             b'\\' => escaped = in_text,
             b'"' => in_text = !in_text,

@@ -160,6 +160,7 @@ impl Frames for ChatFrames {
                 true
             }),
             None => {
+                // Whoever reads pieces has all of them; the last frame brings the sources.
                 let text = match self.pieces {
                     Pieces::New => "",
                     Pieces::SoFar => &self.text,

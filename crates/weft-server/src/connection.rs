@@ -63,7 +63,10 @@ pub(crate) async fn serve(
     limits: ConnectionLimits,
     stopping: CancellationToken,
 ) {
+    // HTTP/1 and nothing else: a seat is either busy or idle, which holds for one request at a time.
     let mut builder = http1::Builder::new();
+    // This time also ends connections that are kept alive without a request; a head that has begun has the
+    // shorter one of `Watched`.
     builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_BYTES_MAX);
     let host = Arc::new(Host { router, builder, stopping });
     let places = Arc::new(Places::new(limits));
@@ -72,6 +75,8 @@ pub(crate) async fn serve(
         let (stream, address) = tokio::select! {
             biased;
             () = host.stopping.cancelled() => break,
+            // Ended connections are taken out before new ones come in, so the set does not grow with all that
+            // there ever were.
             Some(_) = open.join_next(), if !open.is_empty() => continue,
             accepted = accept(&listener, &places) => accepted,
         };
@@ -81,6 +86,8 @@ pub(crate) async fn serve(
             None => tracing::debug!(%address, "a connection is refused: there are too many"),
         }
     }
+    // Closed before the answers under way are waited for: whoever connects meanwhile is refused and not left
+    // waiting.
     drop(listener);
     while open.join_next().await.is_some() {}
 }
@@ -89,6 +96,7 @@ async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAd
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
+            // One connection was broken off before it was taken. The listener is well, so there is no pause.
             Err(error) if is_about_the_other_side(&error) => {}
             Err(error) => {
                 // Above all: no more open files. Whoever has waited longest makes room.
@@ -114,6 +122,7 @@ async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
     let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
     let watched = TokioIo::new(Watched::new(stream, Arc::clone(&seat)));
     let mut builder = host.builder.clone();
+    // A reserved place is for one question, so that the next one who looks after the server finds it free.
     builder.keep_alive(!seat.is_reserved());
     let service = {
         let (host, seat) = (Arc::clone(&host), Arc::clone(&seat));
@@ -127,11 +136,14 @@ async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
     let mut connection = pin!(builder.serve_connection(watched, service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        // Its place is another connection's already; a request that arrives just now is not answered.
         () = seat.left() => return,
         () = host.stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             match tokio::time::timeout(LINGER, connection.as_mut()).await {
                 Ok(ended) => ended,
+                // A request is being answered, perhaps by a stream; how long that may take is bounded by
+                // whoever waits for `serve`.
                 Err(_) if seat.is_busy() => connection.await,
                 // It has said nothing yet, and nothing is owed to it.
                 Err(_) => return,
@@ -148,6 +160,7 @@ async fn answer(
     seat: Arc<Seat>,
     request: Request<Incoming>,
 ) -> Result<Response<Held>, Infallible> {
+    // Said before the request is routed: an idle connection may be sent away at any moment.
     let busy = Seat::busy(&seat);
     let closes = request.version() < Version::HTTP_11
         || host.stopping.is_cancelled()

@@ -212,6 +212,7 @@ impl IntoResponse for ApiError {
         });
         let data = (shape != Shape::Bare).then_some(&data);
         let mut response = envelope::respond(status, &Failure { code, message: &message, data, error });
+        // For the audit log, which cannot look into the body.
         response.extensions_mut().insert(Outcome(code));
         response
     }

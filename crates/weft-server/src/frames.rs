@@ -51,6 +51,7 @@ impl Kinds {
             | Record::ThinkingEnded { .. }
             | Record::MessageEnded { .. } => true,
             Record::Waiting { .. } | Record::RunFinished { .. } => true,
+            // It has no `content`, which clients of old look for in every frame.
             Record::MessageReset { .. } => self != Self::Older,
             Record::RunStarted { .. }
             | Record::NodeStarted { .. }
@@ -113,6 +114,7 @@ impl RunEvents {
     /// Why the run failed, before the event that says so. Many clients look at messages only.
     fn tell_failure(&mut self, error: Option<&str>, out: &mut Vec<u8>) {
         let error = error.unwrap_or("the run failed");
+        // Readers of all events find the reason in the last of them.
         if self.kinds != Kinds::All {
             let content = format!("**ERROR**: {error}");
             put_frame(out, Prefix::Tight, None, |out| {
@@ -136,6 +138,7 @@ impl Frames for RunEvents {
                 self.tell_failure(error.as_deref(), out);
             }
         }
+        // What is known already is learned and not shown: what follows refers to it.
         let new = entry.event.is_some_and(|event| event > self.after);
         if new && self.kinds.takes(&entry.record) {
             let additions =
@@ -247,6 +250,7 @@ fn put_named(event: &Json, out: &mut Vec<u8>) {
 impl Frames for ResponseEvents {
     fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
         for event in self.run.events(entry) {
+            // Both sides are optional: without a number to go on from, every number is above it.
             if event["sequence_number"].as_u64() > self.after {
                 put_named(&event, out);
             }
@@ -359,6 +363,7 @@ impl Frames for AnswersSoFar {
         self.view.learn(entry);
         self.answer.learn(entry);
         let shown = match &entry.record {
+            // A piece of reasoning changes nothing of the answer so far, so it has no frame.
             Record::Said { activation, .. } => !self.answer.is_thinking(*activation),
             Record::MessageEnded { .. } | Record::MessageReset { .. } => true,
             _ => false,

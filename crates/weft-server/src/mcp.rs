@@ -103,6 +103,7 @@ impl Service for Offering {
     }
 
     async fn tools(&self, cursor: Option<&str>) -> Result<Listing, RpcError> {
+        // Nobody is offered what would be refused.
         let mut all: Vec<Json> = tool::all()
             .filter(|tool| self.caller.role.may(tool.needs))
             .map(tool::BuiltIn::definition)
@@ -111,6 +112,7 @@ impl Service for Offering {
             all.extend(self.agent_tools().await?);
         }
         let name = |one: &Json| one["name"].as_str().map(str::to_owned);
+        // A cursor is a name and no place in the list: agents come and go between two pages.
         let from = match cursor {
             None => 0,
             Some(last) => match all.iter().position(|one| one["name"] == last) {

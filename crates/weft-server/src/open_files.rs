@@ -13,6 +13,7 @@ pub(crate) fn raise() -> usize {
     let now = getrlimit(Resource::Nofile);
     let current = now.current.unwrap_or(u64::MAX);
     let wanted = current.max(now.maximum.unwrap_or(u64::MAX).min(ENOUGH));
+    // A limit that cannot be raised is no reason not to serve: there are fewer connections then.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum }).is_ok();
     let count = if raised { wanted } else { current };
     usize::try_from(count).unwrap_or(usize::MAX)

@@ -19,6 +19,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
             Ok(axum::extract::Path(named)) => Ok(Self(named)),
             Err(rejection) => {
                 let message = format!("the path of the request is not valid: {}", rejection.body_text());
+                // The framework's own answer would be plain text, and clients read an envelope.
                 Err(ApiError::argument(message).with_status(StatusCode::BAD_REQUEST))
             }
         }

@@ -60,6 +60,7 @@ pub fn router(state: ServerState) -> Router {
         // Pages may ask from anywhere: they need a token. Its header has to be allowed by name, `*` stands
         // for all others.
         Auth::On => Some(CorsLayer::permissive().allow_headers(AllowHeaders::mirror_request())),
+        // Without tokens no page of another server may read an answer.
         Auth::Off => None,
     };
     let body_max = state.app.limits.body_bytes;
@@ -69,6 +70,7 @@ pub fn router(state: ServerState) -> Router {
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_max))
         .layer(from_fn_with_state(state.clone(), record_requests))
+        // Within the trace, so that the log has a panic with its request.
         .layer(CatchPanicLayer::custom(caught))
         .layer(TraceLayer::new_for_http().make_span_with(span))
         .with_state(state);
@@ -82,6 +84,7 @@ pub fn router(state: ServerState) -> Router {
 
 /// Every route with what is said of it.
 pub fn documented() -> Vec<Documented> {
+    // How large an upload may be is no part of what is documented.
     all(0).into_parts().1
 }
 
@@ -435,6 +438,7 @@ fn span(request: &Request) -> tracing::Span {
 
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 fn caught(panic: Box<dyn Any + Send>) -> Response {
+    // A panic with a plain text holds a `&str`, one with arguments a `String`.
     let text = panic.downcast_ref::<&str>().copied();
     let reason = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     ApiError::internal(reason.unwrap_or("a panic without words")).into_response()

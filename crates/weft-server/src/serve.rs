@@ -76,6 +76,7 @@ pub async fn serve(
     check_auth(options.server.auth, listener.local_addr().map_err(failed)?)?;
     let state = ServerState::new(app.clone(), options.server.auth);
     let stopping = state.stopping.clone();
+    // The limit of open files is raised first, because the number of connections follows from it.
     let connections = options.server.connections(open_files::raise());
     let serving = connection::serve(listener, router(state), connections, stopping.clone());
     let worker = options.worker.enabled.then(|| Worker::new(app.clone(), options.worker));
@@ -100,6 +101,7 @@ pub async fn serve(
         () = app.keep_what_counts(&options.retention) => {}
         () = shutdown => tracing::info!("stopping"),
     }
+    // Whichever of these has ended, the others are told: a server goes on whole or not at all.
     stopping.cancel();
     let runs_end = async {
         let from = Instant::now();
@@ -107,6 +109,7 @@ pub async fn serve(
         working.await;
         app.engine.shut_down(options.grace.saturating_sub(from.elapsed())).await;
     };
+    // Connections are served while the runs end: whoever reads one of them gets its last frames.
     let (served, ()) = futures::join!(tokio::time::timeout(options.grace + LAST_FRAMES, serving), runs_end);
     if served.is_err() {
         tracing::warn!("some connections did not end in time and are cut");

@@ -115,6 +115,7 @@ impl<F: Frames> Pump<F> {
                 biased;
                 entry = self.entries.next() => entry,
                 () = &mut self.alarm => {
+                    // It was set before the last frame was sent, so the silence may be shorter than it knew.
                     let rings = Instant::now();
                     let next = if rings >= silent_until { rings + HEARTBEAT } else { silent_until };
                     self.alarm.as_mut().reset(next);
@@ -129,6 +130,7 @@ impl<F: Frames> Pump<F> {
                 if !self.take(entry, &mut out).await {
                     return (out, false);
                 }
+                // Without a limit a reader that comes late would have a whole journal in one piece of memory.
                 next = if out.len() < CHUNK_BYTES { self.entries.next_there() } else { None };
             }
         }
@@ -149,6 +151,7 @@ impl<F: Frames> Pump<F> {
                 self.frames.finish(None, out);
             }
             Err(error) => {
+                // The status of the answer is sent already, so the reader hears of it in the stream.
                 tracing::error!(error = error.detail(), "a stream stopped unexpectedly");
                 self.frames.finish(Some(&error), out);
             }
@@ -176,6 +179,7 @@ pub fn event_stream(body: Body) -> Response {
         (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
         (header::CACHE_CONTROL, "no-cache"),
         (header::CONNECTION, "keep-alive"),
+        // Without it nginx gathers frames before it passes them on.
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));

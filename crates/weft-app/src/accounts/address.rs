@@ -18,6 +18,7 @@ pub(super) fn check(text: &str) -> Result<String> {
                 && !name.contains('@')
         });
     if fits {
+        // Accounts are found by it, whatever the case.
         Ok(text.to_lowercase())
     } else {
         Err(Error::invalid("this is not a valid e-mail address").help("such as ann@example.com"))

@@ -78,6 +78,8 @@ impl App {
             return Err(expired().into());
         }
         let known = match self.accounts.stores.users.user_by_email(&invitation.email).await {
+            // An account that is there is joined only by whoever knows its password: the link may have come
+            // to somebody else.
             Ok(_) => Some(self.with_password(&invitation.email, password, address).await?),
             Err(error) if error.kind == ErrorKind::NotFound => None,
             Err(error) => return Err(error.into()),
@@ -90,6 +92,8 @@ impl App {
             None => {
                 let user = NewUser { email: &invitation.email, nickname, password: Some(password) };
                 let user = self.new_user(user).await?;
+                // The user and the membership are one step: nobody gets an account by an invitation that
+                // somebody else has just used.
                 tenants.accept_invitation(&invitation, Joining::New(&user), now_ms).await?;
                 user
             }

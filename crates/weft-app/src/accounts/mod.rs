@@ -149,6 +149,7 @@ impl App {
     pub async fn all_tenants(&self) -> Result<Vec<TenantId>> {
         let mut all: Vec<TenantId> = Vec::new();
         loop {
+            // From the last id on, so that tenants that come meanwhile shift nothing.
             let page = self.accounts.stores.tenants.tenants(all.last(), TENANTS_AT_ONCE).await?;
             let last = (page.len() as u64) < TENANTS_AT_ONCE;
             all.extend(page.into_iter().map(|tenant| tenant.id));

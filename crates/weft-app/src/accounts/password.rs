@@ -73,6 +73,8 @@ impl Passwords {
     /// `RateLimited` when too many are being compared.
     pub async fn fits(&self, password: &Secret, hash: Option<&str>) -> Result<bool> {
         let hash = hash.filter(|hash| !hash.is_empty()).unwrap_or(NOBODYS).to_owned();
+        // What is too long is no password; an empty one is compared in its place, so that a long text takes
+        // no longer.
         let too_long = password.reveal().len() > BYTES_MAX;
         let password = if too_long { Secret::default() } else { password.clone() };
         self.computed(move || {
@@ -89,6 +91,7 @@ impl Passwords {
         let busy = || Error::new(ErrorKind::RateLimited, "too many sign-ins at the same time");
         let place = tokio::time::timeout(WAIT, self.places.acquire()).await.map_err(|_| busy())?;
         let _place = place.map_err(|_| busy())?;
+        // Hashing would hold up everything else on this thread.
         let done = tokio::task::spawn_blocking(compute).await;
         done.unwrap_or_else(|cause| Err(Error::internal("cannot hash a password").because(cause)))
     }

@@ -32,6 +32,7 @@ impl App {
         tenant: Option<TenantId>,
     ) -> impl Stream<Item = Result<Json>> + use<> {
         let app = self.clone();
+        // One thing at a time: what is found next waits until the last one is read.
         let (mut sink, found) = mpsc::channel(1);
         let gathering = async move {
             if let Err(error) = app.gather(&user, tenant.as_ref(), &mut sink).await {
@@ -206,6 +207,7 @@ impl App {
         for membership in &memberships {
             self.erase_in(&membership.tenant, id).await?;
         }
+        // The user goes last, so that what breaks off on its way can be asked for again.
         self.accounts.stores.users.remove_user(id).await
     }
 
@@ -222,6 +224,7 @@ impl App {
 
     async fn erase_in(&self, tenant: &TenantId, user: &UserId) -> Result<()> {
         loop {
+            // Always from the beginning: what is removed leaves the list.
             let sessions = self.sessions_of(tenant, user, 0).await?;
             if sessions.is_empty() {
                 break;

@@ -129,6 +129,7 @@ impl App {
         // Also for nobody, so that it takes as long.
         let fits = self.accounts.limits.passwords.fits(password, hash).await?;
         let Some(user) = found.filter(|_| fits) else { return Err(SignInRefusal::Mismatch) };
+        // The password was right, so it was no guess, also where the account is disabled.
         self.accounts.give_back(&attempts);
         if user.enabled { Ok(user) } else { Err(SignInRefusal::Disabled) }
     }
@@ -193,6 +194,8 @@ impl App {
             role: MemberRole::Owner,
             created_ms: user.created_ms,
         };
+        // The tenant first: what a crash leaves is a tenant without members and never a user without a
+        // tenant.
         self.accounts.stores.tenants.add_tenant(&tenant).await?;
         self.accounts.stores.users.add_user(&user, &[membership]).await?;
         self.signed_in(user, None).await.map_err(|refusal| match refusal {

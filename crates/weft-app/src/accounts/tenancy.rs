@@ -62,6 +62,7 @@ impl App {
         }
         self.remove_agents_in(id).await?;
         (self.accounts.erasure)(id.clone()).await?;
+        // The rows go last, because they tell what is left to be removed.
         self.accounts.stores.tenants.remove_tenant(id).await
     }
 
@@ -92,6 +93,7 @@ impl App {
     /// Asks all runs to stop, and waits until they have.
     async fn stop_runs_in(&self, id: &TenantId) -> Result<()> {
         for _ in 0..LOOKED_MAX {
+            // Also those that have begun since the last look.
             let filter = RunFilter { unfinished: true, limit: AT_ONCE, ..RunFilter::default() };
             let runs = self.runs.list(id, &filter).await?;
             if runs.is_empty() {

@@ -37,6 +37,7 @@ pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Ar
 pub(super) fn tool_servers(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolServerStore>> {
     let key = match place {
         Place::Folders => key_place(config)?,
+        // What is in memory ends with the process, and so does its key: none is written into the data folder.
         Place::Memory => KeyPlace::Process,
     };
     Ok(Arc::new(SealedToolServers(Vault::new(store.clone(), key))))
@@ -52,6 +53,7 @@ pub async fn secret_names(config: &Config, tenant: &TenantId) -> Result<Vec<Stri
     }
     let store = Store::open_to_read(&config.store_url()).await?;
     let found = Vault::new(store.clone(), key_place(config)?).list(tenant).await;
+    // Closed before the outcome is looked at, so that a failure leaves no store open.
     store.close().await?;
     Ok(found?.into_iter().map(|info| info.name.to_string()).collect())
 }

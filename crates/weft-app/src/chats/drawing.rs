@@ -72,6 +72,7 @@ impl Drawing<'_> {
         if !refined {
             return answer;
         }
+        // The first question of a conversation relies on nothing before it.
         let item = json!({"cpn_id": "sys.conversation_turns", "operator": ">", "value": 1});
         let case = json!({"logical_operator": "and", "items": [item], "to": ["LLM:Refine"]});
         let switch = json!({"conditions": [case], "end_cpn_ids": [QUESTION]});
@@ -83,6 +84,7 @@ impl Drawing<'_> {
             "cite": false,
         });
         self.add("LLM:Refine", "LLM", &refine, &[QUESTION]);
+        // The first that has a value counts: the rewritten question, else the one that was asked.
         let variables = json!([{"value": "LLM:Refine@content"}, {"value": "sys.query"}]);
         let groups = json!([{"group_name": "question", "variables": variables}]);
         self.add(QUESTION, "VariableAggregator", &json!({"groups": groups}), &[answer]);
@@ -181,6 +183,8 @@ impl Drawing<'_> {
     fn search(&self) -> Map<String, Json> {
         let settings = self.settings;
         let prompt = &settings.prompt_config;
+        // Assistants may want no passages, and the component takes one at least; its weight is that of the
+        // words.
         let params = json!({
             "query": self.asked(),
             "dataset_ids": ["{begin@datasets}"],

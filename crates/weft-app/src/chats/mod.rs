@@ -192,6 +192,7 @@ impl App {
             _ => self.chats.get(key).await?.settings,
         };
         let dsl = compact(&drawing::draw(&settings, &turn).to_string())?;
+        // The version follows from the drawing, so a plan that is known needs neither store nor compiler.
         let version: Arc<str> = weft_core::hex(&Sha256::digest(dsl.as_bytes())).into();
         if let Some(plan) = self.plans.get(key, &version) {
             return Ok(plan);
@@ -208,6 +209,7 @@ impl App {
     /// `Conflict` when the id is taken.
     pub async fn open_chat(&self, chat: &CanvasKey, new: NewSession<'_>) -> Result<Session> {
         let now_ms = self.clock.now_ms();
+        // It is on no version: each turn brings that of the settings at its time.
         let session = new.session(chat, &"".into(), SessionState::default(), now_ms)?;
         self.sessions.create(&session, &messages(new.before, now_ms)).await?;
         Ok(session)

@@ -139,6 +139,7 @@ impl App {
         let Some(receivers) = receivers.filter(|receivers| receivers.want(key.kind)) else {
             return ended(NoticeState::Delivered { at_ms: now_ms }, "nobody is to be told");
         };
+        // Only a first attempt is turned away: what was begun is tried to its end.
         if stored.attempts <= 1 {
             if now_ms.saturating_sub(stored.notice.at_ms) > STALE_MS {
                 return ended(given_up, "it was known for more than a day before anybody could be told");
@@ -200,6 +201,7 @@ impl App {
         };
         match self.notifications.http.send(&notice.key.tenant, request).await.map(|answer| answer.status) {
             Ok(200..=299) => Told::Done,
+            // These may pass; any other status is an answer to this very call.
             Ok(status @ (408 | 425 | 429 | 500..)) => Told::Later(format!("it answers with {status}")),
             Ok(status) => Told::Never(format!("it answers with {status}")),
             // Its address or its answer will not be another one.

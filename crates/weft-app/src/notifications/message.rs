@@ -85,6 +85,7 @@ impl App {
             let entries = self.runs.entries(&run.key, after, ENTRIES_AT_ONCE).await.ok()?;
             let Some(last) = entries.last() else { return reason };
             after = last.seq;
+            // Only the last record of a page can be the last of the run.
             if let Ok(Record::RunFinished { error: Some(error), .. }) = serde_json::from_str(&last.record) {
                 reason = Some(error.to_string());
             }

@@ -58,6 +58,7 @@ impl Notifications {
     /// # Errors
     /// As [`NoticeStore::push_notices`].
     pub async fn note(&self, mut notices: Vec<Notice>) -> Result<()> {
+        // Not held while the store writes: what is noted twice has the same name.
         {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             notices.retain(|notice| !seen.contains(&notice.key));
@@ -66,6 +67,7 @@ impl Notifications {
             return Ok(());
         }
         self.store.push_notices(&notices).await?;
+        // Marked when they are stored: what could not be is tried again at the next look.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() + notices.len() > SEEN_MAX {
             seen.clear();

@@ -99,6 +99,7 @@ impl App {
             let since = first_day(period, now_ms.div_euclid(DAY_MS));
             let spent = self.spending.spent(tenant, canvas, since).await?;
             for used in nearly_used_up(&limits, spent, percent) {
+                // The name has the beginning of the period, so each period is told of once.
                 let key = budget_key(tenant, canvas, period, since, used.limit);
                 let said = json!({
                     "agent_id": canvas, "period": period.as_str(), "since": date(since), "limit": used.limit,
@@ -126,6 +127,7 @@ impl App {
             let count = tasks.len() as u64;
             let old: Vec<_> = tasks.into_iter().take_while(|task| task.created_ms <= before_ms).collect();
             let more = count == TASKS_AT_ONCE && old.len() as u64 == count;
+            // One with a time limit of its own is told of when that is over.
             let late = old.iter().filter(|task| task.due_ms.is_none());
             self.notifications.note(late.map(|task| overdue(task, now_ms)).collect()).await?;
             if !more {

@@ -53,6 +53,7 @@ pub fn decide(times: &Times, schedule: &Schedule, now_ms: i64) -> Option<Decisio
         Misfire::All { max } => max.min(MADE_UP_MAX),
     };
     let mut fires = Vec::new();
+    // From the latest back, so that those are made up for that were missed last.
     let mut at = times.until(missed_ms);
     while let Some(fire) = at.filter(|fire| *fire >= next_ms && fires.len() < made_up_max as usize) {
         fires.push(fire);

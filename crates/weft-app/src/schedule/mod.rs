@@ -179,6 +179,7 @@ impl App {
     pub async fn change_schedule(&self, before: &Schedule, terms: Terms) -> Result<Schedule> {
         let times = terms.check()?;
         let now_ms = self.clock.now_ms();
+        // What was decided about the same times stays so, or another name would have a time asked for again.
         let same_times = terms.enabled && before.is_enabled() && terms.timing == before.timing;
         let next_ms = if same_times { before.next_ms } else { times.after(now_ms).filter(|_| terms.enabled) };
         let changed = Schedule {
@@ -197,6 +198,7 @@ impl App {
             Err(error) if error.kind == ErrorKind::Conflict => self.replace_again(before, &changed).await?,
             replaced => replaced?,
         }
+        // After it is off, so that no worker asks for more in between.
         if !terms.enabled {
             self.queue.withdraw(&before.key.tenant, before.key.id.as_str()).await?;
         }
@@ -280,6 +282,7 @@ impl App {
     pub async fn fire_due(&self) -> Result<()> {
         for _ in 0..DUE_ROUNDS_MAX {
             let now_ms = self.clock.now_ms();
+            // Also those that a wrong clock has decided too far ahead.
             let ahead_ms = now_ms.saturating_add(CLOCK_BACK_MS);
             let due = self.schedules.due(now_ms, ahead_ms, DUE_AT_ONCE).await?;
             let page = due.len() as u64;
@@ -290,6 +293,7 @@ impl App {
                     tracing::warn!(schedule.id = %schedule.key.id, error = error.detail(), "a schedule could not fire");
                 }
             }
+            // What has failed would come first in the next round as well.
             if page < DUE_AT_ONCE || failed {
                 break;
             }
@@ -312,6 +316,7 @@ impl App {
         if passed_over > 0 {
             tracing::warn!(schedule.id = %schedule.key.id, passed_over, "too many runs of a schedule have not ended");
         }
+        // Where there is no room for all, the latest count.
         let fires = decision.fires.iter().skip(passed_over);
         let all: Vec<Work> = fires.map(|fire| work(schedule, run_of(&schedule.key, *fire), *fire)).collect();
         // The runs are asked for before it is noted that they are: who stops in between asks again.

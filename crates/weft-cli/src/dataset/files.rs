@@ -38,6 +38,7 @@ pub fn below(paths: &[PathBuf]) -> Outcome<Below> {
         let unreadable = |error| Failure::usage(format!("cannot read {}: {error}", path.display()));
         let kind = std::fs::metadata(path).map_err(unreadable)?;
         if kind.is_dir() {
+            // A folder that was named has to be readable; one below it is told of and passed over.
             std::fs::read_dir(path).map_err(unreadable)?;
             let mut walk = Walk { root: path, visited: &mut visited, below: &mut below };
             walk.folder(path);
@@ -52,6 +53,7 @@ pub fn below(paths: &[PathBuf]) -> Outcome<Below> {
                 .help("name smaller folders, one after the other"));
         }
     }
+    // A file may be named, and lie in a folder that is named as well.
     let mut seen = HashSet::new();
     below.files.retain(|file| seen.insert(file.path.clone()));
     Ok(below)
@@ -100,9 +102,11 @@ impl Walk<'_> {
             return;
         }
         let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        // So that documents are read in the same order each time.
         entries.sort();
         for entry in entries {
             let hidden = entry.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+            // One more than there may be, so that the limit is noticed.
             if hidden || self.below.files.len() > FILES_MAX {
                 continue;
             }

@@ -31,6 +31,7 @@ pub async fn list(args: &DatasetListArgs, app: &App) -> Outcome {
             data.line(&if args.json { dataset_json(dataset).to_string() } else { dataset_line(dataset) })?;
         }
         offset += page.len() as u64;
+        // Datasets may be removed meanwhile, and the total is never reached then.
         if page.is_empty() || offset >= total {
             data.flush()?;
             return Ok(Exit::Done);

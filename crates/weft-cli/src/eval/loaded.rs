@@ -76,6 +76,7 @@ impl Loaded {
             let runs = self.cases.iter().any(|case| case.name == old.case);
             match new(&old.case) {
                 Some(new) => recorded.push(new),
+                // When only some cases run, the others keep what was recorded of them.
                 None if runs || filter.is_some() => recorded.push(old.clone()),
                 None => {}
             }
@@ -109,6 +110,7 @@ fn read_text(path: &Path) -> Outcome<String> {
         std::io::ErrorKind::InvalidData => Failure::usage(format!("{shown} is not written in UTF-8")),
         _ => Failure::usage(format!("cannot read {shown}: {error}")),
     };
+    // Its size first: a file that is too large is never in memory.
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size > FILE_BYTES_MAX as u64 {
         return Err(Failure::usage(format!("{shown} is larger than {} MiB", FILE_BYTES_MAX >> 20)));
@@ -144,6 +146,7 @@ pub async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode) -> Out
         engine: app.engine.clone(),
         plan: Arc::new(plan),
         canvas: CanvasId::new("eval"),
+        // The same each time, so that what a canvas derives from its session is the same in each recording.
         session: SessionKey::new(&tenant(), SessionId::new("eval")),
         judge: Arc::new(move |llm_id| {
             let bytes = judge::canvas(llm_id).to_string().into_bytes();

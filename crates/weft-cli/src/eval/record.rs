@@ -31,6 +31,7 @@ const TURNS_MAX: u64 = 1_000;
 /// # Errors
 /// When the canvas cannot run, or the file cannot be written.
 pub async fn now(args: &EvalRecordArgs, setup: &Setup) -> Outcome {
+    // Before models are asked and paid.
     must_be_free(args)?;
     let canvas = args.canvas.clone().unwrap_or_default();
     let mut turns: Vec<Turn> =
@@ -95,6 +96,7 @@ async fn take(
         Some(canvas) => canvas.clone(),
         None => canvas_of(app, &run).await?,
     };
+    // It is done again from its journal, so nothing outside has to be there.
     let mut subject: Subject = subject(&canvas, app, setup, Mode::Recorded).await?;
     subject.session.id = run.session.clone();
     let mut taken = Vec::new();
@@ -133,6 +135,7 @@ async fn canvas_of(app: &App, run: &StoredRun) -> Outcome<PathBuf> {
 /// The runs of a session up to one of them, in their order.
 async fn turns_up_to(app: &App, run: &StoredRun) -> Outcome<Vec<StoredRun>> {
     let filter =
+        // One more than allowed tells that there are too many.
         RunFilter { session: Some(run.session.clone()), limit: TURNS_MAX + 1, ..RunFilter::default() };
     let mut runs = app.runs.list(&run.key.tenant, &filter).await?;
     if runs.len() as u64 > TURNS_MAX {
@@ -159,6 +162,7 @@ async fn taken_from(app: &App, run: &StoredRun) -> Outcome<Taken> {
     }
     let mut input = input.clone();
     if resumes.is_some() {
+        // What a person replied is the question of a turn that goes on.
         input.query.clone_from(reply);
     }
     let answers = Recording::of(&entries).answers();

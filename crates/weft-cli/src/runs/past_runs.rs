@@ -67,6 +67,7 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let edit = Pin { outputs, to };
     let point = ForkPoint { node: args.at.as_str().into(), activation: args.activation, edit };
     let session = args.session.as_deref().map(SessionId::from);
+    // Before the fork goes on, which is to find what the first run found.
     documents::add_beside_runs(app, &[app.runs.get(&key(&args.id)).await?]).await?;
     let (session, run, forked) = app.fork(&key(&args.id), session, &point).await?;
     Notes::line(format!("run {} in session {}, forked from {}", run.id, session.id, args.id));

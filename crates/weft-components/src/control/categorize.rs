@@ -219,6 +219,7 @@ impl Categorize {
                 if first.is_none_or(|(earlier, _)| place < earlier) {
                     first = Some((place, category));
                 }
+                // Of the same length, so that places stay what they are.
                 reply.replace_range(place..place + name.len(), &"\u{1}".repeat(name.len()));
             }
         }

@@ -80,6 +80,7 @@ pub fn outputs(fields: &Fields, filled: &Map<String, Json>) -> Outputs {
 
 /// The value itself: `{"value": …}` is accepted too.
 fn bare(value: &Json) -> &Json {
+    // With any other member it is an object that was filled in as such.
     const KEYS: [&str; 7] = ["value", "name", "type", "optional", "options", "key", "description"];
     match value {
         Json::Object(members) if members.keys().all(|key| KEYS.contains(&key.as_str())) => {
@@ -95,6 +96,7 @@ fn coerced(field: Option<&Json>, value: &Json) -> Json {
     let Json::String(text) = value else { return value.clone() };
     let typed = match kind.to_ascii_lowercase().as_str() {
         "object" => serde_json::from_str(text).ok(),
+        // Of numbers only, because other texts are JSON of other types.
         "integer" | "number" if number(value).is_some() => serde_json::from_str(text.trim()).ok(),
         "boolean" => truth(value).map(Json::Bool),
         _ => None,

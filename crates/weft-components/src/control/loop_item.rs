@@ -131,6 +131,7 @@ impl Component for LoopItem {
         let Some(round) = &ctx.round else {
             return Err(Error::invalid("a LoopItem ran outside a Loop").help("put the node inside a Loop"));
         };
+        // The number comes first: beyond it a condition that cannot be told is no failure.
         let over = round.index >= self.end.rounds_max || self.is_over(ctx)?;
         Ok(Finished {
             outputs: Outputs::of("index", Json::from(round.index)),

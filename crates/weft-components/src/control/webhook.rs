@@ -155,6 +155,7 @@ pub(super) fn read(params: &mut Params<'_>) -> Webhook {
     webhook.content_type = (!media.is_empty()).then_some(media);
     if let Some(security) = params.object(&SECURITY).filter(|security| !security.is_empty()) {
         let mut reading = Reading { params, security };
+        // With a mistake in them nobody is let in.
         webhook.auth = reading.auth().unwrap_or(WebhookAuth::Unsaid);
         webhook.body_bytes_max = reading.body_bytes_max();
         webhook.networks = reading.networks();
@@ -289,6 +290,7 @@ impl Reading<'_, '_> {
     }
 
     fn jwt(&mut self) -> Option<WebhookAuth> {
+        // Nothing is given up before all of it is read: the author is told of every mistake at once.
         let secret = self.secret("jwt", "secret", "JWT secret not configured");
         let name = self.text("jwt", "algorithm");
         let algorithm =
@@ -444,6 +446,7 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
         .flatten()
         .filter_map(Json::as_str)
         .collect();
+    // Names of headers have no case.
     let is = |one: &str, other: &str| one == other || name == "headers" && one.eq_ignore_ascii_case(other);
     let properties = schema.get("properties").and_then(Json::as_object);
     for (field, described) in properties.into_iter().flatten() {
@@ -462,6 +465,7 @@ fn sections(params: &mut Params<'_>, name: &str, schema: Option<&Json>) -> Secti
     }
     let declared = |field: &str| properties.is_some_and(|known| known.keys().any(|other| is(other, field)));
     for field in required.iter().filter(|field| !declared(field)) {
+        // With a misspelled name every call would be refused, and nobody would see why.
         let problem = ParamProblem::new(
             format!("/schema/{name}/required"),
             format!("`{field}` is required and not declared"),

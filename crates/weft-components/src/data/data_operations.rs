@@ -175,7 +175,9 @@ fn rules(params: &mut Params<'_>) -> Vec<Rule> {
 
 fn value(params: &Params<'_>, object: &Map<String, Json>) -> Value {
     match object.get("value") {
+        // A text may hold references; everything else is the value that is meant.
         Some(Json::String(text)) => Value::Text(Template::parse_value(text, params.source.names())),
+        // An absent value is the empty text, as in a form.
         other => Value::Constant(other.cloned().unwrap_or_else(|| "".into())),
     }
 }
@@ -254,6 +256,7 @@ impl DataOperations {
                 o.into_iter().map(|(key, value)| (renamed(key), value)).collect()
             }),
             Work::AppendOrUpdate(updates) => {
+                // Worked out once: references are the same for each object.
                 let news = updates.iter().map(|(key, value)| Ok((key, value.get(ctx)?)));
                 let news = news.collect::<Result<Vec<_>>>()?;
                 // Each object has a copy of its own.

@@ -209,13 +209,16 @@ impl ExcelProcessor {
                     let sheets = ctx.run.seams.documents.sheets(&file.name, bytes).await?;
                     Ok((file.name, sheets))
                 };
+                // Kept with the run, because the file may be gone when work is done again.
                 let question = ctx.effects.question("tables", &id);
                 let ((name, sheets), _): ((String, Vec<Sheet>), _) =
                     ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
                 let sheets = self.selection.apply(&name, sheets)?;
+                // A file with one table is known by its own name.
                 let single = sheets.len() == 1;
                 for sheet in sheets {
                     let wanted = if single { name.clone() } else { format!("{name}_{}", sheet.name) };
+                    // Two files may have the same name.
                     let name = free(&tables, &wanted);
                     tables.insert(name, objects(sheet));
                 }
@@ -271,6 +274,7 @@ fn objects(sheet: Sheet) -> Vec<Map<String, Json>> {
             name => name.to_owned(),
         };
         let mut name = base.clone();
+        // Two columns of one name would be one, and the values of the first lost.
         for number in 2.. {
             if columns.insert(name.clone()) {
                 break;
@@ -323,6 +327,7 @@ fn concat(tables: Tables) -> Vec<Map<String, Json>> {
 fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
     let mut joined: Option<Vec<Map<String, Json>>> = None;
     for (name, rows) in tables {
+        // A table without rows has no columns to look at, and joins nothing.
         if !rows.is_empty() && !rows.iter().any(|row| row.contains_key(column)) {
             return Err(Error::invalid(format!("`{name}` has no column `{column}`"))
                 .help("`join_on` names a column that all tables have"));
@@ -331,6 +336,7 @@ fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
             joined = Some(rows);
             continue;
         };
+        // In the order of the rows, so that what has no counterpart keeps its place.
         let mut by_value: IndexMap<String, Vec<Map<String, Json>>> = IndexMap::new();
         for row in rows {
             by_value.entry(row.get(column).map(to_text).unwrap_or_default()).or_default().push(row);
@@ -346,6 +352,7 @@ fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
                     result.extend(others.iter().map(|other| beside(&row, other, column)));
                 }
             }
+            // Asked at every row: a value that is frequent on both sides multiplies.
             if result.len() > ROWS_MAX {
                 return Err(Error::invalid(format!("the joined table has more than {ROWS_MAX} rows"))
                     .help("join by a column whose values differ"));

@@ -113,6 +113,7 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
                         format!("`{}` is not an operator", text("operator")),
                     );
                     params.problem(problem.help(format!("use one of {}", Operator::listed())));
+                    // Never done, because the problem keeps the component from being built.
                     Work::DropDuplicates
                 }
             }
@@ -150,6 +151,7 @@ impl ListOperations {
             }
             Work::Sort { keys, descending } => {
                 let mut sorted = items.to_vec();
+                // Stable, and reversed by the comparison, so that equal items keep their order either way.
                 sorted.sort_by(|a, b| {
                     let order = by_keys(a, b, keys);
                     if *descending { order.reverse() } else { order }

@@ -8,6 +8,7 @@ const DEPTH_MAX: usize = 64;
 /// The value of a text that looks like a literal; `None` when it is none.
 pub fn literal(text: &str) -> Option<Json> {
     let text = text.trim();
+    // Words of Python are told in any case: models write them as they know them.
     if let Some(word) = word(text) {
         return Some(word);
     }
@@ -16,6 +17,7 @@ pub fn literal(text: &str) -> Option<Json> {
     if !number && !matches!(first, '{' | '[' | '(' | '\'' | '"') {
         return None;
     }
+    // Most of what comes here is JSON, whose reader is faster and takes all of its escapes.
     if let Ok(value) = serde_json::from_str(text) {
         return Some(value);
     }
@@ -46,6 +48,7 @@ impl Reader<'_> {
 
     fn value(&mut self) -> Option<Json> {
         self.depth += 1;
+        // A text of brackets alone would otherwise go down one call for each.
         if self.depth > DEPTH_MAX {
             return None;
         }
@@ -83,6 +86,7 @@ impl Reader<'_> {
             if self.take('}').is_some() {
                 return Some(Json::Object(members));
             }
+            // Keys of Python may be numbers; those of an object are texts.
             let key = weft_core::value::to_text(&self.value()?);
             self.take(':')?;
             members.insert(key, self.value()?);
@@ -110,6 +114,7 @@ impl Reader<'_> {
                 't' => text.push('\t'),
                 'r' => text.push('\r'),
                 c @ ('\\' | '\'' | '"' | '/') => text.push(c),
+                // As Python does with an escape that it does not know.
                 other => text.extend(['\\', other]),
             }
         }

@@ -51,6 +51,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 ParamProblem::new("/delimiters", "there is no delimiter").help("add one, such as `,`"),
             );
         }
+        // A method that is none says nothing about what else has to be there.
         let wrong_so_far = params.problems().len();
         let work = match params.take(&METHOD) {
             _ if params.problems().len() > wrong_so_far => None,

@@ -46,6 +46,7 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
     let at = |key: &str| pointer(&["variables", &place.to_string(), key]);
     let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
     let target = params.reference_at(at("variable"), text("variable"));
+    // Whoever draws a canvas may use a secret and never set one.
     if target.as_ref().is_some_and(|target| target.secret().is_some()) {
         let problem = ParamProblem::new(at("variable"), "a secret cannot be changed by a canvas");
         params.problem(problem.help("`weft secret set NAME` puts another value"));
@@ -70,6 +71,7 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
             return None;
         }
     };
+    // `set` may empty a variable, and needs nothing for it.
     let needed = operator.takes_operand() && operator != AssignOperator::Set;
     if needed && (value.is_null() || value.as_str() == Some("")) {
         params.problem(ParamProblem::new(at("parameter"), "is missing").help("name the value to use"));

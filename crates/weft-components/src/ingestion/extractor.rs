@@ -213,6 +213,7 @@ impl Extractor {
             async move { self.answer(ctx, &**model, place, &text).await }
         });
         let asked: Vec<_> = asked.collect();
+        // In their order, because `place` counts along.
         let mut answers = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE);
         let mut place = 0;
         while let Some(answer) = answers.next().await {

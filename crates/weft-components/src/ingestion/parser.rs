@@ -266,6 +266,7 @@ impl Component for Parser {
         let mut document = self.passed.document(ctx)?;
         let family = self.family(&document.name)?;
         let format = family.map_or("json", |family| family.format);
+        // In this format rows of spreadsheets are tables, too.
         if format == "html" {
             document.settings.insert("html4excel".to_owned(), true.into());
         }
@@ -308,6 +309,7 @@ fn marked(read: &ReadDocument) -> String {
     let text = text(read);
     let mut headings = read.headings.iter().peekable();
     let lines = text.lines().map(|line| {
+        // In their order: a line that reads like a later heading is text.
         let is_next =
             |heading: &&Heading| heading.title == line.split_whitespace().collect::<Vec<_>>().join(" ");
         match headings.next_if(is_next) {

@@ -48,6 +48,7 @@ impl Passed {
             if BEFORE_CUTTING.contains(&kind) || AFTER_CUTTING.contains(&kind) {
                 passed.documents.push(output(DOCUMENT));
             }
+            // Any other component may hand chunks over, such as a program.
             if !BEFORE_CUTTING.contains(&kind) {
                 passed.chunks.push(output(CHUNKS));
             }
@@ -113,6 +114,8 @@ impl Passed {
             match &mut all {
                 None => all = Some(chunks),
                 Some(all) if same_texts(all, &chunks) => {
+                    // Branches side by side begin from the same chunks, and each knows something else of
+                    // them.
                     all.iter_mut().zip(chunks).for_each(|(one, other)| complete(one, other));
                 }
                 Some(all) => all.extend(chunks),
@@ -169,6 +172,7 @@ pub async fn read(
 ) -> Result<ReadDocument> {
     let (_, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &document.file).await?;
     let mut all = document.settings.clone();
+    // What a step of the pipeline says wins over the settings of the dataset.
     all.extend(settings.clone());
     let request = ReadRequest { name: document.name.clone(), method, settings: all };
     ctx.run.seams.reader.read(&request, bytes).await
@@ -191,6 +195,7 @@ pub fn finished(document: &PipelineDocument, chunks: Option<Vec<PipelineChunk>>)
 
 fn given<T: DeserializeOwned>(ctx: &NodeContext, from: &Reference) -> Result<Option<T>> {
     match &*ctx.inputs.json(from) {
+        // A branch that was not taken gives nothing, or an empty text.
         Json::Null => Ok(None),
         Json::String(text) if text.is_empty() => Ok(None),
         value => T::deserialize(value).map(Some).map_err(|cause| {

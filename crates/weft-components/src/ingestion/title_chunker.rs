@@ -131,6 +131,7 @@ fn levels(params: &mut Params<'_>) -> Vec<Vec<String>> {
                 params.problem(ParamProblem::new(&at, message).help("write it as a text"));
             }
             let Some(text) = text.filter(|text| !text.trim().is_empty()) else { continue };
+            // Tried here, so that the canvas says what is wrong with it before a document comes.
             match pattern::compile(text) {
                 Ok(_) => found.push(text.to_owned()),
                 Err(cause) => {

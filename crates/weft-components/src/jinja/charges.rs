@@ -32,6 +32,7 @@ struct Counts {
 /// than can be counted.
 fn fits(count: &AtomicUsize, cost: usize, max: usize) -> bool {
     let cost = cost.min(max + 1);
+    // The counters order nothing else.
     count.fetch_add(cost, Ordering::Relaxed).saturating_add(cost) <= max
 }
 

@@ -52,11 +52,13 @@ fn methods(environment: &mut Environment<'static>, budget: &Budget) {
             (ValueKind::String, "format", _) => {
                 return formatted(&b, FormatStyle::StrFormat, value.as_str().unwrap_or_default(), args);
             }
+            // Every byte may be a line of its own.
             (ValueKind::String, "splitlines", _) => b.charge(size.saturating_mul(1 + NODE_COST))?,
             (ValueKind::String, "count" | "find" | "rfind" | "startswith" | "endswith", _) => {
                 b.charge_read(size)?;
             }
             (ValueKind::String, _, _) => b.charge(size.saturating_mul(UPPER))?,
+            // For each member a pair and both of its parts.
             (ValueKind::Map, "items" | "keys" | "values", _) => {
                 b.charge(size.saturating_mul(3 * NODE_COST))?;
             }

@@ -67,6 +67,7 @@ pub(super) fn is_template(text: &str, names: Names<'_>) -> bool {
     for segment in Template::parse(text, names).segments() {
         match segment {
             Segment::Literal(literal) => rest.push_str(literal),
+            // A reference stands for some letter, so that braces on both sides of it make no pair.
             Segment::Reference(_) => rest.push('x'),
         }
     }
@@ -199,6 +200,7 @@ impl<'a> Writer<'a> {
                 self.source.push_str(&format!("{{{{ {variable} }}}}"));
                 self.at = end;
             } else if self.rest().starts_with("{#") {
+                // What looks like code in a comment is none.
                 let end = self.rest().find("#}").map_or(self.text.len(), |end| self.at + end + 2);
                 self.copy_to(end);
             } else if self.rest().starts_with("{{") || self.rest().starts_with("{%") {
@@ -255,6 +257,7 @@ impl<'a> Writer<'a> {
                     "the Jinja template has a mistake: `{close}` is missing"
                 )));
             }
+            // Two braces within brackets close brackets, and not the block.
             if depth == 0
                 && (rest.starts_with(close) || (rest.starts_with(['-', '+']) && rest[1..].starts_with(close)))
             {
@@ -267,6 +270,7 @@ impl<'a> Writer<'a> {
                 _ => {}
             }
             if depth > NESTING_MAX {
+                // Reading goes down once for each bracket, here and in the engine.
                 return Err(Error::invalid(format!(
                     "the Jinja template nests more than {NESTING_MAX} brackets deep"
                 )));
@@ -298,6 +302,7 @@ impl<'a> Writer<'a> {
         }
         let mark = self.rest().starts_with(['-', '+']);
         self.copy_to(self.at + usize::from(mark) + 2);
+        // Up to the tag that ends it all is text, and what looks like a reference is none.
         if statement && tokens.first() == Some(&Token::Atom("raw")) {
             let end = self.rest().find("endraw").and_then(|end| self.rest()[..end].rfind("{%"));
             self.copy_to(end.map_or(self.text.len(), |end| self.at + end));
@@ -327,6 +332,7 @@ impl<'a> Writer<'a> {
         };
         let atom = &rest[..length];
         self.at += length;
+        // With such a name a template could call what charges by itself, or take its place.
         if atom.starts_with("weft_") {
             return Err(Error::invalid(format!(
                 "the Jinja template uses the name `{atom}`: names that begin with `weft_` are taken"
@@ -365,6 +371,7 @@ impl<'a> Writer<'a> {
         } else {
             return None;
         };
+        // A dot at the end of a sentence is none of the path.
         let mut length = rest[..length].trim_end_matches('.').len();
         // What is called is a method of the value.
         if rest[length..].starts_with('(')
@@ -414,6 +421,7 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     if *statement == "for" && has("recursive") {
         return refused("a `recursive` loop");
     }
+    // Such a list has no bracket that a charge could be put around.
     if matches!(*statement, "set" | "for") && bare_tuple(tokens) {
         return Err(Error::invalid("the Jinja template makes a list without brackets: put them around it"));
     }

@@ -274,6 +274,7 @@ impl Agent {
     /// Works on what the canvas or another agent asks.
     async fn work(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let earlier = earlier(ctx, &asker);
+        // Told when the work begins, and not after each answer of a person.
         if ctx.resumed.is_none() {
             self.toolbox.tell_what_is_left_out(ctx).await?;
         }
@@ -292,6 +293,7 @@ impl Agent {
         }
         let toolkit = self.toolbox.open(&ctx).await?;
         let planned = match &resumed {
+            // As it began, also when the model has changed meanwhile: the state is that of one driver.
             Some(waiting) => waiting.planned,
             None => self.plans(&ctx, &*model).await?,
         };
@@ -356,6 +358,7 @@ impl Agent {
             citing: cites.then(|| citing_rules(settings, ctx)).transpose()?,
             verbose: self.verbose,
             approval_timeout: self.approval_timeout,
+            // Of a small window a result of the usual length would leave nothing.
             result_tokens: self.result_tokens.min(window / RESULT_SHARE),
             planner: PlannerOptions {
                 analyse: self.analyse,

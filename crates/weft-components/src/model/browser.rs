@@ -138,6 +138,7 @@ struct Browser {
 fn profile(ctx: &NodeContext) -> String {
     let mut hash = Sha256::new();
     for part in [ctx.run.session.as_str(), ctx.node.as_str()] {
+        // With its length in front, so that no two pairs have the same bytes.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
@@ -151,6 +152,7 @@ impl Browser {
             return Err(Error::invalid("there is no task").help("say in `prompts` what to do"));
         }
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
+        // It works by calls of tools and by nothing else.
         if !model.info().tools {
             let message = format!("the model `{}` cannot call tools", model.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message).help("choose another one in `llm_id`"));

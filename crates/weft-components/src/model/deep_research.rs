@@ -158,6 +158,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             _ => Mode::Iterative,
         };
         let says = |field: &dyn AnyField| params.get(field).is_some_and(asks_for_something);
+        // Asked of what is written: what is read may be a default.
         let set = [says(&MAX_QUERIES), says(&DEPTH), says(&MAX_SEARCHES)];
         let limits = Limits {
             steps: params.take(&MAX_STEPS),
@@ -197,6 +198,7 @@ fn web(params: &mut Params<'_>) -> Option<WebAsking> {
     if !named && !says(&API_KEY) {
         return None;
     }
+    // A copy, so that what is added is not taken for what the canvas says.
     let mut given = params.source.params.clone();
     // Whoever looks into something wants more of each page.
     given.entry("search_depth").or_insert_with(|| json!("advanced"));
@@ -258,14 +260,18 @@ impl DeepResearch {
         if question.is_empty() {
             return Err(Error::invalid("there is no question").help("say in `query` what to look into"));
         }
+        // The model is looked for first: without one the searches would be paid for nothing.
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
         warn_of_prices(ctx, &*model).await?;
         let reasoning = self.reasoning.value(&ctx.inputs)?;
+        // Only this mode knows efforts; in the others the word says no more than that there are several
+        // steps.
         let effort = Effort::named(&reasoning).filter(|_| self.mode == Mode::Agentic);
         let several = effort.is_some() || truth(&reasoning).unwrap_or(true);
         let asked = Asked { question, limits: several.then(|| self.limits(effort)) };
         let voice = Voice { model: &*model, writer };
         let findings = self.findings(ctx, voice, &asked).await?;
+        // Told before the answer is written, so that whoever waits sees why it is thin.
         for note in &findings.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
         }
@@ -318,6 +324,7 @@ impl DeepResearch {
         let graph = Graph(&self.datasets);
         let web = self.web.as_ref().map(Web);
         let mut sources: Vec<&dyn Source> = Vec::new();
+        // What the graph says comes first, as in a search of Retrieval.
         if self.datasets.how().graph {
             sources.push(&graph);
         }
@@ -376,6 +383,7 @@ impl DeepResearch {
         if !reports.is_empty() {
             system.push(format!("## What was made out\n\n{}", reports.join("\n\n")));
         }
+        // When it was enough, what is left open is no gap.
         if !findings.gaps.is_empty() && findings.stopped != StopReason::Enough {
             system.push(format!("## Not found\n\n- {}", findings.gaps.join("\n- ")));
         }
@@ -388,6 +396,7 @@ impl DeepResearch {
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
+        // The answer alone may be taken back: nothing else is being written at that time.
         let request = ChatRequest { audience: Audience::of(writer), ..self.request(writer, messages) };
         let mut voice = AnswerStream::new(writer, Some(ctx.run.citations.clone()), "");
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;

@@ -105,6 +105,7 @@ pub(super) fn add(lines: &mut Vec<Line>, line: Line) {
                 last.message.text.push_str("\n\n");
                 last.message.text.push_str(&line.message.text);
             }
+            // A prompt that is joined to a message of the history must not be left out with it.
             if line.keep == Keep::Pinned {
                 last.keep = Keep::Pinned;
             }
@@ -130,8 +131,10 @@ fn attach_texts(lines: &mut Vec<Line>, settings: &Settings, ctx: &NodeContext) {
 
 /// Puts images to the last thing the user says.
 fn attach(lines: &mut Vec<Line>, images: Vec<String>) -> Result<()> {
+    // Twice, where a prompt refers to `sys.files` and so to what is attached.
     let mut seen = BTreeSet::new();
     let images: Vec<String> = images.into_iter().filter(|image| seen.insert(image.clone())).collect();
+    // Not to a message of the history: when the window is small, it is left out with its images.
     let asks = |line: &Line| line.message.author == Author::User && line.keep == Keep::Pinned;
     let last = match lines.iter().rposition(asks) {
         Some(place) => place,

@@ -226,6 +226,7 @@ pub struct Settings {
 fn goes_through_files(params: &Params<'_>) -> bool {
     let items = params.source.parent.and_then(|(_, iteration)| iteration.get("items_ref"));
     let items = items.and_then(Json::as_str).unwrap_or_default();
+    // A reference may stand in braces or without them.
     items.trim_matches(['{', '}', ' ']) == "sys.files"
 }
 
@@ -250,6 +251,8 @@ impl Settings {
             history_turns: params.take(&MESSAGE_HISTORY_WINDOW_SIZE),
             cite: params.take(&CITE),
             images: params.take(&VISUAL_FILES_VAR),
+            // A structured answer is looked at when it is whole, and one that may go to another branch must
+            // not have been seen.
             streams: schema.is_none() && exception.goto.is_empty(),
             attaches_texts: !goes_through_files(params),
             schema,
@@ -303,6 +306,7 @@ fn has_properties(schema: &serde_json::Map<String, Json>) -> bool {
 
 /// Who says the entry of `prompts` at this place; a problem for a role that a conversation does not have.
 pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> Option<Author> {
+    // What is not read is told even where the role is wrong.
     doubts_of(params, place, entry);
     match entry.get("role").and_then(Json::as_str).unwrap_or("user") {
         "user" => Some(Author::User),

@@ -202,6 +202,7 @@ impl DocGenerator {
     }
 
     async fn request(&self, ctx: &NodeContext) -> Result<WriteRequest> {
+        // A title with a line break would end the heading that it becomes.
         let line =
             |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().replace('\n', " "));
         let title = line(&self.title)?;
@@ -213,6 +214,7 @@ impl DocGenerator {
         if !subtitle.is_empty() {
             text.push_str(&format!("*{subtitle}*\n\n"));
         }
+        // Reasoning is no part of a document.
         text.push_str(&without_thinking(&self.content.render(&ctx.inputs)?));
         let timestamp = if self.timestamp { when(ctx).await? } else { String::new() };
         let page = PageSettings {

@@ -226,6 +226,7 @@ impl Invoke {
         let values = self.values(ctx)?;
         let body = match self.method.as_str() {
             "GET" => {
+                // An empty list would leave a `?` at the end of the address.
                 if !values.is_empty() {
                     url.query_pairs_mut()
                         .extend_pairs(values.iter().map(|(key, value)| (key, to_text(value))));

@@ -75,6 +75,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 Err(problem) => params.problem(problem),
             }
         }
+        // A Jinja template has to have all its values before it writes a word.
         let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
         let status = params.take(&STATUS);
         let format = params.take(&OUTPUT_FORMAT);
@@ -146,6 +147,7 @@ impl Message {
         voice.aloud = Some(writer);
         let saying = async {
             let said = self.say(text, &mut voice, downloads).await;
+            // Whoever reads it aloud would wait for more.
             if let Some(writer) = voice.aloud.take() {
                 writer.finish();
             }

@@ -47,6 +47,7 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
     });
     let read = |sentence: String| {
         let model = Arc::clone(&model);
+        // The text goes to whoever serves the model.
         let sentence = ctx.run.masks.text(&sentence).into_owned();
         async move {
             ctx.budget.take_model_call().map_err(|limit| ctx.budget.error(limit))?;
@@ -77,6 +78,7 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
                 bytes += audio.base64.len();
                 ctx.signal(Signal::Play(audio)).await?;
             }
+            // No failure of the model: the run is being stopped.
             Err(error) if error.kind == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 let warning = format!("the text is not read aloud any further: {}", error.full());

@@ -54,12 +54,14 @@ impl Remembering {
             // It is stored where secrets are not known.
             response: run.masks.text(&response).into_owned(),
         };
+        // By this a memory knows a turn that it is handed again.
         let origin = format!("{}/{}/{}", run.run, ctx.activation, ctx.part);
         for memory in memories {
             let key = MemoryKey::new(&run.tenant, memory.as_str());
             let call = async { run.seams.memories.remember(&key, &origin, &turn).await };
             match ctx.effect("memory.remember", Delivery::Idempotent, call).await {
                 Ok(((), _)) => {}
+                // These end the run itself and say nothing of a memory.
                 Err(error) if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::Interrupted) => {
                     return Err(error);
                 }

@@ -86,6 +86,7 @@ impl Service for ArXiv {
 fn hit(entry: &Element) -> Result<Hit> {
     let (title, content) = (entry.text_at("title"), entry.text_at("summary"));
     let id = entry.text_at("id");
+    // Errors come as an entry of the feed.
     if id.contains("/api/errors") {
         return Err(
             Error::new(ErrorKind::Invalid, format!("it says: {content}")).help("ask in simpler words")

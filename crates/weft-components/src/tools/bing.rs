@@ -85,6 +85,7 @@ impl Service for Bing {
 }
 
 fn hit(row: Json) -> Hit {
+    // Pages have the one and news the other.
     let content = [text(&row, "/snippet"), text(&row, "/description")].concat();
     Hit { url: text(&row, "/url"), title: text(&row, "/name"), content, score: None, row }
 }

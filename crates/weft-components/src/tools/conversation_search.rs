@@ -110,6 +110,7 @@ impl Component for ConversationSearch {
             session: run.session.clone(),
             user: self.of_user.then(|| run.input.user_id.clone()),
         };
+        // What is kept with the run is what was found, and not all that was looked through.
         let look = async {
             let messages = run.seams.conversations.messages(&run.tenant, &asked).await?;
             Ok(found(&query, &messages, self.top))

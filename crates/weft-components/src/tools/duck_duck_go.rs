@@ -72,6 +72,7 @@ impl Service for DuckDuckGo {
                 Ok(Step::Hits(pages(&page.body)))
             }
             (true, []) => get(ask.url(NEWS, "/", &[("q", ask.query), ("iar", "news")])?),
+            // News are given to whoever has been on the page: it holds a token for them.
             (true, [page]) => {
                 refuse_riddle(page)?;
                 let token =
@@ -119,6 +120,7 @@ fn pages(page: &str) -> Vec<Hit> {
 /// Where a link leads: links go by way of a counter that has the address in its query. Advertisements have none.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse(NEWS).ok()?.join(href).ok()?;
+    // Advertisements go by way of this path.
     if url.path() == "/y.js" {
         return None;
     }

@@ -132,6 +132,7 @@ impl Email {
         if to.is_empty() {
             return Err(Error::invalid("the mail has no recipient").help("give `to_email` an address"));
         }
+        // Before anything is sent: a mail goes to all of its recipients or to none.
         if let Some(other) = to.iter().chain(&cc).find(|address| !self.may_go_to(address)) {
             return Err(Error::new(ErrorKind::Denied, format!("mail may not go to `{other}`"))
                 .help("`allowed_recipients` says where mail may go"));
@@ -160,6 +161,7 @@ impl Email {
     }
 
     fn may_go_to(&self, address: &str) -> bool {
+        // A name may stand before the address, as in `Name <address>`.
         let address =
             address.trim().trim_end_matches('>').rsplit(['<', ' ']).next().unwrap_or_default().to_lowercase();
         let allowed = |one: &String| {

@@ -141,6 +141,7 @@ impl ExeSql {
 
     fn parts(&self, ctx: &NodeContext) -> Result<Vec<SqlPart>> {
         // A statement around references makes them values; without one they are the statement.
+        // Signs and spaces alone are no statement.
         let written = |segment: &Segment| match segment {
             Segment::Literal(text) => text.contains(|c: char| c.is_alphanumeric()),
             Segment::Reference(_) => false,
@@ -167,6 +168,7 @@ impl ExeSql {
                 Error::invalid(format!("`{}` {}", lacks.pointer.trim_start_matches('/'), lacks.message));
             return Err(lacks.help.into_iter().fold(error, Error::help));
         }
+        // Looked at above: without a kind nobody comes here.
         let kind = self.kind.unwrap_or(DatabaseKind::MySql);
         let on_a_server = kind != DatabaseKind::Sqlite;
         let of_server = |template: &Template| if on_a_server { text(template) } else { Ok(String::new()) };
@@ -274,6 +276,7 @@ impl Component for ExeSql {
         let question = ctx.effects.question("sql", &(&request.database.name, &asked));
         let asking = ctx.run.seams.databases.ask(&ctx.run.tenant, request);
         let (answers, _) = ctx.effect_asking("sql", Delivery::Idempotent, question, asking).await?;
+        // Of several statements the others have their rows all the same.
         if let [SqlAnswer::Failed(why)] = answers.as_slice() {
             return Err(Error::invalid(format!("the statement failed: {why}")));
         }

@@ -85,6 +85,7 @@ impl Service for GoogleScholar {
             query.extend(years.iter().filter_map(|(name, year)| Some((*name, year.as_deref()?))));
             query.extend(self.newest.then_some(("scisbd", "1")));
             let url = ask.url(HOST, "/scholar", &query)?;
+            // A refusal is told by where it redirects to.
             return Ok(Step::Ask(Request::get(url).header("User-Agent", BROWSER).any_status()));
         };
         let place = page.headers.iter().find(|(name, _)| name == "location").map(|(_, place)| place.as_str());

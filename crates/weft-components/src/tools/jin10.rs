@@ -194,6 +194,7 @@ impl Service for Jin10 {
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         let [answer, ..] = answers else { return self.request(ask).map(Step::Ask) };
         let answer = answer::json(answer)?;
+        // The service says in the body, too, whether it has failed.
         let status = answer.get("status").and_then(Json::as_i64).unwrap_or(200);
         if status != 200 {
             let kind =

@@ -96,6 +96,7 @@ fn ids(found: &HttpResponse) -> Result<Vec<String>> {
     let found = answer::json(found)?;
     let ids = found.pointer("/esearchresult/idlist").and_then(weft_core::Json::as_array);
     let ids = ids.ok_or_else(|| garbled("the answer holds no list of papers"))?;
+    // Numbers only, because they go into the next request.
     let number = |id: &&str| !id.is_empty() && id.chars().all(|c| c.is_ascii_digit());
     Ok(ids
         .iter()

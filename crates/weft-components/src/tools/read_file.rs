@@ -43,6 +43,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             _ => [params.take(&FROM), params.take(&TO)],
         };
         for (key, line) in [("from", &first), ("to", &last)] {
+            // What a reference gives is looked at when it runs.
             if line.references().next().is_none() && number(line.source(), key).is_err() {
                 let message = format!("`{}` is not the number of a line", line.source());
                 params.problem(ParamProblem::new(pointer(&[key]), message).help("lines are counted from 1"));
@@ -93,6 +94,7 @@ fn lines(text: &str, first: Option<usize>, last: Option<usize>) -> Result<Vec<(u
         return Err(Error::invalid(format!("`from` is {first} and `to` is {last}")).help("exchange the two"));
     }
     let all: Vec<_> = (1..).zip(text.split_inclusive('\n')).collect();
+    // An empty file, too, can be read from its first line on.
     if first > all.len().max(1) {
         let message = format!("there is no line {first}: the file has {} lines", all.len());
         return Err(Error::invalid(message));

@@ -323,6 +323,7 @@ impl Asking {
             return Err(Error::invalid(message).help("ask for a few words"));
         }
         let key = self.key.as_ref().map(|(_, key)| rendered(key)).transpose()?.unwrap_or_default();
+        // What is written may be a reference, so that only now is it known to be empty.
         if key.is_empty() && self.service.need() == Need::Always {
             let message = format!("{} needs a key, and there is none", facts.name);
             return Err(Error::new(ErrorKind::Unauthenticated, message).help(self.remedy()));
@@ -358,6 +359,7 @@ impl Asking {
         loop {
             let request = match self.service.step(ask, &answers).map_err(|error| self.told(error))? {
                 Step::Ask(request) if answers.len() < REQUESTS_MAX => request,
+                // A service of ours that never comes to an end: no canvas can do anything about it.
                 Step::Ask(_) => return Err(Error::internal("a service is asked without an end")),
                 Step::Refused => {
                     let none = || Error::internal("the call was refused without anybody being asked");

@@ -51,6 +51,7 @@ impl Service for SearXng {
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         let [answer, ..] = answers else {
             let server = ask.base.unwrap_or_default().trim_end_matches('/');
+            // People write the address with the path of a search, or without.
             let path = if server.ends_with("/search") { "" } else { "/search" };
             let query = [
                 ("q", ask.query),

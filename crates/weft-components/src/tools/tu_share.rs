@@ -91,6 +91,7 @@ impl Service for TuShare {
 
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         let [answer, ..] = answers else {
+            // Without an end it is the moment, of which a run that is done again has a record.
             let until = if self.wants_time() { now(ask.now_ms)? } else { self.until.render(ask.inputs)? };
             let params = json!({"src": self.source.trim(), "start_date": self.from.render(ask.inputs)?, "end_date": until});
             let body = json!({"api_name": "news", "token": ask.key, "params": params, "fields": "datetime,title,content"});
@@ -121,6 +122,7 @@ fn now(now_ms: i64) -> Result<String> {
 /// The rows of an answer, which names its columns once.
 fn rows(answer: &Json) -> Result<Vec<Json>> {
     let refusal = text(answer, "/msg");
+    // The service says in the body whether it has failed.
     match answer.get("code").and_then(Json::as_i64) {
         Some(0) => {}
         None => return Err(garbled("the answer has no code")),

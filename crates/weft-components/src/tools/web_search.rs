@@ -126,6 +126,7 @@ pub(crate) fn asking(
 ) -> Asking {
     let service = engine(params);
     let own = service.facts().asks;
+    // One name for the keys of all engines: the component of each has one of its own.
     let asks = Asks { query: Some(query), top: Some(top), key: own.key.and(Some(&API_KEY)), ..own };
     Asking::of(params, asks, service)
 }

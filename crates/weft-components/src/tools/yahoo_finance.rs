@@ -158,6 +158,7 @@ impl Service for YahooFinance {
     }
 
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
+        // It becomes a segment of a path.
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '^' | '=' | '&' | ' ');
         if ask.query.chars().count() > SYMBOL_MAX
             || !ask.query.chars().all(plain)
@@ -168,6 +169,7 @@ impl Service for YahooFinance {
                 weft_core::Error::invalid(message).help("write a symbol, such as `AAPL` or `0700.HK`")
             );
         }
+        // Each part has one answer, so their number says which comes next.
         if let Some(part) = self.parts.get(answers.len()) {
             return self.request(*part, ask, answers).map(Step::Ask);
         }
@@ -196,6 +198,7 @@ fn cookies(answer: Option<&HttpResponse>) -> Result<String> {
 
 fn crumb(answer: Option<&HttpResponse>) -> Result<&str> {
     let crumb = answer.map_or("", |answer| answer.body.trim());
+    // A page or JSON in its place tells of a failure.
     let is_one = !crumb.is_empty() && crumb.len() <= CRUMB_MAX && !crumb.contains(['<', '{', ' ']);
     is_one.then_some(crumb).ok_or_else(|| garbled("there is no word that goes with the cookie"))
 }

@@ -172,6 +172,7 @@ fn plain(text: &str) -> String {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('&') {
         kept.push_str(before);
+        // Looked for nearby only: in a long text of bare `&` each would be a way to its end.
         let end = behind.char_indices().take(ENTITY_MAX).find(|(_, c)| *c == ';').map(|(end, _)| end);
         match end.and_then(|end| Some((entity(&behind[..end])?, &behind[end + 1..]))) {
             Some((meant, after)) => {

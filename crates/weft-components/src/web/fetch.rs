@@ -73,6 +73,7 @@ fn address(text: &str) -> Result<Url> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("is not an address of the web"));
     }
+    // A fragment is for browsers, and no server is sent one.
     url.set_fragment(None);
     Ok(url)
 }
@@ -90,6 +91,7 @@ fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
         )
         .because(cause)
     })?;
+    // Looked at like the first address: it may have another scheme.
     address(to.as_str()).map(Some)
 }
 

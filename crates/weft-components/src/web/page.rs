@@ -112,6 +112,7 @@ impl Pass<'_> {
     fn closing(&mut self, name: &str) {
         let Some(name) = kept(name) else { return };
         let Some(place) = self.open.iter().rposition(|open| *open == name) else { return };
+        // What was opened in it and never closed ends with it.
         for name in self.open.split_off(place).into_iter().rev() {
             self.close(name);
         }

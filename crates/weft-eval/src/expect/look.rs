@@ -76,6 +76,7 @@ impl TextTest {
     pub(super) fn misses(&self, what: &str, text: &str) -> Vec<Miss> {
         let mut misses = Vec::new();
         let shown = || quoted(&short(text));
+        // A text that is written as a block of YAML ends with a line break.
         if let Some(equals) = &self.equals
             && equals.trim() != text.trim()
         {
@@ -211,6 +212,7 @@ impl ToolsTest {
             let got = if test.times.is_some() { format!("{count} times; {}", calls()) } else { calls() };
             misses.push(Miss::new("tools called", expected, got));
         }
+        // Not when one is missing: the order would only be a second complaint about the same.
         if self.in_order && misses.is_empty() {
             let mut rest = seen.tools.iter();
             let order = self.called.iter().all(|test| rest.any(|call| test.holds(call)));
@@ -305,6 +307,7 @@ impl CitationsTest {
         let documents: Vec<_> = seen.cited.iter().map(|cited| cited.chunk.document_name.as_str()).collect();
         if self.resolve {
             let known = |number: &u32| seen.cited.iter().any(|cited| cited.number == *number);
+            // Marks are written by a model, which may also make up numbers.
             for number in marks(&seen.answer).into_iter().filter(|number| !known(number)) {
                 misses.push(Miss::new(
                     "citations resolve",

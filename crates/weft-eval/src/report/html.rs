@@ -33,6 +33,7 @@ pub fn page(files: &[FileReport]) -> String {
     // What failed comes first.
     let (passed, failed): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.passed());
     failed.into_iter().chain(passed).for_each(|file| write_file(&mut body, file));
+    // The page holds texts of models: should one slip through as markup, it still loads and runs nothing.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -102,6 +103,7 @@ fn write_turn(body: &mut String, turn: &TurnReport) {
         );
     }
     let seen = &turn.seen;
+    // Several misses may be about one expectation, and each counts once.
     let held = turn.expectations.saturating_sub(
         turn.misses
             .iter()

@@ -25,6 +25,7 @@ pub fn junit(files: &[FileReport]) -> String {
                 escaped(&case.case),
                 case.seconds
             );
+            // Some readers of this format show the attribute alone, and some the text.
             for problem in case.problems() {
                 let first = problem.lines().next().unwrap_or_default();
                 let _ = write!(

@@ -78,6 +78,7 @@ pub async fn by_model(
         Ok(found) => found,
         Err(error) => return Ok(Err(error)),
     };
+    // A model may name the headings of different passages in any order.
     found.sort_by_key(|(_, number)| *number);
     found.truncate(ENTRIES_MAX);
     if found.is_empty() {
@@ -122,6 +123,7 @@ async fn headings(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Res
         match answer.and_then(|json| titles(&json).ok_or_else(|| unexpected("a list of headings"))) {
             Ok(titles) => {
                 usable = true;
+                // A number of another part is one that the model has made up.
                 found.extend(titles.into_iter().filter(|(_, number)| pack.contains(number)));
             }
             Err(error) if passes(error.kind) => return Ok(Err(error)),
@@ -159,6 +161,7 @@ fn titles(json: &Json) -> Option<Vec<(String, usize)>> {
     let title = |item: &Json| {
         let title = shortened(item.get("title")?.as_str()?);
         let number = item.get("passage")?;
+        // Some write the number as they were shown it, in brackets.
         let number =
             number.as_u64().or_else(|| number.as_str()?.trim_matches(['[', ']', ' ']).parse().ok())?;
         (!title.is_empty()).then_some((title, usize::try_from(number).ok()?))

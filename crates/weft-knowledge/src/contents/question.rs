@@ -63,6 +63,7 @@ pub(crate) async fn enhance(
     };
     for (chunk, score) in chosen {
         if let Some(scored) = found.iter_mut().find(|scored| scored.chunk == chunk) {
+            // Scores lie between 0 and 1, also with what is added.
             scored.similarity = (scored.similarity + score).min(1.0);
         } else if let Some(passage) = there.iter().find(|passage| passage.chunk.id == chunk.as_str()) {
             found.push(Scored {

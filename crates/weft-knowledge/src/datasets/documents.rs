@@ -62,6 +62,8 @@ fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, metadata: &Metad
         // A document counts once for a value, however often it names it.
         let values: HashSet<String> = values.iter().map(to_text).filter(|v| !v.trim().is_empty()).collect();
         for value in values {
+            // What is counted already goes on being counted; only new values are left out when there are
+            // many.
             if known.len() < VALUES_MAX || known.contains_key(&value) {
                 *known.entry(value).or_default() += 1;
             }
@@ -96,6 +98,7 @@ pub async fn passages(
     ids: &[ChunkId],
 ) -> Result<Vec<Passage>> {
     let mut chunks = store.chunks_by_id(tenant, ids).await?;
+    // They are looked up within the tenant, so those of other datasets may be among them.
     chunks.retain(|chunk| datasets.contains(&chunk.document.dataset.id));
     let mut wanted: HashMap<DatasetKey, Vec<DocumentId>> = HashMap::new();
     for chunk in &chunks {

@@ -44,6 +44,7 @@ impl Graphs {
             let heads = store.document_heads(&dataset.key, &Heads::With(Extra::Graph)).await?;
             made.push((dataset.key.clone(), passing(&dataset.key, heads, scope)));
         }
+        // The heads tell whether anything has changed, and are read far sooner than the graphs.
         if let Some(graph) = self.known(&made) {
             return Ok(graph);
         }

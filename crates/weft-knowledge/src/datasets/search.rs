@@ -162,6 +162,7 @@ async fn vectors(
         let message = format!("the datasets have vectors of different models: `{name}` and `{other}`");
         return Err(Error::invalid(message).help("search them one after the other"));
     }
+    // Words alone need no vectors; datasets that do not go together are told all the same.
     if request.vector_weight <= 0.0 {
         return Ok(None);
     }
@@ -261,6 +262,7 @@ async fn reranked(
     if scores.len() != texts.len() {
         return Err(Error::new(ErrorKind::Garbled, "it returned no score for each passage"));
     }
+    // Scores mean the same everywhere as long as they lie between 0 and 1.
     let scores: HashMap<&ChunkId, f64> =
         chunks.iter().zip(scores).map(|(chunk, score)| (&chunk.id, rounded(score.clamp(0.0, 1.0)))).collect();
     let weight = request.vector_weight.clamp(0.0, 1.0);

@@ -78,6 +78,7 @@ pub(super) async fn best(
     count_max: usize,
 ) -> Result<Vec<Scored>> {
     let mut there = Vec::new();
+    // Some at a time, since the first are mostly enough.
     for some in list.chunks(CANDIDATES_MAX) {
         let mut heads = heads(parts, some.iter().map(|scored| scored.chunk.clone()).collect()).await?;
         for scored in some {

@@ -80,7 +80,9 @@ impl EntityNetwork {
             let mut is_still = true;
             for node in 0..count {
                 let own = of[node];
+                // A node is compared as if it were in no community.
                 sums[own] -= degrees[node];
+                // In the order of the groups, so that the same graph always has the same communities.
                 let mut links: std::collections::BTreeMap<usize, f64> = std::collections::BTreeMap::new();
                 for (neighbour, weight) in &self.neighbours[node] {
                     *links.entry(of[*neighbour]).or_default() += weight;

@@ -42,6 +42,7 @@ struct EntityAliases(HashMap<String, String>);
 impl EntityAliases {
     fn of(&self, name: &str) -> String {
         let mut name = key(name);
+        // Only names at the end of such ways are joined, so none leads back to itself.
         while let Some(next) = self.0.get(&name) {
             name.clone_from(next);
         }

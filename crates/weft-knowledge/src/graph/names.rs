@@ -72,9 +72,11 @@ fn parts_words(c: char) -> bool {
 /// The singular of an English key, if it looks like a plural.
 fn singular(key: &str) -> Option<String> {
     let word = key.rsplit(' ').next().unwrap_or(key);
+    // Short words that end so are rarely plurals: gas, bus.
     if word.len() < 4 || !word.is_ascii() || !word.ends_with('s') {
         return None;
     }
+    // Glass, campus, analysis: these are singulars.
     if ["ss", "us", "is"].iter().any(|ending| word.ends_with(ending)) {
         return None;
     }

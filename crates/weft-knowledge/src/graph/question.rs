@@ -73,6 +73,7 @@ fn told(found: &GraphFound) -> Option<Passage> {
     table("Relations\nfrom,to,description", found.relations.iter().map(relation), &mut content, &mut room);
     if let Some(report) = &found.report {
         let text = format!("---- Report: {}\n{}\n", report.title, report.text);
+        // A report is there as a whole or not at all.
         if tokens::at_most(&text) <= room {
             content.push_str(&text);
         }

@@ -64,6 +64,7 @@ pub(super) async fn compared(model: &dyn Ask, pairs: &[(String, String)]) -> Res
             Ok(answer) => match numbers(&answer) {
                 Some(numbers) => {
                     for (number, (one, other)) in some.iter().enumerate() {
+                        // A pair that the model does not name means two things.
                         let list = if numbers.contains(&number) { &mut same } else { &mut different };
                         list.push(vec![one.clone(), other.clone()]);
                     }

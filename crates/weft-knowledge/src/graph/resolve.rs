@@ -28,6 +28,7 @@ pub async fn names_across(
         known.entities.clear();
         (known, pairs)
     };
+    // Comparing all names takes long and would hold up everything else on this thread.
     let (mut found, pairs) = tokio::task::spawn_blocking(work)
         .await
         .map_err(|cause| Error::internal("the comparison of names stopped unexpectedly").because(cause))?;

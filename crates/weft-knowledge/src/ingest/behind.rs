@@ -148,6 +148,7 @@ impl Library {
             kept?;
             return self.followed(key, noted).await;
         }
+        // Known before the lock is given back, so that the next change finds it.
         self.behind.set(key, noted.number);
         let (library, key) = (self.clone(), key.clone());
         let follow = async move { library.when_kept(&key, noted, kept.await.map(drop)).await };

@@ -98,6 +98,7 @@ impl Library {
             let document = self.parts.store.document(key).await?;
             // What comes of the reading takes the place of all chunks.
             not_being_read(&document)?;
+            // Without the lock: a model may take long, and others wait for it.
             chunk.vector = self.vector(&document, &chunk).await?;
             let new = chunk.clone();
             let add = async move |library: Self| library.add_if(document, new).await;
@@ -116,6 +117,7 @@ impl Library {
         self.arrivals.add(&key, Arriving { before, chunk, done });
         loop {
             let _lock = self.lock(&key).await;
+            // Whoever had the lock before may have added it together with theirs.
             match told.try_recv() {
                 Ok(outcome) => return outcome,
                 Err(oneshot::error::TryRecvError::Empty) => self.add_arrived(&key).await,

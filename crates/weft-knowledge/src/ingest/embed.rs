@@ -34,6 +34,7 @@ pub(super) fn plain(kind: PieceKind, content: &str) -> String {
         rest = &rest[begin + end + 1..];
     }
     text.push_str(rest);
+    // `&amp;` comes last, or `&amp;lt;` would become a sign.
     let entities =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&nbsp;", " "), ("&amp;", "&")];
     let text = entities.into_iter().fold(text, |text, (entity, sign)| text.replace(entity, sign));

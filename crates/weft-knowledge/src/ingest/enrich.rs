@@ -100,6 +100,7 @@ pub(super) async fn metadata(model: &dyn ChatModel, plan: &IngestPlan, text: &st
 
 /// The values of an answer that a filter can look at, of keys that were asked for.
 fn form(answer: &str, wanted: &[(String, String)]) -> Metadata {
+    // Models write more around the object.
     let object = answer.find('{').zip(answer.rfind('}')).filter(|(begin, end)| begin < end);
     let object = object.and_then(|(begin, end)| serde_json::from_str::<Metadata>(&answer[begin..=end]).ok());
     let plain = |value: &Json| match value {
@@ -123,6 +124,7 @@ fn listed(answer: &str, between: &[char], most: u64) -> Vec<String> {
         let entry = entry.trim().trim_start_matches(['-', '*', '•', '·']).trim_start();
         let digits = entry.chars().take_while(char::is_ascii_digit).count();
         let entry = match entry[digits..].strip_prefix(['.', ')', '、']) {
+            // `3.5 million` is no numbered entry.
             Some(rest) if digits > 0 && !rest.starts_with(|c: char| c.is_ascii_digit()) => rest,
             _ => entry,
         };

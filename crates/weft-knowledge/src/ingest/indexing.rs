@@ -236,6 +236,8 @@ impl Library {
                 tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index cannot be read");
                 tokio::time::sleep(SECOND_LOOK).await;
                 return match self.parts.index.size(dataset).await {
+                    // Any other failure may pass, and to make an index anew takes away what is found
+                    // meanwhile.
                     Err(error) if error.kind == ErrorKind::Internal => Ok(IndexState::Unreadable),
                     _ => Ok(IndexState::InSync),
                 };

@@ -163,6 +163,7 @@ impl Library {
         let name = dataset.name.clone();
         let mut made = Dataset { created_ms: now_ms, updated_ms: now_ms, ..dataset };
         self.check_embedder(&mut made)?;
+        // Whether a name is free only the store can say: a look beforehand could be overtaken.
         for number in 1..=NAMES_MAX {
             match self.parts.store.create(&made).await {
                 Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
@@ -185,7 +186,9 @@ impl Library {
         if changed.embedder != before.embedder {
             self.check_embedder(&mut changed)?;
         }
+        // Two names of one model are no other model.
         if changed.embedder != before.embedder {
+            // What is being read has been given the old embedder already.
             let states = vec![DocumentState::Running, DocumentState::Paused];
             let busy = DocumentFilter { states, ..DocumentFilter::default() };
             let (_, busy) = self.parts.store.documents(&changed.key, &busy).await?;
@@ -263,6 +266,7 @@ impl Library {
     /// `NotFound` naming a document that is not there, and then none is queued.
     pub async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<DocumentId>> {
         let queued = self.parts.queue.queue(dataset, ids, self.now_ms()).await?;
+        // After it is stored: whoever wakes up looks there.
         self.wake.notify_waiters();
         Ok(queued)
     }

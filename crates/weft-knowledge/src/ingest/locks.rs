@@ -16,6 +16,7 @@ impl Locks {
         if let Some(lock) = all.get(document).and_then(Weak::upgrade) {
             return lock;
         }
+        // Looked through only when the map would grow, so that a lock costs next to nothing on average.
         if all.len() == all.capacity() {
             all.retain(|_, lock| lock.strong_count() > 0);
         }

@@ -220,6 +220,7 @@ pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestOutcome
         return IngestOutcome::Abandoned { reason };
     }
     let asked = error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+    // Four times as long each time, and never shifted out.
     let pause = PAUSE_MIN_MS << (2 * attempts.saturating_sub(1)).min(16);
     let pause = pause.min(PAUSE_MAX_MS).max(asked.min(ASKED_MAX_MS));
     IngestOutcome::RetryAt { from_ms: now_ms.saturating_add(pause), reason }

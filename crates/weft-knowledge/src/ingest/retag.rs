@@ -97,6 +97,7 @@ impl Library {
             if chunks.is_empty() {
                 return Ok(count);
             }
+            // A change of tags moves no chunk, so the pages stay where they are.
             offset += chunks.len() as u64;
             let touched = |chunk: &&StoredChunk| tags(document, chunk).iter().any(|tag| change.touches(tag));
             let ids: Vec<ChunkId> = chunks.iter().filter(touched).map(|chunk| chunk.id.clone()).collect();
@@ -112,6 +113,8 @@ impl Library {
             let document = library.parts.store.document(&key).await?;
             // What comes of the reading takes the place of all chunks.
             not_being_read(&document)?;
+            // Read anew under the lock: the page was read without it, and somebody may have changed them
+            // since.
             let mut chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
             for chunk in &mut chunks {
                 let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();

@@ -171,6 +171,7 @@ impl Library {
             return Ok(Looked::Settled);
         }
         if let Some(known) = known {
+            // What people have stopped stays so until they ask for it.
             let stopped = matches!(known.state, DocumentState::Paused | DocumentState::Cancelled);
             if stopped || store.extra(&key, Extra::Summaries).await? == Some(taking_part.stamp()) {
                 return Ok(Looked::Settled);
@@ -193,6 +194,7 @@ impl Library {
         let key = DocumentKey::new(dataset, dataset::document_id(dataset));
         match found(self.parts.store.document(&key).await)? {
             Some(known) if known.state != DocumentState::Running => {
+                // Without a stamp it is not what it would be now, so the next look has it made anew.
                 self.parts.store.put_extra(&key, Extra::Summaries, &Json::Null).await?;
                 if matches!(known.state, DocumentState::Paused | DocumentState::Cancelled) {
                     self.queue(dataset, &[key.id]).await?;

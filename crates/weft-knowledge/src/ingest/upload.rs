@@ -101,6 +101,7 @@ impl Library {
                     document.name = numbered(&name, number);
                 }
                 Err(error) => {
+                    // What is told is why the row failed; bytes that stay are found by nobody.
                     let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;
                     return Err(error);
                 }

@@ -151,6 +151,7 @@ impl<'a> DocumentWork<'a> {
     pub(super) async fn keep(&self, every: std::time::Duration) -> IngestEnd {
         loop {
             tokio::time::sleep(every).await;
+            // The queue has had its last word by then, and there is nothing more to tell.
             if self.said(|said| said.settled) {
                 continue;
             }
@@ -229,6 +230,7 @@ impl<'a> DocumentWork<'a> {
             return Err(Error::invalid("there is no text in the file"));
         }
         for addition in &parts.additions {
+            // What an earlier reading has made of it must not stay.
             if !addition.wanted(&document.settings) {
                 parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &Json::Null).await?;
             }
@@ -304,6 +306,7 @@ impl<'a> DocumentWork<'a> {
             let available: Vec<&StoredChunk> = page.iter().filter(|chunk| chunk.available).collect();
             let asked: Vec<BoxFuture<'_, Result<ChunkAdditions>>> =
                 available.iter().copied().map(ask).collect();
+            // In the order of the chunks, however long each answer takes.
             let added: Vec<_> = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE).collect().await;
             let (mut amended, mut broken) = (Vec::new(), None);
             for (chunk, added) in available.into_iter().zip(added) {
@@ -416,6 +419,7 @@ impl<'a> DocumentWork<'a> {
             let lacking: Vec<StoredChunk> =
                 page.into_iter().filter(|chunk| chunk.available && chunk.vector.is_none()).collect();
             if !lacking.is_empty() {
+                // Made once, and only when a chunk lacks its vector.
                 if name.is_none() && self.plan.name_share > 0.0 {
                     let stem = stem(&self.taken.document.name).to_owned();
                     name = vectors(&*embedder, &[stem]).await?.pop();

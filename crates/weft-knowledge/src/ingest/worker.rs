@@ -75,6 +75,7 @@ impl IngestWorker {
         self.mend(&mut mending, async move { library.check().await.map(drop) });
         let mut due = self.next_mend();
         while !stop.is_cancelled() {
+            // Listened for before the look, so that a call in between is not missed.
             let woken = self.library.wake.notified();
             self.look(&mut busy).await;
             while mending.try_join_next().is_some() {}

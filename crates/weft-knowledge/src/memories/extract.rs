@@ -40,6 +40,7 @@ impl ConversationMemories {
                 Err(error) => problem = Some(error),
             }
         }
+        // Before vectors are made, which would have to be made again as well.
         if let Some(error) = problem.as_ref().filter(|error| passes(error.kind))
             && let Some(again) = self.again(taken, error)
         {

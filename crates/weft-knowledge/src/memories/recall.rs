@@ -38,6 +38,7 @@ impl ConversationMemories {
             return Ok(found);
         }
         let vector = self.question_vector(tenant, &memories, query, &mut found.notes).await?;
+        // Taken after the model was asked, so that nobody waits for a model of somebody else.
         let _turn =
             self.searches.acquire().await.map_err(|_| Error::internal("no searches are made any more"))?;
         // Memories without vectors are asked apart, so that words are the whole of their scores.
@@ -148,6 +149,7 @@ impl ConversationMemories {
             datasets: parts,
             text: Some(TextQuery { text: query.question.clone(), keywords: Vec::new() }),
             vector: vector.map(|vector| VectorQuery { vector: vector.to_vec(), cosine_min: -1.0 }),
+            // Everything fits on the list: the threshold decides, and not a number.
             count_max: contents.len().max(1),
             ..IndexQuery::default()
         };

@@ -31,6 +31,7 @@ impl MemoryWorker {
         let mut busy = JoinSet::new();
         let leaving = CancellationToken::new();
         while !stop.is_cancelled() {
+            // Listened for before the look, so that a call in between is not missed.
             let woken = self.0.wake.notified();
             self.look(&mut busy, &leaving).await;
             tokio::select! {

@@ -61,6 +61,7 @@ struct Chance(u64);
 impl Chance {
     /// From 0 to below 1.
     fn share(&mut self) -> f64 {
+        // The constants are Knuth's (MMIX).
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         f64::from(u32::try_from(self.0 >> 33).unwrap_or(0)) / f64::from(1_u32 << 31)
     }
@@ -94,11 +95,13 @@ fn components(vectors: &[&[f32]], wanted: usize, seed: u64) -> Vec<Vec<f64>> {
             }
             axis = next.into_iter().map(|value| value / length).collect();
         }
+        // When the rounds break off at once the axis has not been brought to length 1.
         let length = dot(&axis, &axis).sqrt().max(f64::MIN_POSITIVE);
         axis.iter_mut().for_each(|value| *value /= length);
         for (row, point) in rest.iter_mut().zip(&mut points) {
             let share = dot(row, &axis);
             point.push(share);
+            // What this axis says is taken out, so that the next one says something else.
             row.iter_mut().zip(&axis).for_each(|(value, axis)| *value -= share * axis);
         }
     }
@@ -159,6 +162,7 @@ impl Mixture {
                 let far: f64 = far.map(|((value, mean), variance)| (value - mean).powi(2) / variance).sum();
                 *share = constants[group] - 0.5 * far;
             }
+            // Relative to the largest, or all of them would be rounded to 0.
             let most = shares.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let sum: f64 = shares.iter().map(|share| (share - most).exp()).sum();
             self.likelihood += most + sum.ln();
@@ -169,6 +173,7 @@ impl Mixture {
     fn maximise(&mut self, points: &[Vec<f64>], least: &[f64]) {
         let count = points.len() as f64;
         for group in 0..self.weights.len() {
+            // A group may have lost all its points.
             let total: f64 = self.shares.iter().map(|shares| shares[group]).sum::<f64>().max(1e-9);
             self.weights[group] = total / count;
             for (at, least) in least.iter().enumerate() {
@@ -221,6 +226,7 @@ fn begin(points: &[Vec<f64>], groups: usize, seed: u64) -> Vec<Vec<f64>> {
             left -= far;
             left < 0.0
         });
+        // All points may lie on the means already.
         let mean = points[next.unwrap_or(means.len() % points.len())].clone();
         nearest.iter_mut().zip(points).for_each(|(known, point)| *known = known.min(far(point, &mean)));
         means.push(mean);

@@ -80,6 +80,7 @@ pub fn documents_of<'a>(chunks: impl Iterator<Item = &'a StoredChunk>) -> Option
     for chunk in chunks {
         match chunk.fields.get(DOCUMENTS) {
             None => drop(ids.insert(chunk.document.id.as_str().to_owned())),
+            // A summary that lists none is of too many to be listed here, too.
             Some(listed) => ids.extend(listed.as_array()?.iter().filter_map(Json::as_str).map(str::to_owned)),
         }
         if ids.len() > DOCUMENTS_LISTED_MAX {

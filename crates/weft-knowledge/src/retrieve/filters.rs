@@ -194,6 +194,7 @@ fn condition(
     keys: &[(String, Option<FilterOperator>)],
 ) -> Option<Condition> {
     let key = item.get("key").or_else(|| item.get("name"))?.as_str()?.trim();
+    // In the key's own spelling: models write it with other capitals.
     let key = &known.iter().find(|known| known.key.eq_ignore_ascii_case(key))?.key;
     let fixed = keys.iter().find(|(name, _)| name == key).and_then(|(_, operator)| *operator);
     let said = ["op", "operator", "comparison_operator"].iter().find_map(|name| item.get(*name)?.as_str());

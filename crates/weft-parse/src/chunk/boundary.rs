@@ -23,6 +23,7 @@ pub(crate) fn words(text: &str) -> Vec<usize> {
 
 /// The last place after the start of the range and up to `room` where a word begins.
 pub(crate) fn last_word(text: &str, range: Range<usize>, room: usize) -> Option<usize> {
+    // Only near the place, or a long text would be gone through for each of its parts.
     let near = room.saturating_sub(WORD_WINDOW).max(range.start);
     let near = (near..=room).find(|at| text.is_char_boundary(*at))?;
     words(&text[near..range.end]).into_iter().map(|at| near + at).rfind(|at| *at <= room && *at > range.start)

@@ -41,6 +41,7 @@ pub(crate) fn of_lines(source: &ChunkSource<'_>) -> Vec<DelimitedRow> {
     };
     let fitting =
         |delimiter: char| lines.iter().filter(|(_, line)| !parts(line, delimiter).is_empty()).count();
+    // When both fit equally well it is the tab: sentences have commas, too.
     let delimiter = if fitting('\t') >= fitting(',') { '\t' } else { ',' };
     let row =
         |(element, line): (usize, String)| DelimitedRow { element, cells: parts(&line, delimiter), line };

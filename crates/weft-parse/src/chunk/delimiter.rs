@@ -27,6 +27,7 @@ impl Delimiters {
                 rest = &rest[c.len_utf8()..];
             }
         }
+        // Sorted for the binary searches below.
         delimiters.plain.sort_unstable();
         delimiters.plain.dedup();
         // The longest of those that fit at a place is meant.
@@ -53,6 +54,7 @@ impl Delimiters {
         for delimiter in &self.always {
             found.extend(text.match_indices(delimiter.as_str()).map(|(at, _)| (at, at + delimiter.len())));
         }
+        // Of those that begin at the same place the longest is first, and the others lie within it.
         found.sort_unstable_by_key(|(start, end)| (*start, std::cmp::Reverse(*end)));
         let mut ends: Vec<usize> = Vec::new();
         for (start, end) in found {

@@ -78,6 +78,7 @@ pub(crate) fn finish(source: &ChunkSource<'_>, cutting: Cutting) -> Result<ReadD
             }
             _ => document.pieces.push(draft.piece),
         }
+        // Asked after each draft, because one of them may have had very many children.
         if document.pieces.len() > PIECES_MAX {
             return Err(Error::invalid(format!("the document has more than {PIECES_MAX} pieces"))
                 .help("give a larger `chunk_token_num`, or take the file apart"));
@@ -93,6 +94,7 @@ fn add_children(document: &mut ReadDocument, parent: DocumentPiece, delimiters: 
     let packing = Packing { limit, overlap: 0, delimiters: &whole, headings: HeadingBreaks::Never };
     let at = document.parents.len();
     for part in delimiters.parts(&parent.content) {
+        // Two delimiters in a row have nothing between them that could be searched.
         if delimiters.are_all_of(part) {
             continue;
         }

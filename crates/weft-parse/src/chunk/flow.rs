@@ -144,6 +144,7 @@ impl<'a> Flow<'a> {
 
     /// Adds the text of an element.
     pub(crate) fn push(&mut self, element: usize, text: &str, between: &str, role: SpanRole) {
+        // Blanks at the beginning stay: they are the indentation of code and of items.
         let text = text.trim_end().trim_start_matches(['\n', '\r']);
         if text.is_empty() {
             return;
@@ -192,6 +193,7 @@ impl<'a> Flow<'a> {
 
     /// The spans that have a part in a range of the text, or stand at a place in it.
     pub(crate) fn spans_in(&self, range: &Range<usize>) -> Range<usize> {
+        // An empty span at the start of the range belongs to it, though it ends there.
         let first = self.spans.partition_point(|span| span.end <= range.start && span.start < range.start);
         let last = self.spans.partition_point(|span| span.start < range.end);
         first..last.max(first)
@@ -246,6 +248,7 @@ pub(crate) fn plain(body: &ElementBody) -> Option<String> {
             text.clone()
         }
         ElementBody::Item { depth, text } => {
+            // The file may claim any depth.
             let indent = "  ".repeat(usize::from(*depth).min(8));
             match text.trim() {
                 "" => String::new(),

@@ -86,6 +86,7 @@ fn parts(text: &str) -> Vec<String> {
             }
             _ => parts.push(line.to_owned()),
         }
+        // The text of an article goes on below its number.
         is_closed = marker.is_some_and(|marker| marker != NumberMarker::Article);
     }
     parts

@@ -118,6 +118,7 @@ impl Levels {
     /// The level that most headings have; the outer one of two.
     pub(crate) fn most_frequent(&self) -> Option<u8> {
         let count = |level: &u8| self.levels.iter().filter(|other| **other == Some(*level)).count();
+        // Backwards, because `max_by_key` takes the last of equals.
         self.distinct().into_iter().rev().max_by_key(count)
     }
 }
@@ -126,6 +127,7 @@ impl Levels {
 fn style(lines: &[Option<NumberMarker>]) -> Option<&'static [NumberMarker]> {
     let votes =
         |style: &[NumberMarker]| lines.iter().flatten().filter(|marker| style.contains(marker)).count();
+    // Backwards, because `max_by_key` takes the last of equals.
     let best = STYLES.into_iter().rev().max_by_key(|style| votes(style))?;
     (votes(best) >= VOTES_MIN).then_some(best)
 }
@@ -220,6 +222,7 @@ fn is_roman(text: &str) -> bool {
 fn bracketed(line: &str) -> Option<NumberMarker> {
     let inside = line.strip_prefix(['(', '（'])?;
     let (inside, _) = inside.split_once([')', '）'])?;
+    // Twelve bytes are four Chinese characters; what is longer is a remark.
     let all = |fits: fn(char) -> bool| !inside.is_empty() && inside.len() <= 12 && inside.chars().all(fits);
     if all(is_cjk_number) {
         return Some(NumberMarker::CjkInBrackets);
@@ -233,6 +236,7 @@ fn decimal(line: &str) -> Option<NumberMarker> {
     let mut depth = 0_u8;
     loop {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        // Four digits are a year, and numbers of headings do not begin with 0.
         if digits == 0 || digits > 3 || (depth == 0 && rest.starts_with('0')) {
             break;
         }
@@ -265,6 +269,7 @@ fn lettered(line: &str) -> Option<NumberMarker> {
         return None;
     }
     let is_letter = number.len() == 1 && number.starts_with(|c: char| c.is_ascii_uppercase());
+    // These letters are Roman numbers as well, and count as such.
     if is_letter && !matches!(number, "I" | "V" | "X") {
         Some(NumberMarker::Letter)
     } else {

@@ -87,6 +87,8 @@ struct PackScan {
 impl PackScan {
     /// Counts the text of a range up to a limit.
     fn run(&mut self, text: &str, start: usize, end: usize, limit: u32) {
+        // No more of the text than may fit: to count all of it for each part would take the square of its
+        // length.
         let window = (start + limit as usize * BYTES_A_TOKEN + 64).min(end);
         let window = (start..=window).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(start);
         self.start = start;
@@ -97,6 +99,7 @@ impl PackScan {
             self.words.push((at, count));
             let more = word_tokens(word);
             if count + more > limit {
+                // Words stay whole, but for the first one of a part, which would be left empty.
                 let is_long = at == start || word.len() > LONG_WORD || !word.is_ascii();
                 self.room = at + if is_long { fitting(word, limit - count) } else { 0 };
                 return;
@@ -104,6 +107,7 @@ impl PackScan {
             count += more;
             at += word.len();
         }
+        // The end counts as the beginning of a word, for those who look up places.
         self.words.push((at, count));
         self.room = at;
         self.all = at == end;
@@ -138,6 +142,7 @@ impl Packer<'_> {
         let mut start = fresh;
         while fresh < self.end {
             let mut found = self.part_end(start, fresh);
+            // What is repeated may leave no room for anything new.
             if found.is_none() && start < fresh {
                 start = fresh;
                 found = self.part_end(start, fresh);
@@ -174,6 +179,7 @@ impl Packer<'_> {
 
     /// The best end of a part that has more than what another part has, if it can have that.
     fn part_end(&mut self, start: usize, fresh: usize) -> Option<(usize, u32)> {
+        // Taken out while the rest is borrowed, and put back so that its memory is used again.
         let mut scan = std::mem::take(&mut self.scan);
         scan.run(&self.flow.text, start, self.end, self.packing.limit);
         let mut end = self.heading_break(&scan, fresh);
@@ -209,6 +215,7 @@ impl Packer<'_> {
         let spans = &self.flow.spans;
         let first = spans.partition_point(|span| span.start <= fresh);
         let mut inside = spans[first..].iter().take_while(|span| span.start <= scan.room).enumerate();
+        // No end between two headings in a row: the upper one would stand alone.
         let found = inside.find(|(at, span)| {
             let previous = (first + at).checked_sub(1).map(|at| spans[at].role);
             span.role == SpanRole::Heading
@@ -245,6 +252,7 @@ impl Packer<'_> {
                 between = Some(at);
             }
         }
+        // That a sentence ends at the room is told only by what follows.
         let beyond = (room + 64).min(self.end);
         let beyond = (room..=beyond).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(room);
         let start = scan.start;
@@ -262,6 +270,7 @@ impl Packer<'_> {
         let before = self.flow.spans.partition_point(|span| span.start < room);
         let span = &self.flow.spans[before.checked_sub(1)?];
         let is_cut = span.role == SpanRole::Code && span.end > room && span.end <= self.end;
+        // The cheap test comes first: to count the tokens of a long text takes longest.
         if !is_cut || span.end - span.start > self.packing.limit as usize * BYTES_A_TOKEN {
             return None;
         }
@@ -299,12 +308,14 @@ impl Packer<'_> {
         let before = self.flow.spans.partition_point(|span| span.start < at);
         let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == SpanRole::Heading);
         let is_at_end = before.checked_sub(1).is_some_and(|last| at >= self.flow.spans[last].end);
+        // One more than the most tells a list of headings from those of a text.
         is_at_end && (1..=HEADINGS_IN_A_ROW_MAX).contains(&run.take(HEADINGS_IN_A_ROW_MAX + 1).count())
     }
 
     /// Where the repeated end of a part begins.
     fn overlap_start(&self, start: usize, end: usize, overlap: u32) -> Option<usize> {
         let text = &self.flow.text;
+        // After the start of the last part, or the parts would not get on.
         let first = self.scan.tail(end, overlap).max(boundary::after(text, start));
         let fits = |at: &usize| *at >= first && *at < end && tokens(&text[*at..end]) <= overlap;
         let sentences = boundary::sentences(&text[start..end]).into_iter().map(|at| start + at);

@@ -9,6 +9,7 @@ const GAP_MAX: f32 = 16.0;
 pub(crate) fn add(places: &mut Vec<Position>, more: &[Position]) {
     for position in more {
         let edges = [position.left, position.right, position.top, position.bottom];
+        // The numbers come from the file.
         if !edges.into_iter().all(f32::is_finite) {
             continue;
         }

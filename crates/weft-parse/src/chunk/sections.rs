@@ -68,6 +68,7 @@ pub(crate) fn pack_small(sections: Vec<FlowSection>, tokens_min: u32, tokens_max
     let count = sections.len();
     let mut left = count;
     let fits = |last: &FlowSection, next: &FlowSection| {
+        // `fold` asks once for each section but the first.
         left -= 1;
         let is_small = last.tokens < tokens_min || (left == 1 && next.tokens < tokens_min);
         is_small && last.tokens + next.tokens <= tokens_max

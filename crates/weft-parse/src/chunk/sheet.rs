@@ -66,6 +66,7 @@ fn lines(source: &ChunkSource<'_>) -> Cutting {
             flow.push(at, caption, "\n", SpanRole::Text);
         }
         let mut rows = table.rows[count..].iter().filter_map(|row| line(&names, row)).peekable();
+        // A sheet may consist of its header.
         if rows.peek().is_none() {
             flow.push(at, &names.join("; "), "\n", SpanRole::Text);
         }
@@ -102,6 +103,7 @@ fn tables(source: &ChunkSource<'_>) -> Cutting {
         let (_, count) = header(table);
         let (head, rows) = table.rows.split_at(count);
         let sheet = placed.sheet.filter(|name| !is_default_name(name)).map(str::to_owned);
+        // A table of a header alone is one group as well.
         let groups: Vec<&[Vec<String>]> =
             if rows.is_empty() { vec![rows] } else { rows.chunks(ROWS_OF_HTML).collect() };
         for group in groups {
@@ -113,6 +115,7 @@ fn tables(source: &ChunkSource<'_>) -> Cutting {
             let flow = Flow::new(&part, TablePlacement::Apart);
             let mut writer = PieceWriter::new(&flow, &source.settings);
             writer.all();
+            // The draft counts from the part, which is a table of its own; in the document it is this one.
             let owned =
                 |draft: PieceDraft| PieceDraft { elements: at..at + 1, children: Children::None, ..draft };
             drafts.extend(writer.drafts.into_iter().map(owned));

@@ -101,6 +101,7 @@ fn datetime(value: &str) -> Option<String> {
     let end = value.find(['T', ' ', '日']).unwrap_or(value.len());
     let (day, time) = value.split_at(end);
     let numbers = day.split(['-', '/', '.', '年', '月']).map(number).collect::<Option<Vec<i16>>>()?;
+    // Four digits: what is shorter is a day or a month, or a year that nobody can tell.
     let [year @ 1000..=9999, month, day] = numbers[..] else { return None };
     let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
     let time = time.trim_start_matches(['T', ' ', '日']);

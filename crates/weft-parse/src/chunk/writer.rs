@@ -114,6 +114,7 @@ impl<'a> PieceWriter<'a> {
         if spans.is_empty() {
             return;
         }
+        // The lead has a quarter of the limit at most.
         let packing = Packing { limit: self.packing.limit - lead.tokens, ..self.packing };
         for part in pack(self.flow, first.start..all[last].end, &packing) {
             if self.is_full() {
@@ -122,6 +123,7 @@ impl<'a> PieceWriter<'a> {
             let content = format!("{}{}", lead.text, &self.flow.text[part.range.clone()]);
             let tokens = if lead.text.is_empty() { part.tokens } else { tokens(&content) };
             let inside = self.flow.spans_in(&part.range);
+            // One byte at least, because an empty range has no part in any span.
             let new = self.flow.spans_in(&(part.fresh..part.range.end.max(part.fresh + 1)));
             let headings = self.flow.path(self.flow.title_at(part.fresh));
             let positions = self.positions(&self.flow.spans[inside.clone()]);

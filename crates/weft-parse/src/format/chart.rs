@@ -76,9 +76,11 @@ impl Series {
 
 fn table(title: String, all: &[Series]) -> TableElement {
     let mut labels = BTreeMap::new();
+    // Points without a label have their row, too.
     for series in all {
         labels.extend(series.values.keys().map(|point| (*point, String::new())));
     }
+    // Backwards, so that the labels of the first series are those that stay.
     for series in all.iter().rev() {
         labels.extend(series.labels.clone());
     }

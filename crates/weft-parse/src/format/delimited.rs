@@ -44,6 +44,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 }
 
 fn reader(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {
+    // Rows as they are: which of them are headers is decided later, and their lengths may differ.
     csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)

@@ -108,6 +108,7 @@ fn chapters(text: &str, parts: &mut PartCollector) -> Result<Vec<String>, Unread
             },
         }
     }
+    // Taken out, so that a file which is named twice is one chapter.
     Ok(order.into_iter().filter_map(|id| files.remove(&id)).take(CHAPTERS_MAX).collect())
 }
 

@@ -28,6 +28,7 @@ const LOOKED_AT: usize = 2_000;
 
 fn is_html(text: &str) -> bool {
     let start = beginning(text.trim_start(), LOOKED_AT).to_ascii_lowercase();
+    // XHTML has the declaration of XML in front, and perhaps comments.
     let start =
         start.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>")).map_or(&*start, |rest| rest.1);
     let mut start = start.trim_start();
@@ -76,6 +77,7 @@ pub fn page(text: &str, parts: &mut PartCollector) {
                     _ => {}
                 }
             }
+            // What the page says of itself is in its head; drawings further down have titles, too.
             "body" => break,
             _ => {}
         }
@@ -152,6 +154,7 @@ fn main_part(dom: &Dom) -> Id {
     let is_main = |id: &Id| dom.name(*id) == "main" || dom.attribute(*id, "role") == Some("main");
     let candidates = [
         dom.below(Dom::ROOT).find(is_main),
+        // Several are a list, and each of them only a part of the page.
         only(dom.below(Dom::ROOT).filter(|id| dom.name(*id) == "article")),
     ];
     let whole = visible_length(dom, Dom::ROOT);

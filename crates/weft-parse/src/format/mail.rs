@@ -83,6 +83,7 @@ impl ParsedMail {
         }
         for (number, (name, bytes)) in self.attachments.iter().take(ATTACHMENTS_MAX).enumerate() {
             parts.heading(2, &format!("Attachment: {name}"));
+            // By its number, because several attachments may have the same name.
             let readings = within(file.readings, &attachment(number, name));
             match file.inner(name, bytes, &readings).read() {
                 Ok(parsed) => parts.include(parsed),
@@ -152,6 +153,7 @@ fn opened(file: &FileInput<'_>) -> Result<ParsedMail, Unreadable> {
         let (name, bytes) = match &part.body {
             PartType::Text(text) | PartType::Html(text) => (name, text.as_bytes().to_vec()),
             PartType::Binary(bytes) | PartType::InlineBinary(bytes) => (name, bytes.to_vec()),
+            // With the ending it is taken for a mail, whatever its headers are.
             PartType::Message(inner) => (format!("{name}.eml"), inner.raw_message().to_vec()),
             PartType::Multipart(_) => continue,
         };

@@ -15,6 +15,7 @@ pub const FORMAT: FileFormat = FileFormat {
     looks: |contents: &FileContents<'_>| {
         let text = contents.text();
         let headings = text.lines().filter(|line| line.starts_with("# ") || line.starts_with("## ")).count();
+        // Comments of a script look like headings.
         headings > 0 && !text.starts_with("#!")
     },
     read,
@@ -92,6 +93,7 @@ impl MarkdownWalk<'_> {
                     self.inline.push('\n');
                 }
             }
+            // What the lines are joined with depends on their letters, so it is decided when all are there.
             Event::SoftBreak => self.inline.push('\u{1f}'),
             Event::HardBreak => self.inline.push('\n'),
             Event::FootnoteReference(name) => {
@@ -165,6 +167,7 @@ impl MarkdownWalk<'_> {
             TagEnd::List(_) => {
                 self.flush();
                 self.lists.pop();
+                // An item without text must not mark what comes after the list.
                 self.item = None;
             }
             TagEnd::TableCell => {

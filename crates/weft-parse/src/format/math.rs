@@ -100,6 +100,7 @@ impl MathElement {
             "m" => self.joined("; ", |name| name == "mr"),
             "mr" => self.joined(", ", |name| name == "e"),
             "eqArr" => self.joined("; ", |name| name == "e"),
+            // Their signs have been taken when they began.
             name if name.ends_with("Pr") => String::new(),
             _ => self.joined("", |_| true),
         }

@@ -36,6 +36,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         .filter_map(|one| one["name"].as_str())
         .collect();
     parts.say("author", &authors.join(", "));
+    // The first says what ran; the other is called as people like.
     let language = ["language_info", "kernelspec"]
         .into_iter()
         .find_map(|key| notebook["metadata"][key]["name"].as_str())

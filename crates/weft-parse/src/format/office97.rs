@@ -58,6 +58,7 @@ fn slides(text: &str) -> Vec<&str> {
     let mut slides = Vec::new();
     let mut rest = text;
     loop {
+        // Only the number that is due, so that a heading of this kind within a slide does not cut it.
         let next = format!("## Slide {}\n", slides.len() + 1);
         let Some(at) = rest.find(&next) else { break };
         if let Some(last) = slides.last_mut() {

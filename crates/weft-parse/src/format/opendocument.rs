@@ -31,6 +31,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let mut xml = Xml::new(&content);
     while let Some(node) = xml.next()? {
         match node {
+            // Elements are counted, so that one of the same name within does not end what is passed over.
             XmlNode::Open(_) if walk.passed_over > 0 => walk.passed_over += 1,
             XmlNode::Close(_) if walk.passed_over > 0 => walk.passed_over -= 1,
             XmlNode::Text(_) if walk.passed_over > 0 => {}
@@ -146,6 +147,7 @@ impl<'a> OpenDocumentWalk<'a> {
             "annotation" => self.open.push((CollectedKind::Comment, String::new())),
             "creator" => self.open.push((CollectedKind::Author, String::new())),
             "title" | "desc" => self.open.push((CollectedKind::Caption, String::new())),
+            // The file says how many, and may say any number.
             "s" => self.text(&" ".repeat(count("c").unwrap_or(1).clamp(1, BLANKS_MAX))),
             "tab" => self.text("\t"),
             "line-break" => self.text("\n"),
@@ -224,6 +226,7 @@ impl<'a> OpenDocumentWalk<'a> {
             }
             CollectedKind::Caption => self.shown(text),
             CollectedKind::Note => self.notes.push(text),
+            // Its author, who stands before the words, has begun the text.
             CollectedKind::Comment if text.starts_with("Comment") => self.notes.push(text),
             CollectedKind::Comment => self.notes.push(format!("Comment: {text}")),
             CollectedKind::Heading(_) | CollectedKind::Paragraph => self.end_paragraph(kind, &text),

@@ -35,6 +35,7 @@ pub const FORMAT: FileFormat = FileFormat {
     endings: &["pdf"],
     is_binary: true,
     looks: |contents: &FileContents<'_>| {
+        // The signature may have something in front of it, and readers look for it in 1,024 bytes.
         let start = &contents.bytes[..contents.bytes.len().min(1_024)];
         start.windows(5).any(|bytes| bytes == b"%PDF-")
     },
@@ -48,6 +49,7 @@ const PAGES_MAX: usize = 10_000;
 fn open(bytes: &[u8]) -> Result<(PdfDocument, usize), Unreadable> {
     let document = PdfDocument::from_bytes(bytes.to_vec())
         .map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
+    // Many documents are locked with an empty password, which is to say that anybody may read them.
     if document.is_encrypted() && !document.authenticate(b"").unwrap_or(false) {
         return Err(Unreadable::new("it is locked with a password; save it without one"));
     }
@@ -91,6 +93,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     layout::add(&pages, &outline, &mut parts);
     parts.pages(u32::try_from(count).unwrap_or(u32::MAX));
     let mut parsed = parts.finish();
+    // After the layout, because figures go between the parts that it finds.
     scanned::place(&mut parsed.elements, file.readings);
     Ok(parsed)
 }

@@ -28,6 +28,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     office::properties(&mut archive, &mut parts)?;
     for slide in slides(&mut archive)? {
         parts.page(None);
+        // One slide that is broken leaves the others.
         if let Err(Unreadable(reason)) = read_slide(&mut archive, &slide, &mut parts) {
             parts.warn(format!("a slide was left out: {reason}"));
         }

@@ -39,12 +39,14 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         // The library unpacks whatever is there.
         let mut archive = Archive::open(file.bytes)?;
         archive.check()?;
+        // Opened again, because the check has used up what may be unpacked.
         office::properties(&mut Archive::open(file.bytes)?, &mut parts)?;
     }
     let mut book = open(file.bytes)?;
     let sheets = book.sheets_metadata().to_vec();
     let (mut cells_left, mut bytes_left) = (CELLS_MAX, TEXT_BYTES_MAX);
     for sheet in sheets {
+        // What people have hidden they can show again, and it is read; this kind only a program can.
         if sheet.typ != SheetType::WorkSheet || sheet.visible == SheetVisible::VeryHidden {
             continue;
         }
@@ -220,6 +222,7 @@ fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), 
                 book.worksheet_range(name).map_err(|cause| Unreadable::because("it is broken", cause))?;
             let (top, left) = range.start().unwrap_or_default();
             for (row, column, data) in range.used_cells() {
+                // `used_cells` counts from the corner of the range.
                 let place = |start: u32, offset: usize| {
                     start.saturating_add(u32::try_from(offset).unwrap_or(u32::MAX))
                 };
@@ -235,6 +238,7 @@ fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), 
 /// Cell by cell, since the range of a sheet may say that it has billions.
 fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
     let broken = |cause| Unreadable::because("it is broken", cause);
+    // Without them a cell stands once, which is better than no sheet.
     let merged = book.merge_cells_by_sheet_name(name).unwrap_or_default();
     let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
     while let Some(cell) = reader.next_cell().map_err(broken)? {
@@ -253,6 +257,7 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
         let ((top, left), (bottom, _)) = (area.start, area.end);
         let text =
             cells.rows.get(top as usize).and_then(|row| row.get(left as usize)).cloned().unwrap_or_default();
+        // Areas may reach to the end of the sheet, far below all that it holds.
         let last = bottom.min(u32::try_from(cells.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
         for row in top.saturating_add(1)..=last {
             if !cells.put(row, left, once_more(&text, &mut repeated)) {
@@ -282,6 +287,7 @@ fn shown(data: &Data) -> String {
         Data::DateTime(date) => {
             let (year, month, day, hour, minute, second, _) = date.to_ymd_hms_milli();
             match (hour, minute, second) {
+                // A day without a time is kept as its midnight.
                 (0, 0, 0) => format!("{year:04}-{month:02}-{day:02}"),
                 _ => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"),
             }

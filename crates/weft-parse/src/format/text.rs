@@ -21,6 +21,7 @@ fn read(file: &FileInput<'_>) -> ReadResult {
 
 /// Adds the paragraphs of a text.
 pub fn paragraphs(text: &str, parts: &mut PartCollector) {
+    // Before the split at `\r`, or every line would end twice.
     let text = text.replace("\r\n", "\n");
     let mut paragraph = String::new();
     for line in text.split(['\n', '\r', '\u{c}']) {

@@ -64,6 +64,7 @@ impl FeedEntry {
             }
             _ => return,
         };
+        // The first one counts: a feed may say the same in several elements.
         if field.is_empty() {
             *field = line(text);
         }
@@ -102,6 +103,7 @@ fn feed(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
                 inner.clear();
                 match tag.name() {
                     "item" | "entry" => {
+                        // Before its first article, which ends what is said of the feed itself.
                         show_feed(&about, &mut shown, parts);
                         entry = Some(FeedEntry::default());
                     }
@@ -185,6 +187,7 @@ fn values(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
             }
         }
     }
+    // A broken file may not end what it has begun.
     while let Some(element) = open.pop() {
         close(element, open.last_mut(), parts);
     }

@@ -131,7 +131,9 @@ impl BlockReader {
             code.push_str(text);
             return;
         }
+        // XML has no place for control characters, and Word refuses a file with them.
         let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+        // The parser hands text over in pieces: those of one style are one run.
         match self.spans.last_mut() {
             Some(last) if last.style == self.style && last.link == self.link => last.text.push_str(&text),
             _ => self.spans.push(TextRun { text, style: self.style, link: self.link.clone() }),
@@ -226,6 +228,7 @@ impl BlockReader {
     }
 
     fn end_block(&mut self) {
+        // Within a table cells end, and no blocks.
         if self.table.is_some() {
             return;
         }

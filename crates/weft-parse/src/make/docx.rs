@@ -33,6 +33,7 @@ pub fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size } as usize;
     let mut document = Docx::new().default_size(size * 2);
     for level in 1..=6_usize {
+        // By these names Word knows headings, in every language.
         let style = DocxStyle::new(format!("Heading{level}"), StyleType::Paragraph)
             .name(format!("heading {level}"))
             .outline_lvl(level - 1)
@@ -67,6 +68,7 @@ pub fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
             TextBlock::Code(text) => {
                 document.add_paragraph(spaced(80, 160).add_run(mono(lines(Run::new(), text))))
             }
+            // Without a paragraph in between Word makes one table of two.
             TextBlock::Table(rows) => document.add_table(table(rows)).add_paragraph(Paragraph::new()),
             TextBlock::Rule => {
                 document.add_paragraph(Paragraph::new().add_run(Run::new().add_text("\u{2500}".repeat(20))))

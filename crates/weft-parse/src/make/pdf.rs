@@ -63,6 +63,7 @@ impl Fonts {
         let known =
             [Some(own), Some((REGULAR, &self.regular)), self.other.as_ref().map(|font| (OTHER, font))];
         known.into_iter().flatten().find_map(|(name, font)| {
+            // Glyph 0 is the box that stands for a missing letter.
             let glyph = font.glyph_id(letter.into()).filter(|glyph| *glyph != 0)?;
             Some((name, font.glyph_width(glyph)))
         })

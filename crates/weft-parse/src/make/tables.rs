@@ -71,6 +71,7 @@ pub fn value(text: &str) -> Json {
     let bare = text.replace(',', "");
     match (bare.parse::<i64>(), bare.parse::<f64>()) {
         (Ok(whole), _) => whole.into(),
+        // A float tells no more digits apart, so a longer number would be another one.
         (_, Ok(number)) if number.is_finite() && bare.len() <= 16 => number.into(),
         _ => text.into(),
     }
@@ -158,6 +159,7 @@ impl SheetNames {
         let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\') && !c.is_control();
         let clean: String = wanted.chars().filter(kept).collect();
         let clean = clean.trim().trim_matches('\'').trim();
+        // Excel keeps this name for itself.
         let base = if clean.is_empty() || clean.eq_ignore_ascii_case("history") {
             format!("Table_{}", self.0.len() + 1)
         } else {

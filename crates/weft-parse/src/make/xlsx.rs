@@ -61,6 +61,7 @@ pub fn write(sheets: &[Sheet]) -> Result<Vec<u8>> {
         }
         page.autofit();
     }
+    // Excel opens no file without a sheet.
     if sheets.is_empty() {
         book.add_worksheet();
     }

@@ -199,6 +199,7 @@ fn one() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
     let ReaderOrder { job, time, memory_bytes, confinement, .. } = order;
     let bounds = Bounds { time, memory_bytes, stack_bytes: STACK_BYTES, confinement };
+    // Before the process is confined, since it becomes another program.
     let job = match job {
         ReaderJob::Recognize(recognition) => return recognition.begin(&bounds),
         job => job,
@@ -215,6 +216,7 @@ fn told() -> Option<(ReaderOrder, Vec<u8>)> {
     input.by_ref().take(ORDER_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
     let order: ReaderOrder = serde_json::from_slice(&line).ok()?;
     let mut bytes = Vec::new();
+    // A size for which there is no memory is refused rather than the end of the process.
     bytes.try_reserve_exact(order.file_bytes).ok()?;
     let count = input.take(u64::try_from(order.file_bytes).ok()?).read_to_end(&mut bytes).ok()?;
     (count == order.file_bytes).then_some((order, bytes))

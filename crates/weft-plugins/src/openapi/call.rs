@@ -50,6 +50,8 @@ impl OperationCall {
         let mut headers: Vec<(String, String)> = Vec::new();
         let mut url = self.base.clone();
         let mut query: Vec<(&str, String)> = Vec::new();
+        // What is left of the arguments in the end is the body's, and nothing that the document does not name
+        // is sent.
         for (name, place) in &self.places {
             let value = match arguments.shift_remove(name) {
                 None | Some(Json::Null) => continue,
@@ -57,6 +59,8 @@ impl OperationCall {
             };
             match place {
                 ArgumentPlace::Path => {
+                    // Only letters and digits and `-._~` stay as they are, so that a value can bring in no
+                    // further `{name}`.
                     path = path.replace(&format!("{{{name}}}"), &segment(name, &plain(&value))?);
                 }
                 ArgumentPlace::Header => headers.push((name.clone(), header(name, plain(&value))?)),
@@ -66,6 +70,7 @@ impl OperationCall {
                 },
             }
         }
+        // A placeholder that is left would be sent as it is, and some services answer even that.
         if let Some(open) = path.find('{') {
             let missing = path.get(open..).unwrap_or_default();
             return Err(Error::invalid(format!("the argument `{missing}` of its path is missing")));
@@ -112,6 +117,7 @@ fn plain(value: &Json) -> String {
 
 /// A value as a part of a path: it can neither end it nor lead up in it.
 fn segment(name: &str, value: &str) -> Result<String> {
+    // A part of nothing but dots leads up in the path, also when it is written in percent.
     if value.is_empty() || value.bytes().all(|byte| byte == b'.') {
         return Err(Error::invalid(format!(
             "the argument `{name}` cannot be `{value}`: it is a part of the path"
@@ -130,6 +136,7 @@ fn segment(name: &str, value: &str) -> Result<String> {
 }
 
 fn header(name: &str, value: String) -> Result<String> {
+    // A line break would begin a header that nobody has written.
     if value.chars().any(char::is_control) {
         Err(Error::invalid(format!("the argument `{name}` is a header and cannot have control characters")))
     } else {

@@ -22,6 +22,7 @@ impl<'a> OperationSchemas<'a> {
     /// What a value stands for when it is a reference, else itself.
     pub(super) fn resolved(&self, value: &Json) -> Result<Json, String> {
         let mut value = value;
+        // Bounded: a reference may lead to itself.
         for _ in 0..DEPTH_MAX {
             let Some(reference) = value.get("$ref").and_then(Json::as_str) else { return Ok(value.clone()) };
             value = self
@@ -41,6 +42,7 @@ impl<'a> OperationSchemas<'a> {
     }
 
     fn inlined(&mut self, value: &Json, depth: usize) -> Json {
+        // Anything is allowed there: a model may then be wrong, and the service says so.
         if depth > DEPTH_MAX || self.left == 0 {
             return Json::Object(Map::new());
         }
@@ -83,6 +85,7 @@ fn as_of_3_1(schema: &mut Map<String, Json>) {
     for (limit, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         let Some(Json::Bool(is)) = schema.get(exclusive).cloned() else { continue };
         schema.shift_remove(exclusive);
+        // The limit was a flag in 3.0: whether it holds or not, there is one keyword for it in 3.1.
         if let Some(value) = schema.shift_remove(limit) {
             schema.insert(if is { exclusive } else { limit }.to_owned(), value);
         }

@@ -16,11 +16,13 @@ pub fn is_mark(c: char) -> bool {
 
 /// Appends a text in lower case, in the usual width and without diacritics.
 pub fn fold(text: &str, folded: &mut String) {
+    // Most words are ASCII, and need none of the tables.
     if text.is_ascii() {
         folded.extend(text.chars().map(|c| c.to_ascii_lowercase()));
         return;
     }
     let begin = folded.len();
+    // Taken apart first, so that a diacritic is a character of its own that can be left out.
     for c in text.nfkd().filter(|c| !is_diacritic(*c)).flat_map(char::to_lowercase) {
         match c {
             'ß' => folded.push_str("ss"),
@@ -31,6 +33,7 @@ pub fn fold(text: &str, folded: &mut String) {
             'đ' | 'ð' => folded.push('d'),
             'ı' => folded.push('i'),
             'þ' => folded.push_str("th"),
+            // At the end of a word only, it is written in another way.
             'ς' => folded.push('σ'),
             _ => push_composed(folded, begin, c),
         }

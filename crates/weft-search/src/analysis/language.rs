@@ -224,6 +224,7 @@ impl LanguageCounts {
         let (others, english) = (&self.0[..OTHERS.len()], self.0[OTHERS.len()]);
         let mut best: Option<(usize, StemmedLanguage)> = (english >= least).then_some((english, English));
         for (known, count) in OTHERS.iter().zip(others) {
+            // English wins when it has as many: it is what is meant where nothing is known.
             let more = best.map_or(english, |(most, _)| most);
             if *count >= least && *count > more {
                 best = Some((*count, known.language));
@@ -273,6 +274,7 @@ impl StemmedLanguage {
     /// Appends the form of a word by which it is found, with the tag of the language. The word is in small letters and
     /// has its diacritics, which stemmers want.
     pub fn form(self, lower: &str, folded: &str, form: &mut String) {
+        // English was there before the others: without a tag its texts are found as before.
         let Some(place) = self.place() else {
             form.push_str(&ENGLISH_STEMMER.stem(folded));
             return;

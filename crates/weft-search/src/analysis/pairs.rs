@@ -90,6 +90,7 @@ pub fn pairs(run: &str, at: usize, is_common: &dyn Fn(usize) -> bool, found: &mu
     };
     match borders[..] {
         [from, to] => give(from, to),
+        // Three borders are two characters; the last pair ends at the end.
         _ => borders.windows(3).for_each(|pair| give(pair[0], pair[2])),
     }
 }
@@ -103,6 +104,7 @@ fn korean(word: &str, at: usize, found: &mut PairVisitor<'_>) {
     let last = stem.char_indices().next_back().map_or(0, |(last, _)| last);
     let is_alone = last == 0;
     if is_alone {
+        // One syllable has no neighbour to be a pair with, and the pair with the particle is no word.
         pairs(stem, at, &|_| false, found);
     }
     // Of two syllables the second may as well be no particle.

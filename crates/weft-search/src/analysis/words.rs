@@ -43,7 +43,9 @@ impl WordCutter {
             self.word(&text[..end], at..at + end, found);
             return end + self.suffix(text, end, at, found);
         }
+        // Taken apart from the words before anything is handed over: what joins them decides what they are.
         let joints: Vec<&str> = self.parts.windows(2).map(|pair| &text[pair[0].end..pair[1].start]).collect();
+        // `Ada's` is found as `Ada`, and an `s` by itself says nothing.
         if is_possessive(&text[self.parts[self.parts.len() - 1].clone()], joints[joints.len() - 1]) {
             self.parts.pop();
             if self.parts.len() == 1 {
@@ -53,6 +55,7 @@ impl WordCutter {
             }
         }
         let joints = &joints[..self.parts.len() - 1];
+        // `1,000,000` is one number, which others write without commas.
         if joints.iter().all(|joint| *joint == ",")
             && self.parts.iter().skip(1).all(|part| is_group(&text[part.clone()]))
         {
@@ -75,6 +78,7 @@ impl WordCutter {
         let together = has_letters && joints.iter().all(|joint| is_soft(joint));
         self.whole.clear();
         if together {
+            // Written together, `e-mail` and `email` are one word in the index.
             parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole));
         } else {
             fold::fold(&text[whole.clone()], &mut self.whole);
@@ -87,6 +91,7 @@ impl WordCutter {
         self.folded.clear();
         fold::fold(word, &mut self.folded);
         let folded = cut(&self.folded);
+        // Folded, letters of Latin scripts are ASCII; a word with digits has no ending to take off.
         let is_latin = folded.bytes().all(|byte| byte.is_ascii_lowercase());
         match folded.chars().next() {
             None => {}
@@ -96,6 +101,7 @@ impl WordCutter {
                     lower(word, &mut self.lower);
                     self.form.clear();
                     fold::fold(&stemmer.stem(cut(&self.lower)), &mut self.form);
+                    // A stemmer may leave nothing, and an empty term would be that of many words.
                     let form = if self.form.is_empty() { folded } else { &self.form };
                     found(cut(form), range, is_common(folded));
                 }
@@ -111,8 +117,10 @@ impl WordCutter {
             StemmedLanguage::English => is_common(folded),
             other => other.is_common(folded),
         };
+        // A question is asked in one language, and what answers it may be written in another.
         if self.is_question || self.language == StemmedLanguage::English {
             self.form.clear();
+            // Words of two letters have no ending that could be taken off.
             if is_common(folded) || folded.len() <= 2 {
                 self.form.push_str(folded);
             } else {
@@ -145,6 +153,7 @@ impl WordCutter {
     fn suffix(&mut self, text: &str, end: usize, at: usize, found: &mut WordVisitor<'_>) -> usize {
         let sign = ["++", "#"].into_iter().find(|sign| text[end..].starts_with(sign)).unwrap_or_default();
         let next = text[end + sign.len()..].chars().next();
+        // Only of one or two letters, such as `C#` and `F#`: in `issue#` the sign is no part of the name.
         if sign.is_empty()
             || end > 2
             || next.is_some_and(|next| CharTreatment::of(next) == CharTreatment::Word)

@@ -78,9 +78,11 @@ impl IndexedDataset {
         };
         let home = Home::new(folder);
         home.begin()?;
+        // Taken before the reader is opened: what is written in between is seen as a change.
         let seen = home.stamp().ok_or_else(|| gone(key))?;
         let reader = home
             .open()
+            // By hand: what is found changes with the snapshot, and no thread has to watch each folder.
             .and_then(|index| index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into());
         let reader: IndexReader = reader.map_err(failed)?;
         let fields = schema::schema().1;
@@ -178,6 +180,7 @@ impl IndexedDataset {
     /// Makes changes together with those that others ask for at the same time: what arrives while one
     /// commit is under way is written by the next, all of it at once.
     pub async fn write(self: &Arc<Self>, changes: Vec<IndexChange>) -> Result<()> {
+        // Added before the turn is waited for: whoever has the next one writes it along.
         let (told, _) = self.waiting.add(changes, Urgency::Now);
         self.flush().await?;
         told.await.map_err(stopped)?
@@ -191,9 +194,11 @@ impl IndexedDataset {
             self.write(changes).await?;
             return Ok(Box::pin(std::future::ready(Ok(()))));
         }
+        // Counted before it waits, so that no question in between believes that everything is kept.
         self.behind.fetch_add(1, Ordering::AcqRel);
         let (told, waiting) = self.waiting.add(changes, Urgency::Behind);
         self.flush_later();
+        // Whoever brings more than the disk takes waits here, and what waits stays bounded.
         if waiting >= BEHIND_BYTES_MAX {
             self.flush().await?;
         }
@@ -263,6 +268,7 @@ impl IndexedDataset {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that have ended are let go, or the set would grow with every write.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
@@ -273,6 +279,7 @@ impl IndexedDataset {
             Ok(()) => self.write_accepted(writer, self.accepted(all)),
             Err(error) => told(all.into_iter().map(|waiting| waiting.done), &Err(error)),
         }
+        // After the commit: a question that comes before waits for the writer and misses nothing.
         self.behind.fetch_sub(behind, Ordering::AcqRel);
     }
 
@@ -305,6 +312,7 @@ impl IndexedDataset {
         let mut made = Ok(());
         for waiting in accepted {
             done.push(waiting.done);
+            // After a failure nothing more is tried: a commit holds all of them or none.
             if made.is_ok() {
                 let mut changes = waiting.changes.into_iter();
                 made = changes.try_for_each(|change| self.change(writer, &mut gathered, change));
@@ -328,6 +336,8 @@ impl IndexedDataset {
         match change {
             IndexChange::Document(document) => {
                 let known = before.documents.number(document.id.as_str()).is_some();
+                // A deletion is looked for in each part, so that none is asked for where nothing can be
+                // there.
                 if !documents.insert(document.id.clone()) || known {
                     remove(fields.entry, document.id.as_str());
                 }
@@ -336,6 +346,7 @@ impl IndexedDataset {
             IndexChange::Chunks(document, chunks) => {
                 for (id, chunk) in chunks {
                     let hash = hash(id.as_str());
+                    // By hashes: two ids with the same one cost a deletion too many and nothing else.
                     if !added.insert(hash) || before.may_hold(hash) {
                         remove(fields.chunk, id.as_str());
                     }
@@ -359,9 +370,11 @@ impl IndexedDataset {
         if self.retired.load(Ordering::Acquire) {
             return Err(gone(&self.key));
         }
+        // As long as this process has the writer, no other one writes.
         if writer.is_open() {
             return Ok(());
         }
+        // No return here: that the index is gone says more than why its writer did not open.
         let opened = writer.get(&self.home).map(drop);
         // Waits for somebody who reads the next state: what is written from here on builds on the latest.
         let freshness = self.since(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));

@@ -88,6 +88,7 @@ impl Home {
             Self::Memory(directory) => Index::open(directory.clone())?,
             Self::Folder(folder) => Index::open(MmapDirectory::open(folder)?)?,
         };
+        // The rules are no part of what is kept, so that they are named each time it is opened.
         index.tokenizers().register(schema::WORDS, schema::EntryWords::default());
         Ok(index)
     }
@@ -117,6 +118,7 @@ fn remove_older(folder: &Path) {
         match remove(&older) {
             Ok(()) => tracing::info!(folder, "an index of an older version was removed and is made again"),
             Err(error) => {
+                // It only takes room: the new index reads nothing of it.
                 tracing::warn!(folder, error = %error.detail(), "an index of an older version is left");
             }
         }
@@ -146,8 +148,10 @@ pub fn remove(folder: &Path) -> Result<()> {
         Err(cause) if cause.kind() != ErrorKind::NotFound => Err(failed(cause)),
         _ => Ok(()),
     };
+    // Left by a removal that a crash has cut short; the name has to be free.
     remove(&gone)?;
     match std::fs::rename(folder, &gone) {
+        // Another process was faster.
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
         Err(cause) => Err(failed(cause)),
         Ok(()) => remove(&gone),

@@ -47,6 +47,7 @@ pub struct EntryFields {
 /// The schema, and its fields.
 pub fn schema() -> (Schema, EntryFields) {
     let mut schema = Schema::builder();
+    // Scores need frequencies; where a word stands nobody asks.
     let words =
         TextFieldIndexing::default().set_tokenizer(WORDS).set_index_option(IndexRecordOption::WithFreqs);
     let id = STRING;
@@ -103,6 +104,7 @@ pub fn chunk_entry(
     vector: Option<&VectorRow>,
 ) -> TantivyDocument {
     let mut record = vec![CHUNK];
+    // With their lengths: ids are anybody's and may hold any character.
     put(&mut record, id.as_str().as_bytes());
     put(&mut record, document.as_str().as_bytes());
     match &chunk.parent {
@@ -112,6 +114,7 @@ pub fn chunk_entry(
             put(&mut record, parent.as_str().as_bytes());
         }
     }
+    // At the end, where it needs no length of its own.
     if let Some(row) = vector {
         record.extend(row.factor.to_le_bytes());
         record.extend(row.values.iter().map(|value| value.to_le_bytes()[0]));
@@ -207,6 +210,7 @@ impl Tokenizer for EntryWords {
                 places.push(terms.len()..terms.len() + term.len());
                 terms.push_str(term);
             });
+            // Repeated and not weighted: tantivy knows a word's weight only as how often it comes.
             let once = before..places.len();
             (1..count).for_each(|_| places.extend_from_within(once.clone()));
         });

@@ -75,6 +75,7 @@ pub fn search(
         None => None,
     };
     let (parts, fitting) = parts(datasets, query);
+    // Before the words, which note the scores of these chunks as they go along.
     let by_vector = match (&wanted, &query.vector) {
         (Some(wanted), Some(vector)) => nearest(&parts, wanted, vector.cosine_min, query.count_max),
         _ => Vec::new(),
@@ -163,6 +164,7 @@ fn parts<'a>(
     let (mut parts, mut fitting) = (Vec::new(), 0);
     for (dataset, snapshot) in datasets {
         let unasked = chosen.is_none() && query.filter.is_none();
+        // Most questions have no conditions: no bit is copied for them.
         if unasked && snapshot.documents.are_available() {
             fitting += snapshot.documents.count();
             parts.extend(snapshot.parts.iter().map(|part| SearchedPart {
@@ -184,6 +186,7 @@ fn parts<'a>(
             fitting += usize::from(passes);
         }
         for part in &snapshot.parts {
+            // When all pass, the bits of what is alive do.
             let allowed = (!all_pass).then(|| allowed(part, &passing));
             parts.push(SearchedPart { dataset, snapshot, part, allowed });
         }
@@ -282,6 +285,7 @@ impl TextPart {
         words: &[Word],
         field: Field,
     ) -> Result<Self> {
+        // Of all that is searched, whatever the conditions: a score means the same with and without them.
         let chunks: usize = datasets.iter().map(|(_, snapshot)| snapshot.size.chunks).sum();
         let length: u64 = datasets.iter().map(|(_, snapshot)| snapshot.length).sum();
         let average = bm25::real(usize::try_from(length).unwrap_or(usize::MAX)) / bm25::real(chunks.max(1));
@@ -300,6 +304,7 @@ impl TextPart {
                 holding += list.as_ref().map_or(0, |list| count(list, searched.part));
                 lists.push(list);
             }
+            // A word that nobody holds would be the rarest of all, and lower the score of everything.
             if holding > 0 {
                 let worth = word.weight * bm25::rarity(chunks, holding);
                 scale.add(word, worth);
@@ -322,6 +327,8 @@ impl TextPart {
         if self.asked.is_empty() {
             return Vec::new();
         }
+        // Lengths are kept in one byte each, so that there are 256 dampings to work out, however many chunks
+        // there are.
         let damping: Vec<f32> = (0..=255)
             .map(|code| {
                 let length = usize::try_from(FieldNormReader::id_to_fieldnorm(code)).unwrap_or(usize::MAX);
@@ -355,6 +362,7 @@ impl TextPart {
 
 /// How many chunks that are there a list names.
 fn count(list: &BlockSegmentPostings, part: &IndexPart) -> usize {
+    // Without deletions the list's own count is exact, and nothing is read.
     if !part.has_dead {
         return list.doc_freq() as usize;
     }

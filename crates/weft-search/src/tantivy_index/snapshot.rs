@@ -85,6 +85,7 @@ impl Documents {
 
     /// Takes back the numbers of documents that are gone; they are not given again.
     fn forget_absent(&mut self) {
+        // Given again, a number would lead parts that were read before to another document.
         if self.numbers.len() > self.count {
             let entries = &self.entries;
             self.numbers.retain(|_, number| entries[*number as usize].is_some());
@@ -309,6 +310,7 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
         sketches: OnceLock::new(),
     };
     let mut places: HashMap<ChunkId, u32> = HashMap::new();
+    // One block is kept: entries are read in order and once.
     let store = reader.get_store_reader(1).map_err(unreadable)?;
     let entries = store.iter::<TantivyDocument>(reader.alive_bitset());
     for (number, entry) in reader.doc_ids_alive().zip(entries) {
@@ -316,6 +318,7 @@ fn load(reader: &SegmentReader, fields: EntryFields, documents: &mut Documents) 
         match read(record_of(fields, &entry)?)? {
             EntryRecord::Chunk { id, document, parent, vector } => {
                 let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
+                // Entries between chunks are documents, or gone: their ids have no letters.
                 contents.id_ends.resize(number as usize, end);
                 contents.ids.push_str(id);
                 contents.hashes.push(hash(id));

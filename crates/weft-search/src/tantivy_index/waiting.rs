@@ -75,6 +75,7 @@ pub fn stopped(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
 
 /// The same error for somebody else.
 pub fn copy(error: &Error) -> Error {
+    // A cause cannot be copied, so it becomes a part of the message.
     Error::new(error.kind, error.full())
 }
 

@@ -58,6 +58,8 @@ impl Places {
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let address = block(address);
         let (mut inner, limits) = (self.inner(), self.limits);
+        // An address at its limit makes room among its own connections and pushes nobody else out. When all
+        // of them are busy it is refused.
         if inner.from.get(&address).is_some_and(|from| from.count >= limits.per_address) {
             let oldest = inner.from.get(&address).and_then(|from| from.idle.first().copied());
             inner.send_away(oldest?);
@@ -66,6 +68,7 @@ impl Places {
         if inner.ordinary >= limits.all {
             match inner.longest_idle(|taken| !taken.reserved) {
                 Some(oldest) => inner.send_away(oldest),
+                // All ordinary places are busy, and one can still ask how the server does.
                 None => reserved = true,
             }
         }
@@ -90,6 +93,7 @@ impl Places {
 /// Whom an address stands for.
 fn block(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        // A host may choose among all addresses of its /64, so the limit of an address counts the network.
         IpAddr::V6(whole) => IpAddr::V6((whole.to_bits() & (u128::MAX << 64)).into()),
         v4 @ IpAddr::V4(_) => v4,
     }
@@ -113,6 +117,7 @@ impl Inner {
     /// A place is idle from now on.
     fn rests(&mut self, id: u64) {
         let since = self.number();
+        // It may have been sent away in the meantime.
         let Some(taken) = self.taken.get_mut(&id) else { return };
         taken.idle = Some(since);
         self.idle.insert((since, id));
@@ -142,6 +147,7 @@ impl Inner {
     }
 
     fn free(&mut self, id: u64) -> Option<Taken> {
+        // Before the place is gone: the lists of idle ones hold places that exist.
         self.works(id);
         let taken = self.taken.remove(&id)?;
         self.ordinary -= usize::from(!taken.reserved);
@@ -182,6 +188,7 @@ impl Seat {
 
     /// A request is being answered for as long as this is kept.
     pub(super) fn busy(seat: &Arc<Self>) -> Busy {
+        // The flag publishes nothing else, and the lists of idle places are behind their own lock.
         seat.busy.store(true, Ordering::Relaxed);
         seat.places.inner().works(seat.id);
         Busy(Arc::clone(seat))

@@ -34,6 +34,7 @@ impl<S> Watched<S> {
     }
 
     fn written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        // Any progress starts the time anew: slow readers are served, and silent ones are not.
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -50,11 +51,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        // A body may come as slowly as its route bears; only heads have a time here.
         if self.seat.is_busy() {
             self.head = None;
             return read;
         }
         if read.is_ready() {
+            // The first byte of a head starts its time and no later one does, or a byte now and then would
+            // hold a connection.
             self.head.get_or_insert_with(|| Box::pin(tokio::time::sleep(HEAD)));
             return read;
         }

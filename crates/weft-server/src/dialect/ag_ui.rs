@@ -86,9 +86,12 @@ impl AgUiRun {
                 self.steps.push((who.activation, name));
             }
             Record::NodeFinished { who, .. } => {
+                // A node that fails or is stopped has no end of its message, and its text has to end before
+                // its step does.
                 self.close(who.activation, events);
                 self.end_step(who.activation, events);
             }
+            // Clients of the protocol refuse a piece without text.
             Record::Said { activation, text, .. } if !text.is_empty() => {
                 let thinks = self.answer.is_thinking(*activation);
                 let part = if thinks { Part::Reasoning } else { Part::Text };
@@ -112,6 +115,7 @@ impl AgUiRun {
             Record::MessageReset { activation, .. } => self.reset(*activation, events),
             Record::ToolStarted { activation, call } => {
                 let id = self.call_id(*activation, &call.call);
+                // Arguments are whole when a call begins, so they are one piece.
                 let arguments = to_text(&call.arguments);
                 events.push(json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": call.tool}));
                 events.push(json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments}));
@@ -193,6 +197,7 @@ impl AgUiRun {
 
     fn end(&mut self, events: &mut Vec<Json>) {
         let mut open: Vec<u32> = self.open.keys().copied().collect();
+        // A map has no order, and the same journal has to give the same events each time.
         open.sort_unstable();
         open.into_iter().for_each(|activation| self.close(activation, events));
         for (_, name) in self.steps.drain(..) {

@@ -184,6 +184,7 @@ impl Completion {
     /// The same with these sources, where there are some to tell.
     pub fn write_end_with(&self, answer: &Answer, sources: Option<Json>) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
+        // The stream has begun with success, so that a failure can only be told as text.
         if let Some(reason) = answer.failure() {
             frames.push(self.write_text(&format!("**ERROR**: {reason}")));
         }

@@ -59,6 +59,7 @@ impl RunView {
     /// Takes what it needs from an entry. All entries of a run are shown to it, in their order.
     pub fn learn(&mut self, entry: &Entry) {
         match &entry.record {
+            // A view that was made for an id alone learns the rest here.
             Record::RunStarted { session, input, canvas_version, .. } => {
                 self.session = session.clone();
                 self.version = Arc::clone(canvas_version);

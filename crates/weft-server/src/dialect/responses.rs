@@ -82,6 +82,7 @@ impl ResponseRun {
     pub fn events(&mut self, entry: &Arc<Entry>) -> Vec<Json> {
         let mut events = Vec::new();
         self.tell(entry, &mut events);
+        // Learned before the end is told, which is made of what the answer knows.
         self.answer.learn(entry);
         if let Record::RunFinished { ending, .. } = &entry.record {
             self.ended_ms = Some(entry.at_ms);
@@ -178,6 +179,7 @@ impl ResponseRun {
     /// What an activation has said does not count. The protocol takes nothing back, so its messages stay in their places
     /// and are empty from now on.
     fn take_back(&mut self, activation: u32, events: &mut Vec<Json>) {
+        // Reasoning stays as it is: it is no part of the answer.
         if let Some(open) = self.open.get_mut(&activation).filter(|open| open.part == Part::Text) {
             open.text.clear();
         }
@@ -190,6 +192,7 @@ impl ResponseRun {
     fn end(&mut self, ending: Ending, events: &mut Vec<Json>) {
         let stopped = matches!(ending, Ending::Failed | Ending::Cancelled);
         let mut open: Vec<u32> = self.open.keys().copied().collect();
+        // A map has no order, and whoever gets the response later has to find the same numbers.
         open.sort_unstable();
         for activation in open {
             self.close(activation, if stopped { "incomplete" } else { "completed" }, events);
@@ -201,6 +204,7 @@ impl ResponseRun {
             events.push(done(&self.output[place], place));
         }
         if ending == Ending::Waiting {
+            // Taken out while the loop changes the rest of the response.
             let forms = std::mem::take(&mut self.answer.forms);
             for waiting in &forms {
                 for (task, fields) in asked::tasks(waiting) {

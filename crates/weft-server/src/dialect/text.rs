@@ -20,6 +20,7 @@ impl Formatter for OneLine {
         while let Some((at, escape)) = line_break(rest) {
             writer.write_all(&rest[..at])?;
             writer.write_all(escape.as_bytes())?;
+            // U+0085 takes two bytes in UTF-8, the others three.
             let width = if escape == NEXT_LINE { 2 } else { 3 };
             rest = &rest[at + width..];
         }

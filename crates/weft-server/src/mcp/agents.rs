@@ -46,6 +46,7 @@ impl Offering {
     pub(super) async fn agents(&self) -> Result<Vec<Agent>, RpcError> {
         let mut published: Vec<(StoredCanvas, Arc<str>)> = Vec::new();
         let mut offset = 0;
+        // The store cannot choose by what is published, so canvases are looked through.
         while published.len() < AGENTS_MAX && offset < CANVASES_MAX {
             let filter = CanvasFilter {
                 pipelines: Some(false),
@@ -101,6 +102,7 @@ impl Offering {
             return Err(RpcError::params(format!("there is no tool `{shown}`")));
         };
         let plan = self.app().plan(&agent.canvas.key, &agent.version).await?;
+        // A form that has a field of this name gets the value, and the conversation is a new one then.
         let own = form(&plan).fields.contains_key(forms::SESSION);
         let (arguments, mut inputs) = (Arguments(&call.arguments), call.arguments.clone());
         let query = arguments.text(forms::QUERY)?.unwrap_or_default().to_owned();
@@ -108,6 +110,7 @@ impl Offering {
         if !own {
             inputs.remove(forms::SESSION);
         }
+        // The question has a way of its own; only a form that asks for it has it among its fields as well.
         if !form(&plan).fields.contains_key(forms::QUERY) {
             inputs.remove(forms::QUERY);
         }
@@ -128,6 +131,7 @@ impl Offering {
         };
         match begun {
             Ok((session, handle)) => self.follow(handle, &session.key.id, call).await,
+            // A defect of this server is nothing that a model could act on.
             Err(error) if error.kind == ErrorKind::Internal => Err(error.into()),
             Err(error) => Ok(Outcome::Done(results::failed(&error.full()))),
         }
@@ -157,6 +161,7 @@ impl Offering {
         let unknown = || Error::not_found(format!("there is no session {id} of this agent"));
         match self.app().sessions.load(&SessionKey::new(self.tenant(), id)).await {
             Ok(session) if session.canvas == canvas.id => Ok(session),
+            // Somebody else's session looks like one that is not there.
             Ok(_) => Err(unknown()),
             Err(error) if error.kind == ErrorKind::NotFound => Err(unknown()),
             Err(error) => Err(error),
@@ -178,6 +183,7 @@ impl Offering {
             Err(error) => return Err(error),
         };
         let session = self.session_of(canvas, run.session.as_str()).await?;
+        // What the session asks now is all that can be answered, whatever run the state names.
         let open = self.open_tasks(&run.session).await.map_err(|error| Error::invalid(error.message))?;
         let answers = match forms::hear(&open, &call.answers) {
             Heard::Answers(answers) => answers,

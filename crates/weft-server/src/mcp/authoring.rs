@@ -131,6 +131,7 @@ impl Offering {
         let canvas = Arguments(&call.arguments).canvas()?;
         match self.app().check_canvas(self.tenant(), &canvas).await {
             Ok(problems) => Ok(results::data(found(&problems))),
+            // Told as a result, which a model reads; an error of the protocol only its client sees.
             Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
             Err(error) => Err(error.into()),
         }
@@ -204,6 +205,7 @@ impl Offering {
             Err(error) => return Err(error.into()),
         };
         let (mut answer, mut steps) = (Answer::default(), Vec::new());
+        // A run under way would be waited for by whoever reads its entries.
         if run.ending.is_some() {
             let mut entries = self.app().engine.events(&key, 0).await?;
             while let Some(entry) = entries.next().await? {

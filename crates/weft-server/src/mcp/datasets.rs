@@ -128,6 +128,7 @@ impl Offering {
             }
             Err(error) => Err(error),
         };
+        // Told as a result: a model reads that, and an error of the protocol only its client.
         let (found, request) = match found {
             Ok(found) => found,
             Err(error) => return Ok(results::failed(error.message())),

@@ -59,8 +59,10 @@ impl Offering {
         let mut answer = Answer::default();
         loop {
             let entry = tokio::select! {
+                // The time comes first, so that a run that talks without a pause becomes a task, too.
                 biased;
                 () = over(until) => {
+                    // Before the task is looked up: whoever leaves from here on stops nothing.
                     watched.settled = true;
                     // Nobody listens, and still it is not to give way to the next question.
                     self.app().engine.run_in_background(&key);

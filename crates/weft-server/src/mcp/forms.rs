@@ -59,6 +59,7 @@ fn simple(field: &Json) -> Json {
         _ => json!({"type": "string"}),
     };
     let options = field.get("options").and_then(Json::as_array).filter(|list| !list.is_empty());
+    // The protocol knows choices among texts only.
     if let Some(options) = options.filter(|_| property["type"] == "string") {
         property["enum"] =
             options.iter().map(|option| Json::from(weft_core::value::to_text(option))).collect();
@@ -131,6 +132,7 @@ pub(super) fn hear(open: &[Task], answers: &Map<String, Json>) -> Heard {
     let said = || open.iter().filter_map(|task| Some((task, answers.get(task.key.id.as_str())?)));
     let given = said().filter_map(|(task, said)| Some((task.key.clone(), answer(task, said)?)));
     let given: Vec<_> = given.collect();
+    // Of several questions one may be declined and another answered: the run goes on with what was answered.
     if !given.is_empty() {
         return Heard::Answers(given);
     }
@@ -152,6 +154,7 @@ fn answer(task: &Task, said: &Json) -> Option<TaskAnswer> {
             let asked = content.iter().filter(|(key, _)| task.form.fields.contains_key(*key));
             Some(TaskAnswer::Inputs(asked.map(|(key, value)| (key.clone(), value.clone())).collect()))
         }
+        // To decline a call is an answer as well: the agent hears no, and goes on.
         ("decline" | "cancel", _) if is_decision(task) => Some(TaskAnswer::Decision("deny".into())),
         _ => None,
     }

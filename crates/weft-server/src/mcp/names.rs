@@ -46,6 +46,7 @@ fn slug(title: &str) -> String {
 fn with(plain: &str, id: &str, id_chars: usize) -> String {
     let plain = if plain.is_empty() { "agent" } else { plain };
     let id: String =
+        // There is room for `agent_` before it.
         id.chars().filter(char::is_ascii_alphanumeric).take(id_chars.min(CHARS_MAX - 6)).collect();
     let room = CHARS_MAX.saturating_sub(id.len() + 1);
     let plain: String = plain.chars().take(room).collect();

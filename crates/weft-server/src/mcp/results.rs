@@ -74,6 +74,7 @@ pub(super) fn of_run(run: &RunId, session: &SessionId, answer: &Answer, open: &[
             result
         }
         Some(Ending::Waiting) => {
+            // A client that cannot be asked itself gets the questions with the answer.
             data["tasks"] = open.iter().map(task).collect();
             told(&asking(&text, session, open), data)
         }

@@ -54,6 +54,7 @@ impl Offering {
         let filter =
             RunFilter { session: Some(first.session.clone()), limit: RUNS_MAX, ..RunFilter::default() };
         let mut runs = self.app().runs.list(self.tenant(), &filter).await?;
+        // The store lists the newest first.
         runs.reverse();
         let tasks = self.tasks_of(&first.session).await?;
         let now = last_of(&first, &runs, &tasks).clone();
@@ -113,6 +114,7 @@ impl Offering {
         let session = SessionKey::new(self.tenant(), standing.now.session.clone());
         let session = self.app().sessions.load(&session).await?;
         let handle = self.app().answer_tasks(&session, given, &self.state.waiting(None)).await?;
+        // Nobody reads it here, and a run without a reader would give way to the next question.
         self.app().engine.run_in_background(&handle.key);
         Ok(())
     }

@@ -50,6 +50,7 @@ pub(crate) async fn released(
     if release == Release::No {
         return Ok(canvas);
     }
+    // Stored before it is published: what is released is a version that is there.
     state.app.versions.publish(&canvas.key, Some(&canvas.version)).await?;
     Ok(state.app.canvases.get(&canvas.key).await?)
 }

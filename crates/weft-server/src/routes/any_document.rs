@@ -45,6 +45,7 @@ async fn documents(
     }
     let (mut known, mut missing) = (Vec::new(), ids.to_vec());
     let mut offset = 0;
+    // A document is found by its dataset and its id, so an id alone is looked for in each dataset.
     while !missing.is_empty() {
         let filter = DatasetFilter {
             counting: Counting::Without,
@@ -129,6 +130,7 @@ pub async fn ingest(
             state.app.library.reset_documents(&key.dataset, ids).await?;
         }
         match state.app.library.queue(&key.dataset, ids).await {
+            // Its reading was asked for since it was looked up, which is what is wanted.
             Err(error) if error.kind == ErrorKind::Conflict => {}
             outcome => drop(outcome?),
         }
@@ -143,6 +145,7 @@ async fn stop(state: &ServerState, documents: &[Document]) -> Result<(), ApiErro
         match state.app.library.stop(&document.key, Wanted::Cancel).await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Conflict => {
+                // The others are stopped all the same.
                 all &= matches!(document.state, DocumentState::Cancelled | DocumentState::Paused);
             }
             Err(error) => return Err(error.into()),
@@ -210,6 +213,7 @@ pub async fn flattened(
     for id in &ids {
         let dataset = owned::dataset(&state, &caller, id, dataset_not_owned).await?;
         let all = DocumentFilter { limit: 0, ..DocumentFilter::default() };
+        // Counted before any is read, so that too many are refused and never held.
         let (_, count) = state.app.datasets.documents(&dataset.key, &all).await?;
         counted += usize::try_from(count).unwrap_or(usize::MAX);
         if counted > FLAT_DOCUMENTS_MAX {

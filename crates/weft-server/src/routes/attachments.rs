@@ -39,6 +39,7 @@ pub async fn upload(
         return Err(ApiError::data("files are not fetched from addresses; upload the file itself"));
     }
     let canvas = CanvasKey::new(&caller.tenant, id);
+    // Looked up before the files are read, which may take long.
     state.app.canvases.newest(&canvas).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => ApiError::data("canvas not found."),
         _ => error.into(),

@@ -160,6 +160,7 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     owners(&caller, &params)?;
     let mut filter = filter(&state, &params);
+    // Without a page, or with 0 for its size, clients mean all of them.
     if matches!(params.get("page_size"), None | Some("0")) {
         filter.limit = state.app.limits.page_size;
     }
@@ -239,6 +240,7 @@ pub async fn complete(
     let canvas = stored(&state, &key, not_found()).await?;
     let mut request =
         CompletionRequest::read(&body, &caller, ResponseMode::Stream)?.with_headers(&headers)?;
+    // A session that is named has to be there; one's own begins by itself.
     let mut unknown = UnknownSession::Refuse;
     if request.session.is_none() {
         let own = own_session(&key, &request.input.user_id);
@@ -257,6 +259,7 @@ pub async fn complete(
 /// The conversation of one user with one canvas when no session is named: everybody has their own.
 fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
     let mut hash = Sha256::new();
+    // With their lengths, so that no two ways of cutting the same text give the same name.
     for part in ["own session", canvas.tenant.as_str(), canvas.id.as_str(), user_id] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);

@@ -245,6 +245,8 @@ pub(crate) async fn turn_of(
     let prompt = &chat.settings.prompt_config;
     let wanted = options.datasets.as_ref().unwrap_or(&chat.settings.datasets);
     let datasets = state.app.there(&caller.tenant, wanted).await?;
+    // Datasets of the assistant may have gone since, and its answer says so; those of a request are a
+    // mistake.
     if options.datasets.is_some()
         && let Some(foreign) = wanted.iter().find(|id| !datasets.contains(id))
     {
@@ -261,6 +263,7 @@ pub(crate) async fn turn_of(
     let mut variables = Vec::new();
     for parameter in chats::parameters(prompt) {
         let value = body.get(&parameter.name).map(weft_core::value::to_text);
+        // `knowledge` is filled in by what is found.
         if value.is_none() && !parameter.optional && parameter.name != "knowledge" {
             return Err(ApiError::data(format!("Miss parameter: {}", parameter.name)));
         }
@@ -294,6 +297,7 @@ async fn fitting(
     for id in datasets {
         let key = DatasetKey::new(&caller.tenant, id.as_str());
         metadata::each(state, &key, |head| {
+            // One more than the most is enough to know that there are too many.
             if fitting.len() <= DOCUMENTS_MAX && chosen(&head.id) && filter.matches(&head.metadata) {
                 fitting.push(head.id.to_string());
             }
@@ -344,6 +348,7 @@ pub(super) async fn said_once(
     turn: &ChatTurn,
     request: CompletionRequest,
 ) -> Result<String, ApiError> {
+    // The conversation goes at the end, so there is nothing that a repetition could be answered with.
     let request = CompletionRequest { idempotency_key: None, ..asking(request, chat, turn, Vec::new())? };
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
     let mut view = RunView::new(&handle.key.id, &session);

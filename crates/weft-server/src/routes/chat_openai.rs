@@ -46,6 +46,7 @@ fn flat(mut body: Body) -> Result<Body, ApiError> {
         None | Some(Json::Null) => {}
         Some(Json::Object(extra)) => {
             for (key, value) in extra {
+                // What the request says itself counts more.
                 body.0.entry(key).or_insert(value);
             }
         }
@@ -99,6 +100,7 @@ async fn complete(
     let request = question(&body, caller, session, asked, ResponseMode::Whole)?.with_headers(headers)?;
     let request = asking(request, &chat, &turn, before)?;
     let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
+    // This holds until the first entry says when the run began.
     let started_ms = state.app.clock.now_ms();
     let style = Style::Chat(quoting);
     let completion = Completion { session, canvas: chat.key.id, started_ms, version: Arc::from(""), style };

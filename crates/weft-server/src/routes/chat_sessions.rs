@@ -115,6 +115,7 @@ pub async fn list(
         ascending: params.ascending(),
     };
     let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
+    // A conversation is read when the one before it is sent: a page of them is never held.
     let entries = stream::iter(sessions).then(move |session| {
         let state = state.clone();
         async move { Ok(json!(view(&state, session).await?)) }

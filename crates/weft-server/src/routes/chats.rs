@@ -92,6 +92,7 @@ async fn check(
     body: &Body,
     settings: &ChatSettings,
 ) -> Result<(), ApiError> {
+    // What the assistant had before may have gone since; only what this request names is checked.
     if body.get("dataset_ids").is_some() {
         check_datasets(state, caller, &settings.datasets).await?;
     }
@@ -220,6 +221,7 @@ pub async fn update(
     body: Body,
 ) -> Result<Response, ApiError> {
     for _ in 0..CHANGES_TRIED_MAX {
+        // Read anew each time, so that the change is one of what somebody else has left.
         let before = owned(&state, &caller, &id, no_access()).await?;
         let name = name(&body, Wanted::Change)?.unwrap_or_else(|| before.name.clone());
         let settings = settings(&body, before.settings.clone())?;
@@ -316,6 +318,7 @@ pub async fn delete(
 
 async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiError> {
     let mut removed = 0;
+    // Always from the beginning: what is removed leaves the list.
     loop {
         let kind = Some(ChatKind::Assistant);
         let filter = ChatFilter { kind, limit: REMOVED_AT_ONCE, ..ChatFilter::default() };

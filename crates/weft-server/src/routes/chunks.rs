@@ -45,6 +45,7 @@ async fn of_document(
     ids: &[ChunkId],
 ) -> Result<Vec<StoredChunk>, ApiError> {
     let mut chunks = state.app.datasets.chunks_by_id(&document.key.dataset.tenant, ids).await?;
+    // They are looked up within the tenant, so those of other documents may be among them.
     chunks.retain(|chunk| chunk.document == document.key);
     Ok(chunks)
 }
@@ -192,6 +193,8 @@ async fn remove_all(state: &ServerState, document: &Document) -> Result<(), ApiE
         let filter = ChunkFilter { limit: REMOVED_AT_ONCE, ..ChunkFilter::default() };
         let (chunks, _) = state.app.datasets.chunks(&document.key, &filter).await?;
         let ids: Vec<ChunkId> = chunks.into_iter().map(|chunk| chunk.id).collect();
+        // If nothing goes although there was something, somebody else removes it, and this loop would not
+        // end.
         if ids.is_empty() || state.app.library.remove_chunks(&document.key, &ids).await? == 0 {
             return Ok(());
         }

@@ -61,6 +61,7 @@ pub async fn complete(
         _ => error.into(),
     })?;
     let canvas = canvas_key(&caller, known.canvas);
+    // Conversations with assistants have no version of their own.
     let request = if known.canvas_version.is_empty() {
         of_chat(&state, &caller, canvas.id.as_str(), request, &body).await?
     } else {

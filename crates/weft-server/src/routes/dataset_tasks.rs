@@ -214,6 +214,7 @@ async fn delete_summaries(state: &ServerState, document: Document) -> Result<(),
             changed => drop(changed?),
         }
     }
+    // All are found before any is removed, which would shift the pages.
     let (mut offset, mut summaries) = (0, Vec::new());
     loop {
         let filter = ChunkFilter { offset, limit: PAGE, ..ChunkFilter::default() };
@@ -257,10 +258,12 @@ async fn run(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Resu
 async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Result<(), ApiError> {
     let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
     let mut documents = documents(state, &dataset.key).await?;
+    // The document that sums up the others is made by itself.
     documents.retain(|document| !is_of_dataset(document));
     if documents.is_empty() {
         return Err(ApiError::data(format!("No documents in Dataset {id}")));
     }
+    // Settings of a document that is being read cannot change, and a task for some of the documents is none.
     if let Some(document) = documents.iter().find(|document| document.state == DocumentState::Running) {
         let message = format!("the document {} is being read; try again when that is done", document.name);
         return Err(ApiError::data(message));
@@ -268,6 +271,7 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     let mut ids: Vec<DocumentId> = Vec::with_capacity(documents.len());
     for document in documents {
         let settings = task.asked_within(&dataset, document.settings.clone());
+        // When all documents are summed up together, one that is read already has nothing left to do.
         let is_done = document.state == DocumentState::Done && settings == document.settings;
         if is_done && task.is_over_documents(&dataset) {
             continue;
@@ -290,6 +294,8 @@ async fn trace(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
     if documents.is_empty() {
         return Ok(Success(json!({})).into_response());
     }
+    // What is made of all together is in no list until a worker has begun with it; it counts as one more
+    // document without progress.
     let begins = task.is_over_documents(&dataset) && is_about_to_begin(state, &dataset).await?;
     let mut told = told(&documents, &task.id(&dataset.key));
     if begins && let Some(share) = told["progress"].as_f64().filter(|share| *share > 0.0) {
@@ -319,6 +325,7 @@ fn told(documents: &[Document], id: &str) -> Json {
     for document in failed.iter().take(5) {
         message.push_str(&format!("\n{}: {}", document.name, document.message));
     }
+    // While others are being read the task is not over.
     let progress = match (failed.is_empty(), running) {
         (false, false) => -1.0,
         _ => share / documents.len() as f64,

@@ -43,6 +43,7 @@ pub async fn list(
         return Ok(Success(choices(&state, &dataset.key, &query.filter).await?).into_response());
     }
     let (documents, mut total) = state.app.datasets.documents(&dataset.key, &query.filter).await?;
+    // Only an empty list needs a reason: whether what was named is there at all.
     if total == 0 {
         for named in &query.named {
             if state.app.datasets.documents(&dataset.key, &named.of_documents()).await?.1 == 0 {
@@ -112,6 +113,7 @@ pub async fn update(
         return Ok(Success(view(&before)).into_response());
     }
     let renamed = change.name.is_some();
+    // Two conflicts are told apart: a name that is taken, and a document that is being read.
     let recut = change.method.is_some() && before.state == DocumentState::Running;
     let updated = state.app.library.update_document(&before.key, &change).await;
     let document = updated.map_err(|error| match error.kind {
@@ -187,6 +189,7 @@ pub async fn delete(
 
 async fn remove_all(state: &ServerState, dataset: &DatasetKey) -> Result<usize, ApiError> {
     let mut removed = 0;
+    // From the beginning each time: what was listed before is gone.
     loop {
         let filter = DocumentFilter { limit: REMOVED_AT_ONCE, ..DocumentFilter::default() };
         let (documents, _) = state.app.datasets.documents(dataset, &filter).await?;

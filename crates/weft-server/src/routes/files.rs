@@ -137,6 +137,7 @@ pub async fn upload(
             Ok(Success(shown).into_response())
         }
         Err(error) => {
+            // Of a request that fails nothing stays: a client sends all of its files again.
             for file in &kept {
                 state.app.file_manager.remove(&caller.tenant, file).await?;
             }
@@ -222,6 +223,7 @@ pub async fn remove(
 ) -> Result<Response, ApiError> {
     let ids = ids(&body, &["ids", "file_ids"])?;
     let found = entries(&state, &caller, &ids).await?;
+    // Before anything is removed: of a request that names the root nothing happens.
     if found.iter().any(FolderEntry::is_root) {
         return Err(weft_core::seam::folder_store::root_stays().into());
     }
@@ -423,6 +425,7 @@ pub async fn link(
     }
     let files =
         state.app.file_manager.files_below(&caller.tenant, named, LINKED_MAX / datasets.len().max(1)).await?;
+    // All are looked at before the first becomes a document.
     files.iter().try_for_each(|file| refuse_kind(&file.name))?;
     let mut made = Vec::new();
     match link_each(&state, &files, &datasets, &mut made).await {
@@ -431,6 +434,7 @@ pub async fn link(
             Ok(Success(shown).into_response())
         }
         Err(error) => {
+            // What was made before the failure goes again, so that the request can be repeated.
             for (_, document) in made {
                 let ids: [DocumentId; 1] = [document.key.id];
                 state.app.library.remove_documents(&document.key.dataset, &ids).await?;
@@ -448,6 +452,7 @@ async fn link_each(
 ) -> Result<(), ApiError> {
     for file in files {
         let Some(first) = datasets.first() else { return Ok(()) };
+        // Read once for all datasets; the bytes are shared and not copied.
         let read = state.app.file_manager.read(&first.key.tenant, &file.id).await;
         let (_, bytes) = read.map_err(|error| owned::or(error, no_entry()))?;
         for dataset in datasets {

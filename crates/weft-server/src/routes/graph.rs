@@ -34,6 +34,7 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
     let kept = state.app.datasets.extras(&dataset.key, Extra::Graph).await?;
+    // Putting the graph of many documents together takes long, and this thread answers others.
     let merged = tokio::task::spawn_blocking(move || {
         view(&merge(kept.into_iter().filter_map(|(id, json)| Subgraph::of(id, json))))
     });

@@ -31,12 +31,14 @@ pub struct Readiness(Mutex<Option<(Instant, bool)>>);
 impl Readiness {
     /// Whether the store can be written. Those who ask at the same time share one try.
     async fn ask(&self, probe: impl Future<Output = weft_core::Result<()>>) -> bool {
+        // Held while the store is tried, so that those who come meanwhile wait for this answer.
         let mut last = self.0.lock().await;
         if let Some((at, able)) = *last
             && at.elapsed() < TRIED_EVERY
         {
             return able;
         }
+        // A store that hangs would otherwise hang everybody who asks.
         let able = match tokio::time::timeout(PROBE_TIME, probe).await {
             Ok(Ok(())) => true,
             Ok(Err(error)) => {
@@ -48,6 +50,7 @@ impl Readiness {
                 false
             }
         };
+        // Also a failure stands: a store in trouble is not asked more often.
         *last = Some((Instant::now(), able));
         able
     }
@@ -80,6 +83,7 @@ pub async fn parts(State(state): State<ServerState>) -> Response {
 pub async fn status(State(state): State<ServerState>, _: Caller) -> Response {
     let began = Instant::now();
     let able = state.readiness.ask(state.app.probe()).await;
+    // Of an answer that was shared it is the time that this request has waited.
     let elapsed = format!("{:.1}", began.elapsed().as_secs_f64() * 1_000.0);
     let here = |kind: &str| json!({"type": kind, "status": "green", "elapsed": "0.0"});
     let database = json!({"status": if able { "green" } else { "red" }, "elapsed": elapsed});

@@ -91,6 +91,7 @@ fn with_token(headers: &mut HeaderMap) {
     }
 }
 
+// HTTP demands it with 401; clients find out by it how to sign in.
 fn unknown(error: ApiError) -> Response {
     let mut response = error.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {

@@ -58,6 +58,7 @@ fn check_models(
 ) -> Result<(), ApiError> {
     if !settings.embedder.is_empty() {
         let embedder = state.app.models.embedder(&caller.tenant, &settings.embedder)?;
+        // By its whole name: the messages have vectors of this very model.
         embedder.name().clone_into(&mut settings.embedder);
     }
     if !settings.llm_id.is_empty() {
@@ -99,6 +100,7 @@ pub async fn update(
     let mut settings = changed(&body, before.settings.clone())?;
     check_models(&state, &caller, &mut settings)?;
     let store = &state.app.memories.store;
+    // The messages that are there have vectors of one model, and are of these kinds.
     let frozen = [
         ("embd_id", before.settings.embedder != settings.embedder),
         ("memory_type", before.settings.types != settings.types),
@@ -191,6 +193,7 @@ async fn titles(state: &ServerState, caller: &Caller, messages: &[MemoryMessage]
     let mut titles = HashMap::new();
     for agent in agents.into_iter().filter(|agent| !agent.is_empty()) {
         let key = CanvasKey::new(&caller.tenant, CanvasId::from(agent));
+        // An agent that is gone has left its messages.
         if let Ok(canvas) = state.app.canvases.get(&key).await {
             titles.insert(agent.to_owned(), canvas.head.title);
         }
@@ -296,8 +299,10 @@ pub async fn add(State(state): State<ServerState>, caller: Caller, body: Body) -
         response: text("agent_response")?,
     };
     let mut failed = Vec::new();
+    // Each is tried, also after one that fails: what could be remembered stays.
     for id in ids_in(&body)? {
         let key = MemoryKey::new(&caller.tenant, id.as_str());
+        // A request has no origin that a repetition would share, so each is a turn of its own.
         match state.app.memories.remember(&key, &weft_core::id::generate(), &turn).await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::NotFound => {

@@ -56,6 +56,7 @@ pub(crate) async fn each(
     mut look: impl FnMut(DocumentHead),
 ) -> Result<(), ApiError> {
     let mut after = None;
+    // From the last id and not by a number of rows: documents that go meanwhile shift nothing.
     loop {
         let heads = state.app.datasets.document_heads(dataset, &Heads::Page(after, ROWS_AT_ONCE)).await?;
         let Some(last) = heads.last() else { return Ok(()) };
@@ -88,10 +89,12 @@ pub async fn update(
     let asked = MetadataUpdate::read(&body)?;
     let matched = matched(&state, &dataset, &asked).await?;
     let mut updated = 0;
+    // Some at a time: a dataset may have any number of documents.
     for ids in matched.chunks(usize::try_from(ROWS_AT_ONCE).unwrap_or(1)) {
         for head in state.app.datasets.document_heads(&dataset.key, &Heads::Of(ids.to_vec())).await? {
             let metadata = asked.applied(&head.metadata);
             if metadata != head.metadata {
+                // Only what differs is written, since each write reaches the index as well.
                 let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
                 let key = DocumentKey::new(&dataset.key, head.id);
                 state.app.library.update_document(&key, &change).await?;

@@ -64,6 +64,7 @@ fn noted(refusal: &SignInRefusal) -> u16 {
 fn set_cookie(state: &ServerState, name: &str, value: &str) -> Result<HeaderValue, ApiError> {
     let seconds = if value.is_empty() { 0 } else { COOKIE_SECONDS };
     let secure = if state.app.accounts.is_over_tls() { "; Secure" } else { "" };
+    // `Lax` and not `Strict`: the provider sends the browser back from another site.
     let cookie = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::from_str(&cookie).map_err(|_| ApiError::internal("a cookie does not fit into a header"))
 }
@@ -156,6 +157,7 @@ pub async fn finish(
         error: text("error"),
         error_description: text("error_description").unwrap_or_default(),
     };
+    // Each sign-in has a cookie of its own, so that two windows of a browser do not disturb each other.
     let name = state.app.accounts.oidc_cookie(&returned.state);
     let (browser, address) = (cookie(&headers, &name), address(from));
     let finished = state.app.finish_oidc(&provider, &returned, browser, &address).await.map_err(told)?;

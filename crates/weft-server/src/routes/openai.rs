@@ -65,6 +65,7 @@ pub(crate) async fn complete(
         known(state, &canvas).await?;
     }
     let (session, handle) = begin_turn(state, &canvas, &request, UnknownSession::Refuse).await?;
+    // This holds until the first entry says when the run began.
     let started_ms = state.app.clock.now_ms();
     let style = Style::Agent;
     let completion = Completion { session, canvas: canvas.id, started_ms, version: Arc::from(""), style };

@@ -78,6 +78,7 @@ pub async fn summary(
         ("fail_count", vec![DocumentState::Failed]),
     ];
     for (name, states) in ways {
+        // No document is read for its number.
         let filter = DocumentFilter { states, limit: 0, ..DocumentFilter::default() };
         let (_, count) = state.app.datasets.documents(&key, &filter).await?;
         status.insert(name.to_owned(), count.into());
@@ -119,6 +120,7 @@ pub async fn rerun(
         return Err(ApiError::argument(format!("the pipeline `{pipeline}` has no component `{component}`")));
     }
     let sent = body.object("dsl")?.unwrap_or_default();
+    // The rest of a drawing, such as the places of nodes, may differ.
     if sent.get("components") != stored.get("components") {
         let message = format!(
             "`dsl` is not the stored pipeline: store it first with PUT /api/v1/agents/{pipeline}, and send that"

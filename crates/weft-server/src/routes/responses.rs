@@ -89,6 +89,7 @@ async fn begun(
     } else {
         answered(state, &canvas, turn, answers).await?
     };
+    // Nobody reads it now, and it must not give way to the next question of its conversation.
     if note.background {
         state.app.engine.run_in_background(&handle.key);
     }
@@ -137,6 +138,7 @@ async fn of_model(
     model: &str,
     turn: &mut CompletionRequest,
 ) -> Result<CanvasKey, ApiError> {
+    // The whole name comes first, because an id may have an `@` in it.
     let whole = canvas_key(caller, model);
     match state.app.canvases.newest(&whole).await {
         Ok(_) => return Ok(whole),
@@ -165,6 +167,7 @@ async fn known(state: &ServerState, key: &RunKey) -> Result<(StoredRun, Response
         _ => error.into(),
     })?;
     let mut run = of(&stored);
+    // The first entry has what the request noted.
     for entry in entries_of(state, key, 0, 1).await? {
         run.events(&entry);
     }
@@ -235,6 +238,7 @@ async fn instruct(
     instructions: &str,
 ) -> Result<(), ApiError> {
     let session = match &turn.session {
+        // A conversation that is not there yet begins with this turn.
         Some(id) => state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await.ok(),
         None => None,
     };
@@ -324,6 +328,8 @@ async fn shown(
     }
     let after = params.get("starting_after").map(str::parse::<u64>).transpose();
     let after = after.map_err(|_| ApiError::argument("`starting_after` must be the number of an event"))?;
+    // From the first entry on, because a response is the fold of all of them; events up to the number are
+    // left out.
     let entries = state.app.engine.events(&key, 0).await?;
     Ok(sse::respond(entries, ResponseEvents::new(of(&stored), after)))
 }
@@ -404,6 +410,8 @@ async fn deleted(state: &ServerState, tenant: &TenantId, id: &str) -> Result<Res
         return Err(ApiError::new(code::CONFLICT, message).with_status(StatusCode::CONFLICT));
     }
     let session = SessionKey::new(tenant, stored.session);
+    // The conversation comes first: if the process ends in between, the run is still there to be deleted
+    // again.
     match state.app.sessions.forget_run(&session, &key.id).await {
         Ok(()) => {}
         // It has said nothing, or its conversation is gone.

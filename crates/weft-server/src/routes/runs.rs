@@ -28,6 +28,7 @@ async fn stored(state: &ServerState, key: &RunKey) -> Result<StoredRun, ApiError
 }
 
 fn item(state: &ServerState, run: StoredRun) -> RunItem {
+    // A process knows its own work alone: what another one is doing is unfinished here.
     let open = if state.app.engine.is_under_way(&run.key) { "running" } else { "unfinished" };
     RunItem::new(run, open)
 }
@@ -81,6 +82,7 @@ pub async fn events(
     let (after, dialect) = (after(&headers, &params)?, dialect(params.get("dialect"))?);
     let key = RunKey::new(&caller.tenant, id);
     let run = stored(&state, &key).await?;
+    // From the first entry on: what those before it said is needed to tell the later ones.
     let entries = state.app.engine.events(&key, 0).await?;
     let view = RunView::from(&run);
     Ok(match dialect {

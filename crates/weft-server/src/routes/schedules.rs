@@ -26,6 +26,7 @@ async fn of_agent(
     match state.app.schedules.get(&ScheduleKey::new(&caller.tenant, id)).await {
         Ok(schedule) if schedule.canvas.as_str() == agent => Ok(schedule),
         Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
+        // One of another agent is not told from one that is not there.
         Ok(_) | Err(_) => Err(missing()),
     }
 }

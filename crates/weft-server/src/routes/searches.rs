@@ -72,6 +72,7 @@ pub async fn create(
     let settings = search_settings(&body, &ChatSettings::default())?;
     let now_ms = state.app.clock.now_ms();
     let numbered = (1..NAMES_TRIED_MAX).map(|number| format!("{wanted}({number})"));
+    // The store says what is taken: of two that come at the same time each gets a name of its own.
     for name in std::iter::once(wanted.clone()).chain(numbered) {
         let app =
             Chat { kind: ChatKind::Search, ..chats::new(&caller.tenant, name, settings.clone(), now_ms) };
@@ -140,6 +141,7 @@ pub async fn update(
         let changed = Chat { name: name.clone(), settings, ..before };
         match state.app.chats.change(&changed, state.app.clock.now_ms()).await {
             Ok(Some(app)) => return Ok(Success(view(&app)).into_response()),
+            // Others have changed it since it was read: what is not given is taken from there.
             Ok(None) => {}
             Err(error) if error.kind == ErrorKind::Conflict => {
                 return Err(ApiError::data("Duplicated search name."));
@@ -233,6 +235,7 @@ pub async fn found_by_searchbot(
     mut body: Body,
 ) -> Result<Response, ApiError> {
     let app = named(&state, &caller, &body).await?;
+    // What the owner of the app has set holds, whatever the body says.
     for key in LOOKED_FOR {
         if let Some(set) = app.settings.search_config.get(key).filter(|set| !set.is_null()) {
             body.0.insert(key.to_owned(), set.clone());

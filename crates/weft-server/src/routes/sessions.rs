@@ -96,6 +96,7 @@ pub(super) async fn listed(
     let canvas = canvas_key(caller, agent);
     let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));
     stored(state, &canvas, missing).await?;
+    // Refused and not passed over: the list would hold sessions that nobody asked for.
     if let Some(key) = ["from_date", "to_date"].into_iter().find(|key| params.get(key).is_some()) {
         let message = format!("sessions are not chosen by `{key}`; leave it out and look at `create_time`");
         return Err(ApiError::argument(message));
@@ -224,6 +225,7 @@ pub(crate) async fn remove_each(
                 removed += 1;
             }
             Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+            // One of another agent is not told from one that is not there.
             Ok(_) | Err(_) => errors.push(format!("The {owner} doesn't own the session {id}")),
         }
     }
@@ -241,6 +243,7 @@ pub(crate) async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Resul
             limit: REMOVED_AT_ONCE,
             ..SessionFilter::default()
         };
+        // From the beginning each time: what was listed before is gone.
         let (sessions, _) = state.app.sessions.list(&canvas.tenant, &filter).await?;
         if sessions.is_empty() {
             return Ok(());
@@ -286,6 +289,7 @@ async fn path(
     let mut runs: Vec<&RunId> = messages.iter().filter_map(|message| message.run.as_ref()).collect();
     runs.dedup();
     let mut path = VecDeque::new();
+    // From the last turn backwards: when there is no room for all, the latest are told.
     for run in runs.into_iter().rev().take(PATH_TURNS_MAX) {
         let key = RunKey::new(&session.key.tenant, run.clone());
         let room = PATH_MAX.saturating_sub(path.len());
@@ -309,6 +313,7 @@ async fn began(state: &ServerState, key: &RunKey, count_max: usize) -> weft_core
         // Most entries are something else, which the text tells without taking it apart.
         let starts = entries.iter().filter(|entry| entry.record.contains("\"node_started\""));
         for entry in starts {
+            // The words may stand in a text as well, so the record decides.
             if let Ok(Record::NodeStarted { who }) = serde_json::from_str(&entry.record) {
                 nodes.push(who.node);
             }

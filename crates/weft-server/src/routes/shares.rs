@@ -55,6 +55,7 @@ pub(super) async fn of_visitor(
     }
     for name in ["session_id", "conversation_id"] {
         if let Some(id) = body.id(name)? {
+            // A conversation of the tenant is not yet this visitor's: each share token is a user of its own.
             let session = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
             let theirs = session.map(|session| session.user_id == caller.user_id);
             match theirs {
@@ -257,6 +258,7 @@ pub async fn ask_agentbot(
         request = request.with_headers(&headers)?;
         Kinds::All
     };
+    // A conversation stays on its version, so only a new one chooses.
     if request.session.is_none() && request.version.is_none() {
         request.version = Some(version.to_owned());
     }

@@ -65,6 +65,7 @@ pub async fn speak(
     let kind = HeaderValue::from_str(&audio.media_type);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(media_type::UNKNOWN)));
+    // What a model's provider calls a recording is not taken for a page.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
 }
@@ -87,6 +88,7 @@ pub async fn transcribe(
         if parts > PARTS_MAX {
             return Err(ApiError::argument(format!("a form may have {PARTS_MAX} parts")));
         }
+        // Read to their end all the same: what follows stands behind them.
         if part.name() != Some("file") || recording.is_some() {
             passed_over(part).await?;
             continue;

@@ -33,6 +33,7 @@ async fn counted(state: &ServerState, datasets: &[Dataset]) -> Result<Vec<Json>,
             state.app.library.count_tags(&document, &mut counts).await?;
         }
     }
+    // The sort keeps the order of names among tags that equally many chunks have.
     let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     Ok(counts.into_iter().map(|(tag, count)| json!([tag, count])).collect())
@@ -115,6 +116,7 @@ async fn changed(
     change: &TagChange,
 ) -> Result<Response, ApiError> {
     let dataset = own(state, caller, id).await?;
+    // If one fails, those before it are changed already; the same request once more changes the rest.
     for document in documents(state, &dataset.key).await? {
         state.app.library.retag(&document, change).await?;
     }

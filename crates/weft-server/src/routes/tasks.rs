@@ -43,6 +43,7 @@ pub async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     let filter = task::filter(&params, state.app.clock.now_ms(), state.app.limits.page_size)?;
+    // The first part is read before the answer begins, so that a failure has a status of its own.
     let (first, total) = state.app.tasks.list(&caller.tenant, &part(&filter, 0)).await?;
     // Forms may be of megabytes each: a few are read when the ones before are sent.
     let rest = stream::try_unfold(TASKS_AT_ONCE, move |from| {

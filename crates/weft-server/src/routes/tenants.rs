@@ -111,6 +111,7 @@ pub async fn switch(
     let (id, login) = signed_in(&caller)?;
     body.require(&["tenant_id"])?;
     let tenant = TenantId::from(body.id("tenant_id")?.unwrap_or_default());
+    // Whether there is such a tenant is nothing for those who are not in it.
     let role = state.app.switch_tenant(id, login, &tenant).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => ApiError::new(code::OPERATING, "you are no member of this tenant")
             .with_status(StatusCode::FORBIDDEN),

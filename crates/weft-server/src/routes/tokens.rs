@@ -21,6 +21,7 @@ const UNNAMED: &str = "api";
 
 /// Whether a caller may see and revoke a key.
 fn may_see(caller: &Caller, key: &StoredToken) -> bool {
+    // A key without a user is nobody's own; `None == None` would make it everybody's.
     let own = key.user.is_some() && key.user == caller.user;
     own || caller.role.may(Permission::Administer)
 }

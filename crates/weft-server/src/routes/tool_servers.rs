@@ -61,6 +61,7 @@ async fn page(
         server.name.to_lowercase().contains(&words) && (ids.is_empty() || ids.contains(&server.id))
     });
     match params.get("orderby") {
+        // The store gives them in the order of their names.
         Some("name") => {}
         Some("update_time") => servers.sort_by_key(|server| server.updated_ms),
         _ => servers.sort_by_key(|server| server.created_ms),
@@ -143,6 +144,7 @@ pub async fn create(
     body.require(&["name", "url", "server_type"])?;
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
     let server = changed(new, &body)?;
+    // Asked before it is stored: what does not answer is not kept.
     let server = asked(&state, server, seconds(&body)?).await?;
     put(&state, &caller, &server).await?;
     Ok(Success(view(&caller.tenant, &server)?).into_response())
@@ -165,6 +167,7 @@ async fn put(state: &ServerState, caller: &Caller, server: &StoredToolServer) ->
         ErrorKind::Conflict => ApiError::data("Duplicated MCP server name."),
         _ => error.into(),
     })?;
+    // Connections under way have the old address and headers.
     state.app.tool_servers.forget(&server.id).await;
     Ok(())
 }
@@ -199,6 +202,7 @@ pub async fn update_named(
 async fn change(state: &ServerState, caller: &Caller, id: &str, body: &Body) -> Result<Response, ApiError> {
     let before = found(state, caller, id).await?;
     let mut server = changed(before.clone(), body)?;
+    // It grows also when the clock has gone back, because other processes notice a change by it.
     server.updated_ms = state.app.clock.now_ms().max(before.updated_ms.saturating_add(1));
     let elsewhere = (&server.url, &server.transport, &server.sealed);
     if elsewhere != (&before.url, &before.transport, &before.sealed) {
@@ -261,6 +265,7 @@ pub async fn import(
     }
     let seconds = seconds(&body)?;
     let mut results = Vec::new();
+    // One that fails stops none of the others.
     for (name, said) in servers {
         results.push(match imported(&state, &caller, &name, said, seconds).await {
             Ok((id, new_name)) => {
@@ -292,6 +297,7 @@ async fn imported(
     }
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
     let mut server = asked(state, changed(new, &Body::of(body)?)?, seconds).await?;
+    // Whether a name is taken only the store can say: a look beforehand could be overtaken.
     for number in 1..=NUMBERS_MAX {
         match state.app.tool_servers.store().put(&caller.tenant, &server).await {
             Err(error) if error.kind == ErrorKind::Conflict => server.name = format!("{name}_{number}"),
@@ -419,6 +425,7 @@ pub async fn cache_tools(
         };
         tools.insert(name.to_owned(), tool);
     }
+    // It grows also when the clock has gone back, because other processes notice a change by it.
     let updated_ms = state.app.clock.now_ms().max(before.updated_ms.saturating_add(1));
     put(&state, &caller, &StoredToolServer { tools: tools.clone(), updated_ms, ..before }).await?;
     Ok(Success(tools.into_iter().map(|(_, tool)| tool).collect::<Vec<Json>>()).into_response())

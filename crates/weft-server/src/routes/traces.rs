@@ -72,6 +72,7 @@ async fn trace(
     let most = state.app.limits.page_size;
     let page = match params.get("page_size") {
         Some(_) => params.page(most),
+        // Who names no page wants all calls, as far as a list may go.
         None => Page { offset: 0, limit: most },
     };
     let groups = grouped(calls(state, &key, page).await?);

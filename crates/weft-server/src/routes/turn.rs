@@ -83,6 +83,7 @@ async fn same_version(
     session: &Session,
     version: Option<&str>,
 ) -> Result<(), ApiError> {
+    // Conversations with assistants are on no version.
     let Some(name) = version.filter(|_| !session.canvas_version.is_empty()) else { return Ok(()) };
     let asked = state.app.find_version(canvas, name).await?;
     if asked == session.canvas_version {
@@ -160,6 +161,7 @@ pub(crate) async fn begin_turn(
     };
     let keyed = state.app.keyed(canvas, key).await?;
     let session = match (&keyed.known, &request.session) {
+        // A key stands for one question; in another conversation it would be another one.
         (Some(run), Some(named)) if run.session != *named => {
             return Err(ApiError::argument("the idempotency key was used in another session"));
         }
@@ -167,6 +169,8 @@ pub(crate) async fn begin_turn(
             return Ok((run.session.clone(), state.app.again(run, &request.input).await?));
         }
         (None, Some(_)) => session(state, canvas, request, unknown).await?,
+        // The conversation's id follows from the key as well, so a question that is sent twice at once begins
+        // one.
         (None, None) => of_id(state, canvas, request, &keyed.session, UnknownSession::Begin).await?,
     };
     let handle = state.app.ask_once(&session, &request.input, &keyed.run, &waiting).await?;
@@ -206,6 +210,7 @@ pub(crate) async fn in_one_piece(
     mut traced: Option<Vec<Json>>,
 ) -> Result<Response, ApiError> {
     let mut answer = Answer::default();
+    // A client that has heard nothing yet counts as one that still waits.
     let mut entries = handle.entries.answering_at_the_end();
     while let Some(entry) = entries.next().await? {
         view.learn(&entry);

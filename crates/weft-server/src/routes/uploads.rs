@@ -174,6 +174,7 @@ pub(super) async fn kept_as_document(
 }
 
 pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
+    // Piece by piece: a large part has the time for each of its pieces and not for the whole.
     while timely(part.chunk()).await?.is_some() {}
     Ok(())
 }
@@ -186,6 +187,7 @@ pub(super) async fn whole(
 ) -> Result<Bytes, ApiError> {
     let mut bytes = Vec::new();
     while let Some(piece) = timely(part.chunk()).await? {
+        // Checked before the piece is kept, so that no part takes more memory than it may.
         if (bytes.len() + piece.len()) as u64 > bytes_max {
             let message = format!("{name}: the file has more than {bytes_max} bytes (`{setting}`)");
             return Err(ApiError::new(code::TOO_LARGE, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));

@@ -102,6 +102,7 @@ pub async fn list(
     };
     let (sides, only) = (sides(&params)?, only(&params)?);
     let lines = state.app.usage(&caller.tenant, sides.clone(), only.clone(), days).await?;
+    // Asked apart: the lines may be cut off, and a sum of them would be too small.
     let whole = state.app.usage(&caller.tenant, Vec::new(), only, days).await?;
     let total =
         whole.first().map_or_else(|| counts(Usage::default(), 0), |all| counts(all.usage, all.micros));

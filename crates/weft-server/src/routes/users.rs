@@ -256,10 +256,12 @@ pub async fn change_me(
     let (id, hash) = signed_in(&caller)?;
     if body.get("new_password").is_some() {
         let (old, new) = (password(&body, "password")?, password(&body, "new_password")?);
+        // Before the old one is compared, which is slow on purpose.
         weft_app::accounts::password::check_new(&new)?;
         let address = address(from);
         let change = PasswordChange { old: &old, new: &new, address: &address, kept: hash };
         let changed = state.app.change_password(id, change).await;
+        // Noted however it ends: wrong passwords are what such a log is read for.
         let outcome = changed.as_ref().map_or_else(code_of, |()| 0);
         let actor = caller.actor.to_string();
         note(
@@ -296,6 +298,7 @@ pub async fn erase_me(
     let (id, _) = signed_in(&caller)?;
     let address = address(from);
     let user = state.app.accounts.stores.users.user(id).await?;
+    // Whoever signs in at a provider only has no password to show.
     if !user.password_hash.is_empty() {
         state.app.confirm(id, &password(&body, "password")?, &address).await.map_err(refused)?;
     }

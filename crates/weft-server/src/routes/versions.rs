@@ -120,6 +120,7 @@ pub async fn update(
     let (change, release) = (change(&body)?, body.flag("release")?);
     let key = canvas_key(&caller, id);
     let version = named(&state, &key, &name).await?;
+    // Described first: a title that is refused publishes nothing.
     state.app.versions.describe(&key, &version, &change).await?;
     match release {
         Some(true) => state.app.versions.publish(&key, Some(&version)).await?,

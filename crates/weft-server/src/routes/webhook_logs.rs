@@ -112,6 +112,7 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
     };
     let (mut events, mut next, mut finished) = (Vec::new(), since, Finished::No);
     let mut view = RunView::from(&run);
+    // From the first entry on: what those before it said is needed to tell the later ones.
     let mut after = 0;
     'read: loop {
         let stored = state.app.runs.entries(&key, after, ENTRIES_AT_ONCE).await?;
@@ -126,6 +127,7 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
             if entry.event.is_none() || ts <= since {
                 continue;
             }
+            // The rest comes with the next question, which names the time of the last event.
             if events.len() >= EVENTS_MAX {
                 break 'read;
             }
@@ -136,6 +138,7 @@ async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -
             }
         }
     }
+    // Its last event was told in an earlier answer, or it has none that clients see.
     if events.is_empty() && run.ending.is_some() {
         finished = Finished::Yes;
     }

@@ -76,11 +76,13 @@ pub async fn call(
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    // No caller is taken from this request, and it is with the caller that other routes look at this.
     if state.auth == Auth::Off {
         check_local(request.method(), request.headers())?;
     }
     let id = CanvasId::from(id);
     let unknown = || refused("Canvas not found.");
+    // Whoever calls shows no token, so the id tells the tenant.
     let tenant = state.app.canvases.tenant_of(&id).await?.ok_or_else(unknown)?;
     answered(&state, CanvasKey::new(&tenant, id), By::Program, request).await
 }
@@ -108,6 +110,7 @@ async fn answered(
     let webhook = Arc::clone(&called.webhook);
     let peer = request.extensions().get::<Peer>().copied();
     let (parts, body) = request.into_parts();
+    // Whoever may not call is refused before a byte of the body is read.
     let secret = admitted(state, &called, by, &parts, peer).await?;
     let bytes = read(&webhook, body).await?;
     let once = match by {
@@ -120,6 +123,7 @@ async fn answered(
     };
     let media = webhook::media_type(&parts.headers);
     webhook::check_media_type(&webhook, media.as_deref()).map_err(refused)?;
+    // A signature cannot be chosen by whoever sends the call once more; a header can.
     let once = match (once, parts.headers.get("idempotency-key")) {
         (None, Some(key)) => Some(checked_key(key.to_str().unwrap_or_default())?),
         (once, _) => once,
@@ -174,6 +178,7 @@ async fn admitted(
     }
     let now_ms = state.app.clock.now_ms();
     webhook::check_call(webhook, &parts.method, &parts.headers, peer).map_err(refused)?;
+    // Counted before the secret is compared, so that guesses count.
     if !state.webhook_rates.take(canvas, webhook.rate, now_ms) {
         return Err(refused("Rate limit error: Too many requests (rate limit exceeded)"));
     }
@@ -271,6 +276,7 @@ async fn form_of(state: &ServerState, called: &Called, mut form: Multipart) -> R
             return Err(refused(format!("the form has more than {FILES_MAX} files")));
         }
         let bytes = part.bytes().await.map_err(broken)?;
+        // Only what the canvas declares is kept.
         if !called.webhook.body.fields.contains_key(&name) {
             continue;
         }
@@ -314,9 +320,11 @@ async fn begun(
         let handle = state.app.ask_of(&session, &input, &state.waiting(None)).await?;
         return Ok((session, handle));
     };
+    // Other questions to the canvas have keys, too, and those are not of calls.
     let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
     let known = weft_core::SessionKey::new(&called.canvas.tenant, keyed.session.clone());
     let session = match open(Some(keyed.session)).await {
+        // It began with an earlier call of this key, or begins with one that came at the same time.
         Err(error) if error.kind == ErrorKind::Conflict => state.app.sessions.load(&known).await?,
         opened => opened?,
     };
@@ -338,6 +346,7 @@ async fn given(
 ) -> Result<Response, ApiError> {
     match answer {
         WebhookAnswer::Immediate { status, body } => {
+            // Nobody reads the run, and it must not be taken for one that nobody wants.
             state.app.engine.run_in_background(&handle.key);
             Ok(at_once(*status, body))
         }
@@ -370,6 +379,7 @@ fn at_once(status: u16, body: &str) -> Response {
         (false, _) => ("text/plain; charset=utf-8", body),
     };
     let plain: [(HeaderName, &'static str); 2] =
+        // The text is the canvas's, and no browser may guess that it is a page.
         [(header::CONTENT_TYPE, kind), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (status, plain, text.to_owned()).into_response()
 }
@@ -392,6 +402,7 @@ async fn said(handle: RunHandle) -> Result<Response, ApiError> {
         Some(Ending::Succeeded | Ending::Waiting) => {
             let waits = ending == Some(Ending::Waiting);
             let usual = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+            // A status below 200 ends no answer.
             let status = answer.status().filter(|status| status.as_u16() >= 200).unwrap_or(usual);
             respond(status, &json!({"message": answer.text(), "success": true, "code": status.as_u16()}))
         }

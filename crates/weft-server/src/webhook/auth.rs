@@ -100,14 +100,17 @@ fn verified(
     if about.get("alg").and_then(Json::as_str) != Some(algorithm.as_str()) {
         return invalid("The specified alg value is not allowed");
     }
+    // Extensions that are marked so have to be understood, or the token is refused (RFC 7515, 4.1.11).
     if about.contains_key("crit") {
         return invalid("The head asks for what is not known");
     }
     let expected = sign(algorithm, secret.as_bytes(), &[head.as_bytes(), b".", body.as_bytes()]);
+    // What is no Base64 becomes an empty signature, which equals none.
     let given = URL_SAFE_NO_PAD.decode(signature).unwrap_or_default();
     if !same(&given, &expected) {
         return invalid("Signature verification failed");
     }
+    // Nothing of the claims is looked at before the signature holds.
     let Some(claims) = object(body) else { return invalid("Invalid payload") };
     let time = |name: &str| match claims.get(name) {
         None => Ok(None),
@@ -156,11 +159,13 @@ pub(crate) fn check_signature(
         return Ok(Claimed::default());
     };
     let Some(given) = text(headers, header) else { return Err("Missing signature".to_owned()) };
+    // GitHub, for one, writes the algorithm before the digits.
     let given = given.strip_prefix("sha256=").unwrap_or(given).to_ascii_lowercase();
     let time = match timestamp_header {
         None => None,
         Some(name) => Some(timely(text(headers, name), tolerance.as_secs(), now_ms)?),
     };
+    // The time is signed, too; otherwise anybody could send an old call with a new time.
     let parts = match time {
         Some(time) => vec![time.as_bytes(), b".", body],
         None => vec![body],

@@ -53,6 +53,8 @@ pub(crate) fn check_call(
         }
         _ => {}
     }
+    // A declared length is refused before anything is read; who declares none is stopped while the body
+    // comes.
     let declared =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if let Some(length) = declared.filter(|length| *length > webhook.body_bytes_max) {

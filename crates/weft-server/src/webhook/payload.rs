@@ -24,6 +24,7 @@ pub(crate) struct Call {
 
 /// The headers of a call without those that tell who calls.
 pub(crate) fn headers(of: &HeaderMap, auth: &WebhookAuth) -> Map<String, Json> {
+    // What lets callers in is no value of theirs: a canvas could show it, and its journal would keep it.
     let secret = match auth {
         WebhookAuth::Token { header, .. } | WebhookAuth::Signature { header, .. } => {
             header.to_ascii_lowercase()
@@ -77,6 +78,8 @@ pub(crate) fn given(webhook: &Webhook, call: Call) -> Result<Json, Refusal> {
     let Call { query, headers, body, content_type } = call;
     let empty = Map::new();
     let members = body.as_object().unwrap_or(&empty);
+    // The whole call goes along beside what is declared, so that a canvas needs to declare only what it
+    // checks.
     let declared = json!({
         "query": section("query", &webhook.query, |name| query.get(name))?,
         "headers": section("headers", &webhook.headers, |name| headers.get(&name.to_ascii_lowercase()))?,
@@ -127,6 +130,7 @@ fn from_text(text: &str, kind: PayloadType) -> Result<Json, String> {
             "false" | "0" => Ok(false.into()),
             _ => failed("it is neither true nor false"),
         },
+        // Whole numbers stay whole; `+1` or `.5` is no JSON and still a number.
         PayloadType::Number => match serde_json::from_str::<Json>(trimmed) {
             Ok(number @ Json::Number(_)) => Ok(number),
             _ => match trimmed.parse::<f64>().ok().and_then(serde_json::Number::from_f64) {

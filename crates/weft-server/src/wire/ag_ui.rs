@@ -37,6 +37,7 @@ impl RunInput {
         if answers.len() > ANSWERS_MAX {
             return Err(ApiError::argument(format!("`resume` has more than {ANSWERS_MAX} entries")));
         }
+        // Read before the question, since with answers there need be none.
         let answers = answers.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
         let messages = body.list("messages")?.unwrap_or_default();
         let query =

@@ -191,6 +191,7 @@ fn dsl(body: &Body) -> Result<Option<String>, ApiError> {
         None => Ok(None),
         Some(Json::Object(_)) => Ok(body.get("dsl").map(ToString::to_string)),
         Some(Json::String(text)) => match serde_json::from_str(text) {
+            // As it was written: a version is named by the hash of its text.
             Ok(Json::Object(_)) => Ok(Some(text.clone())),
             Ok(_) => Err(ApiError::argument("DSL must be a JSON object.")),
             Err(_) => Err(ApiError::argument("Invalid DSL JSON string.")),

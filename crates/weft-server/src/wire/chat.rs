@@ -114,6 +114,7 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
         llm_id.trim().clone_into(&mut settings.llm_id);
     }
     let older = llm.into_iter().flatten().filter(|(key, _)| *key != "model_name");
+    // What is said in the newer names counts more than what is said in the older ones.
     for (key, value) in older.chain(object(body, "llm_setting")?.into_iter().flatten()) {
         settings.llm_setting.insert(key.clone(), value.clone());
     }
@@ -181,6 +182,8 @@ fn search(
     if let Some(threshold) = given("similarity_threshold", "similarity_threshold") {
         settings.similarity_threshold = share(threshold)?;
     }
+    // The older name is the share of the words, the newer one that of the vectors, which counts when both are
+    // given.
     if let Some(weight) = given("vector_similarity_weight", "") {
         settings.vector_similarity_weight = share(weight)?;
     } else if let Some(weight) = given("keywords_similarity_weight", "keywords_similarity_weight") {

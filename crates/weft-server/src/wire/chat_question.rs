@@ -114,6 +114,7 @@ impl ChatOptions {
             quote: body.flag("quote")?,
             documents: documents(body)?,
             filter: metadata::condition(body.get("metadata_condition"))?,
+            // An empty list leaves the assistant with its own.
             datasets: chat::datasets(body, "kb_ids")?.filter(|ids| !ids.is_empty()),
             reasoning: body.get("reasoning").cloned(),
             llm_id: body.text("llm_id")?.filter(|id| !id.trim().is_empty()),

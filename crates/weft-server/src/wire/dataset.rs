@@ -171,6 +171,7 @@ impl DatasetFields {
         let null = |object: &Object, key: &str| object.get(key).is_some_and(Json::is_null);
         let top = |key: &str| null(&body.0, key);
         let ext = |key: &str| matches!(body.0.get("ext"), Some(Json::Object(ext)) if null(ext, key));
+        // Nothing but its defaults is read.
         let start = fresh(&TenantId::from(""), String::new(), 0);
         if top("avatar") {
             self.avatar = Some(start.avatar);
@@ -206,6 +207,7 @@ impl DatasetFields {
         // The pipeline is kept with the settings, and is none of the method's.
         let kept = before.settings.get(PIPELINE).cloned();
         let kept = kept.filter(|_| !self.no_pipeline && self.method.is_none());
+        // Taken out before the settings may begin anew: it is no setting of the method.
         let asked = before.settings.get(MODEL_ASKED).cloned();
         let base = if anew { method::defaults(method) } else { before.settings };
         let mut settings = method::merged(base, &self.settings.unwrap_or_default());
@@ -380,6 +382,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
             }
         }
     }
+    // `all` passes over what is empty, and an empty id is told of.
     if params.given("id") == Some("") {
         problems.add("id", NO_ID, &json!(""));
     }

@@ -117,6 +117,7 @@ pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
 /// `Content-Disposition` for a file that is to be saved, whatever its name holds.
 pub(crate) fn attachment(name: &str) -> String {
     use std::fmt::Write as _;
+    // For clients that know the plain name only; the other one says it whole (RFC 6266).
     let plain = |letter: char| letter.is_ascii_alphanumeric() || " .-_()+,=@".contains(letter);
     let ascii: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
     let mut encoded = String::new();
@@ -196,6 +197,7 @@ fn switch(value: &Json) -> Option<bool> {
 
 fn immutable(body: &Body, document: &Document) -> Result<(), ApiError> {
     let shown = progress(document);
+    // These may be sent back as they were shown; nobody may change them.
     for (key, same) in [
         ("chunk_count", body.get("chunk_count").is_none_or(|n| n.as_u64() == Some(document.chunk_count))),
         ("token_count", body.get("token_count").is_none_or(|n| n.as_u64() == Some(document.token_count))),
@@ -234,6 +236,7 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
     }
     let Some(name) = body.text("chunk_method")? else {
         let mut settings = given.map(|given| method::merged(document.settings.clone(), &given));
+        // An empty pipeline, or null, takes away the one that is there.
         if document.settings.contains_key(PIPELINE) && body.0.contains_key("pipeline_id") {
             settings.get_or_insert_with(|| document.settings.clone()).remove(PIPELINE);
         }

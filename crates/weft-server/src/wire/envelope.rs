@@ -48,6 +48,7 @@ pub fn streamed<S>(open: &'static str, entries: S, close: String) -> Response
 where
     S: Stream<Item = weft_core::Result<Json>> + Send + 'static,
 {
+    // An entry that fails cuts the answer off. Its status is sent already, and half a list is no JSON.
     let entries = entries.enumerate().map(|(place, entry)| {
         let mut bytes = if place == 0 { Vec::new() } else { b",".to_vec() };
         serde_json::to_writer(&mut bytes, &entry?)

@@ -113,6 +113,7 @@ fn types(body: &Body, before: Vec<MessageType>) -> Result<Vec<MessageType>, ApiE
         let all = MessageType::ALL.map(MessageType::as_str).join(", ");
         return Err(ApiError::argument(format!("Memory type is empty: choose among {all}.")));
     }
+    // In one order, because a memory with messages refuses types that differ.
     types.sort();
     Ok(types)
 }

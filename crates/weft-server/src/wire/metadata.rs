@@ -246,6 +246,7 @@ impl Delete {
             (Some(value), Some(wanted)) => to_text(value) == *wanted,
         };
         if emptied {
+            // It keeps the order of the others, which clients see.
             metadata.shift_remove(&self.key);
         }
     }
@@ -283,6 +284,7 @@ impl Summary {
     pub fn into_counts(self) -> Json {
         let counts = |Key { values, .. }: Key| {
             let mut values: Vec<_> = values.into_iter().collect();
+            // Equal counts by their values, so that the same documents always give the same answer.
             values.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
             values.into_iter().take(VALUES_SHOWN_MAX).map(|(value, count)| (value, json!(count))).collect()
         };
@@ -352,6 +354,7 @@ pub fn put_config(settings: &mut Settings, given: &Json) {
         Some(Json::Object(map)) => !map.is_empty(),
         _ => false,
     };
+    // Whoever says nothing of the switch and names fields wants these found out.
     let on = said.unwrap_or_else(|| fields(settings));
     settings.insert(SWITCH.to_owned(), on.into());
 }

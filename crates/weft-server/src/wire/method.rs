@@ -228,6 +228,7 @@ fn with_parents(mut settings: Settings, given: &Settings) -> Settings {
         Some(false) => "",
         Some(true) => asked.get("children_delimiter").and_then(Json::as_str).unwrap_or("\n"),
     };
+    // Whoever gives the plain setting as well means that.
     if given.get("children_delimiter").is_none_or(Json::is_null) {
         settings.insert("children_delimiter".to_owned(), delimiter.into());
     }

@@ -48,6 +48,7 @@ pub(crate) fn type_name(value: &Json) -> &'static str {
 }
 
 fn quoted_text(text: &str) -> String {
+    // As Python does it: double marks where they spare an escape.
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut shown = String::with_capacity(text.len() + 2);
     shown.push(mark);

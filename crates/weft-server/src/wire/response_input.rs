@@ -124,6 +124,7 @@ impl ResponseInput {
         let role = item.get("role").and_then(Json::as_str).unwrap_or_default();
         let content = item.get("content").unwrap_or(&Json::Null);
         let asks = role == "user";
+        // What comes before an answer was of an earlier turn.
         if role == "assistant" {
             self.answers.clear();
             self.files.clear();
@@ -228,6 +229,7 @@ fn file_of(part: &Json) -> Result<Json, String> {
 /// A data URI that says the name of its file, as far as it can stand there.
 fn named_uri(data: &str, name: Option<&str>) -> String {
     let data = if data.starts_with("data:") { data.to_owned() } else { format!("data:;base64,{data}") };
+    // A name with one of these would be read as the next part of the URI.
     let plain = |name: &&str| !name.contains([';', ',', '=']) && !name.chars().any(char::is_control);
     match (name.filter(plain), data.split_once(';')) {
         (Some(name), Some((kind, rest))) => format!("{kind};name={name};{rest}"),

@@ -108,6 +108,7 @@ impl ResponseRequest {
         // The items say by their places which files are theirs.
         files.append(&mut turn.input.files);
         turn.input.files = files;
+        // Items keep apart what is said at the same time.
         turn.input.parallel_messages = true;
         turn.input.notes = note.notes();
         if let Some(user) = user {

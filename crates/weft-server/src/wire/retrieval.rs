@@ -117,6 +117,7 @@ impl RetrievalRequest {
             body.0.insert("dataset_ids".to_owned(), json!([id]));
         }
         for (name, usual) in [("doc_ids", "document_ids"), ("size", "page_size"), ("page", "page")] {
+            // Null is the default here, and is refused under the usual name.
             if let Some(value) = body.0.remove(name).filter(|value| !value.is_null()) {
                 body.0.insert(usual.to_owned(), value);
             }
@@ -227,6 +228,7 @@ pub fn answer(found: &Retrieved, highlights: &[Option<String>], metadata: Option
         .collect();
     let mut answer = json!({"total": found.total, "chunks": chunks, "doc_aggs": documents});
     if !found.notes.is_empty() {
+        // No other server of this API has this field, so that it is there only when it says something.
         answer["notes"] = json!(found.notes);
     }
     answer

@@ -50,6 +50,8 @@ pub(crate) struct Problems(Vec<String>);
 impl Problems {
     /// One more.
     pub fn add(&mut self, field: &str, message: &str, value: &Json) {
+        // What comes beyond is dropped, so that a body full of wrong fields does not get an answer larger
+        // than itself.
         if self.0.len() < PROBLEMS_MAX {
             self.0.push(line(field, message, value));
         }

@@ -70,6 +70,7 @@ fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
         session: match (body.text("session_id")?, body.id("session_id")?) {
             (None, _) => session,
             (Some(_), Some(id)) => SessionPolicy::One(SessionId::from(id)),
+            // An empty id takes away the one that is there.
             (Some(_), None) => SessionPolicy::New,
         },
         misfire: self::misfire(body, misfire)?,
@@ -92,6 +93,8 @@ fn timing(body: &Body, before: Option<&Timing>, now_ms: i64) -> Result<Option<Ti
         (None, Some(every), None) => {
             let every_ms = i64::try_from(interval(&every)?.as_millis()).unwrap_or(i64::MAX);
             Ok(Some(match before {
+                // An interval that stays keeps its beginning: to send it again does not put off the next
+                // time.
                 Some(same @ Timing::Every { every_ms: now, .. }) if *now == every_ms => same.clone(),
                 _ => Timing::Every { every_ms, from_ms: now_ms },
             }))
@@ -241,6 +244,7 @@ impl From<Fire> for FireItem {
         let status = fire_status(&fire);
         let Fire { stored, run } = fire;
         let StoredWork { work, state: _, attempts, reason, pushed_ms: _ } = stored;
+        // A run without a session of its schedule begins one that is named like itself.
         let own = SessionId::new(work.run.id.as_str());
         Self {
             session_id: work.session.unwrap_or(own),

@@ -88,6 +88,7 @@ fn run_settings(config: &Map<String, Json>) -> Result<ChatSettings, ApiError> {
             assistant.insert(key.to_owned(), value.clone());
         }
     }
+    // It is refused in the name that the client has given.
     let named = |error: ApiError| match error.message().strip_prefix("`dataset_ids`") {
         Some(rest) => ApiError::data(format!("`kb_ids`{rest}")),
         None => error,

@@ -123,6 +123,7 @@ fn message(at: usize, message: &SessionMessage) -> Json {
     if let Some(run) = run {
         view["id"] = json!(run);
     }
+    // Opening words have no sources.
     if role == "assistant" && at > 0 {
         view["reference"] = sources(reference);
     }

@@ -107,6 +107,7 @@ pub fn answer(body: &Body) -> Result<TaskAnswer, ApiError> {
     };
     match body.get("deny") {
         None | Some(Json::Bool(false)) => {}
+        // A text is the reason of the refusal, unless it is a truth value in letters.
         Some(Json::String(text)) if body.flag("deny").is_err() => {
             said.push(TaskAnswer::Decision(denied(Some(text.clone()))));
         }

@@ -46,6 +46,7 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
         sent.headers = texts(headers, &sent.headers);
     }
     if let Some(mut variables) = body.object("variables")? {
+        // Tools are shown among the variables and come back with them.
         variables.remove(TOOLS);
         sent.variables = texts(variables, &sent.variables);
     }

@@ -89,6 +89,7 @@ impl<T> Cached<T> {
         now_ms: i64,
     ) -> Result<Arc<T>> {
         let mut state = self.0.lock().await;
+        // A token with a key id that somebody has made up must not have the provider asked each time.
         if state.asked_within(RENEW_MS, now_ms) {
             return state.known(now_ms);
         }

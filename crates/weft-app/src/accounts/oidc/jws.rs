@@ -74,6 +74,7 @@ struct Header {
 }
 
 fn decoded(text: Option<&String>) -> Option<Vec<u8>> {
+    // Some write the padding that the standard leaves out.
     URL_SAFE_NO_PAD.decode(text?.trim_end_matches('=')).ok()
 }
 
@@ -85,6 +86,7 @@ impl Jwk {
         }
         let point = |bytes: usize| {
             let (x, y) = (decoded(self.x.as_ref())?, decoded(self.y.as_ref())?);
+            // 4 says that both coordinates follow (SEC 1).
             (x.len() == bytes && y.len() == bytes).then(|| [&[4][..], &x, &y].concat())
         };
         let public = match (self.kty.as_str(), self.crv.as_deref()) {
@@ -169,16 +171,19 @@ impl Keys {
             return Err(wrong("the ID token asks for what is not known here"));
         }
         let signature = decode(signature)?;
+        // A token without a key id is tried with all keys that fit its algorithm.
         let meant = self.0.iter().filter(|key| header.kid.is_none() || key.id == header.kid);
         let meant = meant.filter(|key| key.algorithm.as_ref().is_none_or(|one| *one == header.alg));
         let mut tried = None;
         for key in meant {
+            // The claims are read only after a signature fits.
             match key.public.verifies(&header.alg, signed.as_bytes(), &signature) {
                 Some(true) => return serde_json::from_slice(&decode(payload)?).map_err(|_| unreadable()),
                 Some(false) => tried = Some(wrong("the signature of the ID token is wrong")),
                 None => {}
             }
         }
+        // Otherwise newer keys would be asked for, which could not help.
         if !is_known(&header.alg) {
             return Err(wrong("the ID token is signed in a way that is not accepted"));
         }

@@ -177,6 +177,7 @@ impl App {
         let provider = self.accounts.providers.named(name)?;
         checked_next(next)?;
         let now_ms = self.clock.now_ms();
+        // Counted before the provider is asked, which may take long.
         let rate = Accounts::rate(self.accounts.config.sign_in_attempts_per_address);
         if !self.accounts.limits.attempts.take(&Attempts::Begun(address.to_owned()), rate, now_ms) {
             let error = Error::new(ErrorKind::RateLimited, "too many sign-ins were begun and not finished");
@@ -199,6 +200,7 @@ impl App {
         let asked = AskedBack { state: state.reveal(), nonce: nonce.reveal(), verifier: verifier.reveal() };
         let url = provider.authorization_url(&description, &asked)?;
         let identities = &self.accounts.stores.identities;
+        // Stored before the browser is sent away: it may come back to another process.
         identities.add_authorization_request(&request, now_ms, UNDER_WAY_MAX).await?;
         Ok(Begun { url, cookie: self.accounts.oidc_cookie(state.reveal()), browser })
     }
@@ -223,6 +225,7 @@ impl App {
             None => TenantId::from(provider.config.tenant.as_str()),
         };
         let outcome = self.end_of(provider, &request, returned, now_ms).await;
+        // Whoever finishes a sign-in uses up nothing of what others from the same address may begin.
         if outcome.is_ok() {
             self.accounts.limits.attempts.give_back(&Attempts::Begun(address.to_owned()));
         }
@@ -282,6 +285,8 @@ impl App {
         now_ms: i64,
     ) -> Result<(Person, Claims)> {
         let description = provider.description(now_ms).await?;
+        // Another provider's answer may be passed off as this one's; one that always names itself cannot
+        // leave that out (RFC 9207).
         match &returned.issuer {
             Some(issuer) if *issuer != request.issuer => return Err(provider.refused("it is another issuer")),
             None if description.names_itself => return Err(provider.refused("it does not name itself")),
@@ -300,9 +305,11 @@ impl App {
             client_id: &provider.config.client_id,
             nonce: &request.nonce,
             begun_ms: request.expires_ms.saturating_sub(LIFETIME_MS),
+            // The clock is asked anew: the exchange of the code may have taken long.
             now_ms: self.clock.now_ms(),
         };
         claims::check(&claims, &expected).map_err(|why| provider.refused(why))?;
+        // More is asked for only when the token is believed, since it shows another one.
         let claims = provider.completed(&description, &tokens, claims).await?;
         let person = claims::person(&claims).map_err(|why| provider.refused(why))?;
         Ok((person, claims))

@@ -49,6 +49,7 @@ impl App {
             found = self.user_of(provider, person, claims).await;
         }
         let user = found?;
+        // Before the groups are followed: a disabled account gets no other role.
         if !user.enabled {
             return Err(SignInRefusal::Disabled);
         }
@@ -122,6 +123,7 @@ impl App {
         let mut invitations = invitations.into_iter().filter(|one: &Invitation| one.expires_ms > now_ms);
         let may_sign_up = provider.config.sign_up && provider.config.allows(email);
         let first = invitations.next();
+        // Whoever is invited needs no permission to sign up, and has the role of the invitation.
         if first.is_none() && !may_sign_up {
             let message = "you have no account here";
             return Err(denied(
@@ -203,6 +205,7 @@ impl App {
             return Ok(());
         }
         match tenants.put_member(&Membership { role, ..membership }).await {
+            // A tenant keeps an owner whatever the groups say, and nobody is turned away for it.
             Err(error) if error.kind == ErrorKind::Conflict => {
                 tracing::warn!(provider = provider.name, "the last owner of a tenant keeps the role");
                 Ok(())

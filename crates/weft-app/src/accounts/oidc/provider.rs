@@ -157,6 +157,7 @@ impl Provider {
         let issuer = self.config.issuer.trim_end_matches('/');
         let body = self.get(&format!("{issuer}/.well-known/openid-configuration"), Vec::new()).await?;
         let found: Description = self.read(&body)?;
+        // Letter by letter, as the standard demands: otherwise another server could speak for this one.
         if found.issuer != self.config.issuer {
             let error = self.failed(ErrorKind::Garbled, "calls itself something else");
             return Err(error.help("`issuer` in the settings must be exactly what its description says"));
@@ -211,12 +212,14 @@ impl Provider {
         let methods = description.token_endpoint_auth_methods_supported.as_ref();
         let in_body =
             methods.is_some_and(|all| has(all, "client_secret_post") && !has(all, "client_secret_basic"));
+        // A client without a secret says who it is in the body (RFC 6749, 3.2.1).
         if secret.is_empty() || in_body {
             form.append_pair("client_id", id);
         }
         if in_body && !secret.is_empty() {
             form.append_pair("client_secret", secret);
         } else if !secret.is_empty() {
+            // Both are encoded like a form before they are joined (RFC 6749, 2.3.1).
             let both = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
             headers.push(("authorization".to_owned(), format!("Basic {both}")));
         }
@@ -238,6 +241,7 @@ impl Provider {
         let request = self.token_request(description, code, verifier);
         match self.ask(request).await? {
             (200, body) => self.read(&body),
+            // This is the provider's word on the code; any other failure may pass.
             (400..=403, body) => {
                 let Failure { error, error_description } = serde_json::from_slice(&body).unwrap_or_default();
                 tracing::warn!(
@@ -308,6 +312,7 @@ impl Provider {
         }
         let bearer = format!("Bearer {}", tokens.access_token.reveal());
         let more: Claims = self.read(&self.get(url, vec![("authorization".to_owned(), bearer)]).await?)?;
+        // What is said of another subject must not be mixed in (OpenID Connect Core, 5.3.2).
         if more.get("sub") != claims.get("sub") {
             return Err(self.refused("it tells of somebody else"));
         }

@@ -59,6 +59,7 @@ impl MemorySearch {
         if self.chooses_nothing() {
             return Err(Error::invalid("no memory is chosen").help(CHOOSE));
         }
+        // The same as a search of datasets does with a question.
         let question = stripped(question).to_owned();
         if question.is_empty() {
             return Ok(Recollection::default());
@@ -76,6 +77,8 @@ impl MemorySearch {
             limit: how.limit,
         };
         let call = async { ctx.run.seams.memories.recall(&ctx.run.tenant, &query).await };
+        // What was asked stands in the journal beside the answer, so that a run done again can tell whether
+        // it asks the same.
         let question = serde_json::to_string(&query).ok().map(Into::into);
         let (found, _): (Recollection, bool) =
             ctx.effect_asking("memory.search", Delivery::Idempotent, question, call).await?;
@@ -91,6 +94,7 @@ pub(super) fn outputs(found: Recollection, empty: &str) -> Outputs {
     let mut room = TOKENS_MAX;
     let fitting = |message: &&Recalled| {
         let taken = tokens::at_most(&message.content);
+        // Whole messages: one that is cut would say something else.
         let fits = taken <= room;
         room = room.saturating_sub(taken);
         fits

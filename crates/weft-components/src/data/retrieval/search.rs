@@ -171,6 +171,7 @@ impl Filter {
     }
 
     fn references(&self) -> impl Iterator<Item = &Reference> {
+        // What another method has left there is not read, so that nobody has to fill it.
         self.values.values().filter(|_| self.by_hand()).flat_map(Template::references)
     }
 
@@ -179,6 +180,7 @@ impl Filter {
         for (written, template) in self.values.iter().filter(|_| self.by_hand()) {
             values.insert(written.as_str(), template.value(&ctx.inputs)?);
         }
+        // A value is found by what was written: `filter_choice` does not say which condition it reads.
         let value = |value: &Json| match value.as_str().and_then(|text| values.get(text)) {
             Some(found) => Json::clone(found),
             None => value.clone(),
@@ -280,6 +282,7 @@ impl DatasetSearch {
         let mut names: Vec<String> = Vec::new();
         for dataset in &self.datasets {
             let more = match dataset {
+                // Never here: `chosen` has dealt with it.
                 Dataset::All => Vec::new(),
                 Dataset::Named(name, _) => vec![name.clone()],
                 Dataset::From(reference) => match &*ctx.inputs.json(reference) {
@@ -338,6 +341,7 @@ impl DatasetSearch {
         question: String,
         how: retrieve::Retrieval,
     ) -> Result<Retrieved> {
+        // Where there is nothing to look for nobody is asked, and nothing is paid.
         if retrieve::stripped(&question).is_empty() {
             return Ok(Retrieved::default());
         }

@@ -65,6 +65,7 @@ where
     let mut work = std::pin::pin!(work(ctx));
     loop {
         tokio::select! {
+            // In this order, so that what work has told is handed on before its end.
             biased;
             Some((_, signal)) = relay.signals.recv() => hand_on(agent, signal).await?,
             finished = &mut work => {

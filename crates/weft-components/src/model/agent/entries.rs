@@ -264,6 +264,7 @@ pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
         let mut tools = Vec::new();
         for (name, meta) in listed {
             let meta = meta.as_object().cloned().unwrap_or_default();
+            // As a JSON pointer writes it (RFC 6901).
             let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
             let flags = Flags::read(params, &at, Some(&meta), &NO_PARAMS);
             // A canvas keeps more of what the server said here than anybody reads.

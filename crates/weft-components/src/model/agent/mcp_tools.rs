@@ -39,6 +39,7 @@ enum Was {
 pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place: usize) -> Result<()> {
     let run = &ctx.run;
     let asked = servers.iter().map(|server| run.seams.tools.tools(&run.tenant, &server.id));
+    // All at once, so that a server which does not answer holds up no other.
     let asked: Vec<(Offered, Option<Away>)> = join_all(asked).await.into_iter().map(heard).collect();
     let now = servers.iter().zip(&asked).flat_map(|(server, (offered, away))| {
         server.tools.iter().map(move |(name, meta, _)| match listed(offered, &server.id, name) {

@@ -160,6 +160,7 @@ impl Toolbox {
             toolbox.places += 1;
         }
         toolbox.servers = entries::servers(params);
+        // An entry without tools asks for none.
         toolbox.servers.retain(|server| !server.tools.is_empty());
         toolbox
     }
@@ -214,7 +215,9 @@ impl Toolbox {
     ) -> Result<(), Lack> {
         let spec = spec(agent, entry)?;
         let own: String = entry.name.split_whitespace().collect::<Vec<_>>().join("_");
+        // A tool's node is named after its agent, so that its calls are told apart in the journal.
         let node = ComponentId::from(format!("{}-->{own}", agent.id));
+        // Before it is read: reading it would read itself again.
         nesting.refuse_circle(entry)?;
         let source = NodeSource {
             id: &node,
@@ -230,6 +233,8 @@ impl Toolbox {
         };
         let is_agent = spec.kind == "Agent";
         let stem = if is_agent { own } else { component_tool::function(spec) };
+        // By its place, so that two tools of one kind have names that differ, and the same ones in each
+        // process.
         let name = numbered(entry.flags.function.as_deref().unwrap_or(&stem), self.places);
         let tool = if is_agent {
             self.sub_agent(&source, entry, name, nesting).map_err(Lack::Wrong)?
@@ -281,6 +286,7 @@ impl Toolbox {
     ) -> Result<Tool, Lack> {
         let Called { name, components } = called;
         let parameters = component_tool::parameters(spec, entry.params);
+        // Without its neighbours: as a tool it has no place on the canvas.
         match (spec.build)(&NodeSource { others: &NoOthers, ..*source }) {
             Ok(component) => {
                 let shape = component.shape();
@@ -339,6 +345,7 @@ impl Toolbox {
     /// Takes in what a tool needs of the plan.
     fn learn(&mut self, entry: &Entry<'_>, shape: &Shape) {
         let all = &mut self.shape;
+        // What the model fills in is nothing that a plan could know.
         let foreign = shape.reads.all().filter(|r| r.component().is_none_or(|id| id.as_str() != ARGUMENTS));
         all.reads.extend(foreign.cloned());
         all.secrets.extend(shape.secrets.iter().cloned());

@@ -36,6 +36,7 @@ impl Desk {
     }
 
     async fn act(&self, ctx: &NodeContext, action: BrowserAction) -> Result<ToolOutput> {
+        // Held for the whole step, because there is one window.
         let mut state = self.state.lock().await;
         if state.window.is_none() {
             if !matches!(action, BrowserAction::Open(_)) {

@@ -136,6 +136,7 @@ impl Reader<'_> {
                     message: "`//` is not an operator; write `floor(a / b)`".to_owned(),
                 });
             }
+            // Without `-`: a negative number may follow.
             if operator == '%' && matches!(self.peek(), None | Some(')' | ',' | '+' | '*' | '/' | '%' | '^'))
             {
                 let message =
@@ -230,6 +231,7 @@ impl Reader<'_> {
         if let Some('e' | 'E') = self.chars.get(self.at) {
             let signed = matches!(self.chars.get(self.at + 1), Some('+' | '-'));
             let digit = self.at + if signed { 2 } else { 1 };
+            // Without digits the letter is the constant.
             if self.chars.get(digit).is_some_and(char::is_ascii_digit) {
                 text.extend(self.chars.get(self.at..digit).unwrap_or_default());
                 self.at = digit;

@@ -45,6 +45,7 @@ fn of_one(name: &str, x: &Number) -> Result<Number, Fault> {
         "sqrt" => return x.sqrt(),
         "factorial" => return factorial(x),
         "min" | "max" | "sum" | "avg" | "gcd" | "lcm" => return of_many(name, x, &[]),
+        // Looked at before: a float would give an infinity and no reason.
         "ln" | "log" | "log10" | "log2" if !Number::from(0).is_less(x) => {
             return Err("there is a logarithm of numbers above zero only".to_owned());
         }
@@ -136,6 +137,7 @@ fn integers(
 /// For anything but a small whole number.
 pub fn factorial(value: &Number) -> Result<Number, Fault> {
     let n = value.whole().filter(|n| !n.is_negative()).and_then(|n| n.to_u32());
+    // Exact, it would have more digits than anything that reads it.
     let Some(n) = n.filter(|n| *n <= FACTORIAL_MAX) else {
         return Err(format!("there are factorials of the whole numbers from 0 to {FACTORIAL_MAX}"));
     };

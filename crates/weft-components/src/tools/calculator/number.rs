@@ -60,6 +60,7 @@ impl Number {
     /// A number as written: digits, one point at most, and an exponent.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let wrong = || format!("`{text}` is not a number");
+        // Also says whether it is a number at all.
         let float: f64 = text.parse().map_err(|_| wrong())?;
         let lower = text.to_ascii_lowercase();
         let (digits, exponent) = lower.split_once('e').unwrap_or((&lower, "0"));
@@ -71,6 +72,7 @@ impl Number {
         match size.filter(|size| size.abs() <= limit && digits.len() <= 4 * DIGITS * DIGITS) {
             None => near(float),
             Some(size) => {
+                // With a 0 in front, since `.5` has no whole part.
                 let digits: BigInt = format!("0{whole}{places}").parse().map_err(|_| wrong())?;
                 let power = BigInt::from(10).pow(u32::try_from(size.unsigned_abs()).unwrap_or(0));
                 let value = if size >= 0 {

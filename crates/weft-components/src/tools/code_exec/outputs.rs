@@ -81,6 +81,7 @@ impl Declared {
     /// What of a result is for the output with this name at this place.
     fn part(&self, result: &Json, place: usize, name: &str) -> Json {
         match result {
+            // An object with other members is itself the one output, unless it names that.
             Json::Object(members) if self.0.len() > 1 || members.contains_key(name) => {
                 members.get(name).cloned().unwrap_or_else(|| walk(result, name.split('.')))
             }
@@ -127,6 +128,7 @@ impl Type {
     /// The value in this type, when nothing is lost. Everything has a text; nothing is of any type.
     fn fit(&self, value: Json) -> Option<Json> {
         Some(match (self, value) {
+            // A program may leave an output out: nothing is said about its type.
             (_, Json::Null) => Json::Null,
             (Self::Any, value) => value,
             (Self::Text, value) => Json::from(to_text(&value)),

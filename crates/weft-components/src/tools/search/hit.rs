@@ -31,6 +31,7 @@ pub(super) fn chunk(hit: &Hit, hit_max: usize) -> Option<Chunk> {
     }
     let content: String = without_images(&hit.content).chars().take(hit_max).collect();
     let title: String = hit.title.trim().chars().take(TITLE_MAX).collect();
+    // A byte between them that no address holds.
     let hash = Sha256::new().chain_update(url).chain_update([0]).chain_update(&content).finalize();
     Some(Chunk {
         id: hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect(),

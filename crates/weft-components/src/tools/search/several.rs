@@ -49,6 +49,7 @@ impl Several {
     pub fn rendered(&self, inputs: &Inputs) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for text in &self.texts {
+            // A reference to a list stays a list: its texts may hold commas.
             match text.alone().map(|reference| inputs.json(reference)).as_deref() {
                 Some(Json::Array(items)) => found.extend(items.iter().map(to_text)),
                 _ => found.push(text.render(inputs)?),

@@ -73,6 +73,7 @@ impl Element {
 pub fn parse(text: &str) -> Result<Element> {
     let mut reader = Reader::from_str(text);
     let config = reader.config_mut();
+    // So that an empty element is closed as any other is.
     config.expand_empty_elements = true;
     config.allow_dangling_amp = true;
     let mut open = vec![Element::default()];
@@ -115,6 +116,7 @@ pub fn parse(text: &str) -> Result<Element> {
 
 fn element(start: &BytesStart<'_>) -> Element {
     let mut all = start.attributes();
+    // The check compares each attribute with all before it.
     all.with_checks(false);
     let attributes = all.flatten().map(|one| {
         let value =

@@ -34,6 +34,7 @@ impl DocumentWork<'_> {
             if last.is_none() {
                 break;
             }
+            // Before each further page: whoever has lost the document must not go on filling the index.
             if after.is_some() {
                 self.tell().await?;
             }
@@ -46,6 +47,7 @@ impl DocumentWork<'_> {
             kept.push(parts.index.write_behind(&key.dataset, std::mem::take(&mut changes)).await?);
             self.say(IngestStage::Indexing, 0.5, &format!(": {done} chunks"));
         }
+        // Set before the queue hears of it, so that nobody renews the lease in between.
         let warnings = self.said(|said| {
             said.settled = true;
             said.warnings.clone()

@@ -90,6 +90,7 @@ impl DocumentWork<'_> {
                 break;
             }
             let next = self.level(by, level, &nodes, summaries).await?;
+            // Where nothing belonged together, another level would be the same.
             if next.len() >= nodes.len() {
                 break;
             }

@@ -96,6 +96,7 @@ impl DocumentWork<'_> {
             return Ok(Vec::new());
         }
         let mut ids: Vec<ChunkId> = scores.keys().cloned().collect();
+        // In one order, because sums of floating-point numbers depend on it.
         ids.sort();
         let found = self.library.parts.store.chunks_by_id(tenant, &ids).await?;
         let mut tags: HashMap<String, f32> = HashMap::new();

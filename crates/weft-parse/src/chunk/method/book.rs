@@ -50,6 +50,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
             levels.of(at).filter(|level| Some(*level) <= deepest)
         });
         let mut writer = PieceWriter::new(&flow, settings);
+        // The headings above a section take up to a quarter of its piece.
         for section in pack_siblings(sections(&flow), PACKED_TOKENS_MAX.min(settings.limit / 4 * 3)) {
             writer.spans(section.spans, &section.above);
         }
@@ -79,6 +80,7 @@ fn table_of_contents(placed: &[Placed<'_>]) -> Range<usize> {
     let end = (title + 1..placed.len()).find(|at| !is_entry(*at)).unwrap_or(placed.len());
     let lines = |placed: &Placed<'_>| plain(&placed.element.body).map_or(0, |text| text.lines().count());
     let count: usize = placed[title + 1..end].iter().map(lines).sum();
+    // A list that goes on to the end would be the whole file.
     if count < CONTENTS_LINES_MIN || end == placed.len() { 0..0 } else { title..end }
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let levels = Levels::find(placed);
     let deepest = levels.most_frequent();
     let (first, end) = found.unwrap_or((0, 0));
+    // The abstract and what follows it begin sections in any case, or they would go with their neighbours.
     let level = |at: usize| levels.of(at).filter(|level| Some(*level) <= deepest || at == first || at == end);
     let flow = Flow::with_levels(placed, TablePlacement::Apart, level);
     let before = flow.spans.partition_point(|span| span.element < first);
@@ -41,6 +42,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let none = Delimiters::default();
     let mut writer = PieceWriter::new(&flow, settings).limit(WHOLE_TOKENS_MAX, settings).uncut(&none);
     writer.spans(before..after, &[]);
+    // A table makes a draft of its own, and then nothing need have been cut.
     if writer.drafts.len() > 1 && !flow.spans[before..after].iter().any(|span| span.role == SpanRole::Table) {
         cutting.warnings.push(format!("the abstract has more than {WHOLE_TOKENS_MAX} tokens and was cut"));
     }
@@ -50,6 +52,7 @@ pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     }
     cutting.drafts.append(&mut writer.drafts);
     let mut writer = PieceWriter::new(&flow, settings);
+    // The section that the abstract stands in may go on after it.
     for section in sections(&flow).into_iter().filter(|section| section.spans.end > after) {
         writer.spans(section.spans.start.max(after)..section.spans.end, &[]);
     }
@@ -62,6 +65,7 @@ fn find_abstract(placed: &[Placed<'_>]) -> Option<(usize, usize)> {
     let front = &placed[..placed.len().min(FRONT_MAX)];
     let first = front.iter().position(|placed| starts_abstract(&placed.element.body))?;
     let text = plain(&placed[first].element.body)?;
+    // The word alone, with a number or a colon perhaps, is a title even where the file marks none.
     let is_title = matches!(placed[first].element.body, ElementBody::Heading { .. })
         || text.trim().chars().count() <= 12;
     if !is_title {
@@ -85,6 +89,7 @@ fn starts_abstract(body: &ElementBody) -> bool {
     let Some(text) = plain(body) else { return false };
     let text = text.trim_start().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
     let text = text.to_lowercase();
+    // Chinese has no blank between the word and what follows.
     ABSTRACT.iter().any(|word| {
         text.strip_prefix(word)
             .is_some_and(|rest| rest.chars().next().is_none_or(|c| !c.is_alphanumeric() || c > '\u{2e80}'))

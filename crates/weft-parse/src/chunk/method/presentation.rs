@@ -12,6 +12,7 @@ use crate::chunk::writer::PieceWriter;
 pub(crate) fn cut(source: &ChunkSource<'_>) -> Result<Cutting> {
     let settings = &source.settings;
     let mut flow = Flow::new(&source.placed, TablePlacement::Inside(settings.limit / 2));
+    // The sections of a PDF go on over its pages, so they keep their headings.
     if source.ending != "pdf" {
         own_titles(&mut flow);
     }

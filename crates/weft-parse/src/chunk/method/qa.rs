@@ -69,6 +69,7 @@ fn extend(rows: Vec<DelimitedRow>) -> Found {
     for DelimitedRow { element, cells, line } in rows {
         match (cells.split_first(), pairs.last_mut()) {
             (Some((question, answer)), _) if !answer.is_empty() => {
+                // A row of labels only is the head of the table.
                 if !(is_label(question) && answer.iter().all(|cell| is_label(cell))) {
                     let (question, answer) = (question.clone(), answer.join(", "));
                     pairs.push(Pair { question, answer, first: element, last: element });
@@ -141,6 +142,7 @@ fn of_numbers(source: &ChunkSource<'_>) -> Found {
 /// `Q1:`, `Question 2.`, `问题3：` and `第四问` stand for themselves; other numbers are what they are for headings.
 fn question_marker(line: &str) -> Option<NumberMarker> {
     let line = line.trim_start();
+    // The name stands at the beginning, and a line may be a whole chapter.
     let lower: String = line.chars().take(12).flat_map(char::to_lowercase).collect();
     let named = ["question", "问题", "q", "问"].iter().find_map(|name| lower.strip_prefix(name)).is_some_and(
         |rest| {
@@ -168,6 +170,7 @@ enum LabelLanguage {
 
 fn language(pairs: &[Pair]) -> LabelLanguage {
     let (mut chinese, mut latin) = (0, 0);
+    // An answer may be a whole chapter, and its beginning tells the language.
     for c in pairs.iter().flat_map(|pair| pair.question.chars().chain(pair.answer.chars().take(1_000))) {
         chinese += usize::from(('\u{4e00}'..='\u{9fff}').contains(&c));
         latin += usize::from(c.is_alphabetic() && c < '\u{2e80}');
@@ -177,6 +180,7 @@ fn language(pairs: &[Pair]) -> LabelLanguage {
 }
 
 fn is_label(text: &str) -> bool {
+    // Columns are called `Questions` and `Answers`, too.
     let text = text.trim().trim_end_matches('s').to_lowercase();
     PREFIXES.contains(&text.as_str())
 }
@@ -204,6 +208,7 @@ fn push(source: &ChunkSource<'_>, pair: &Pair, language: LabelLanguage, cutting:
     let none = Delimiters::default();
     let packing =
         |limit: u32| Packing { limit, overlap: 0, delimiters: &none, headings: HeadingBreaks::Never };
+    // So long a question would fill every part of its answer: both are cut as one text.
     let contents: Vec<String> = if used > WHOLE_TOKENS_MAX / 2 {
         pack_string(&whole, &packing(WHOLE_TOKENS_MAX)).into_iter().map(|(content, _)| content).collect()
     } else if used + tokens(answer) <= WHOLE_TOKENS_MAX {

@@ -126,6 +126,7 @@ fn unique(mut names: Vec<String>, columns: usize) -> Vec<String> {
         }
         let base = name.clone();
         let mut number = 2;
+        // Not once: beside two columns called `x` there may be one called `x 2`.
         while !seen.insert(name.clone()) {
             *name = format!("{base} {number}");
             number += 1;

@@ -149,6 +149,7 @@ fn is_figure(line: &str) -> bool {
     let (number, rest) = line.split_at(digits);
     let amount = || {
         let next = rest.trim_start_matches(' ');
+        // `3 5`, `3~5` and `3 个` are amounts: a range, or a number with a measure word.
         next.len() < rest.len() && next.starts_with(|c: char| c.is_ascii_digit() || "~个只-".contains(c))
     };
     number.starts_with('0') || !number.is_empty() && (amount() || rest.starts_with(".."))

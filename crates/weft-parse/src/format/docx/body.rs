@@ -136,6 +136,7 @@ impl<'a> BodyReader<'a> {
             "p" => self.paragraphs.push(OpenParagraph::default()),
             "r" => self.in_run = true,
             "t" => self.is_text = true,
+            // Outside of a run a `tab` is the position of a tab stop.
             "tab" | "ptab" if self.in_run => self.write("\t"),
             "br" | "cr" if self.in_run => self.write("\n"),
             "noBreakHyphen" => self.write("-"),
@@ -185,6 +186,7 @@ impl<'a> BodyReader<'a> {
             "gridSpan" => {
                 table.columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(1);
             }
+            // Without a value it goes on with the cell above.
             "vMerge" => table.goes_on = tag.attribute("val").as_deref() != Some("restart"),
             _ => table.is_header = true,
         }
@@ -253,6 +255,7 @@ impl<'a> BodyReader<'a> {
             }
             return;
         }
+        // A table of contents says again what the headings say.
         if !self.styles.is_contents(&paragraph.style) {
             self.add(&paragraph);
         }

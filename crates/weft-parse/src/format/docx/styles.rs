@@ -73,6 +73,7 @@ impl Styles {
 
     /// A style and those that it is based on, one after another.
     fn chain(&self, id: &str) -> impl Iterator<Item = &ParagraphStyle> {
+        // Styles may be based on each other in a circle.
         let mut next = self.0.get(id);
         std::iter::from_fn(move || {
             let this = next?;
@@ -87,6 +88,7 @@ impl Styles {
         if let Some(outline) = self.chain(id).find_map(|style| style.outline) {
             return outline_level(outline);
         }
+        // Names are English in every language of Word; it is the ids that are translated.
         self.chain(id).find_map(|style| match style.name.as_str() {
             "title" => Some(1),
             name => name.strip_prefix("heading ").and_then(|level| level.trim().parse().ok()),
@@ -154,6 +156,7 @@ impl Lists {
                 "startOverride" => {
                     lists.starts.insert((list.clone(), level), value(&tag).parse().unwrap_or(1));
                 }
+                // What one list overrides of its kind is passed over, but for where it begins.
                 name @ ("numFmt" | "lvlText" | "start") if list.is_empty() => {
                     let Some(level) = lists.levels.get_mut(&kind).and_then(|levels| levels.get_mut(level))
                     else {
@@ -177,6 +180,7 @@ impl Lists {
         let Some(kind) = self.kinds.get(&place.list).cloned() else { return String::new() };
         let Some(levels) = self.levels.get(&kind) else { return String::new() };
         let counts = self.counts.entry(kind).or_insert([0; LEVELS]);
+        // Lists of one kind go on with each other's numbers; one that begins anew does so once.
         if self.begun.insert((place.list.clone(), at))
             && let Some(start) = self.starts.get(&(place.list.clone(), at))
         {
@@ -191,6 +195,7 @@ impl Lists {
         }
         let mut shown = levels[at].shown.clone();
         for (number, level) in levels.iter().enumerate().take(at + 1) {
+            // A level above may have had no paragraph yet: it counts as its first one.
             let count = if counts[number] == 0 { level.start.max(1) } else { counts[number] };
             shown = shown.replace(&format!("%{}", number + 1), &numeral(count, &level.format));
         }
@@ -218,6 +223,7 @@ fn numeral(number: u32, format: &str) -> String {
 }
 
 fn letters(number: u32) -> String {
+    // After `z` comes `aa`, then `bb`; the number comes from the file, so it ends somewhere.
     let index = number.saturating_sub(1);
     let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or_default());
     letter.to_string().repeat(usize::try_from(index / 26 + 1).unwrap_or(1).min(10))
@@ -239,6 +245,7 @@ fn roman(number: u32) -> String {
         (4, "IV"),
         (1, "I"),
     ];
+    // The number comes from the file, and every thousand of it is a sign.
     let mut rest = number.min(5_000);
     let mut text = String::new();
     for (value, sign) in SIGNS {

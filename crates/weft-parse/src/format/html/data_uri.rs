@@ -25,6 +25,7 @@ pub fn part(source: &str) -> Option<String> {
     if !source.get(..11)?.eq_ignore_ascii_case("data:image/") {
         return None;
     }
+    // The address itself may have megabytes, and this name stands in what is read and in warnings.
     let mut hasher = DefaultHasher::new();
     source.hash(&mut hasher);
     Some(format!("picture {:016x} of {} characters", hasher.finish(), source.len()))
@@ -37,6 +38,7 @@ pub fn decoded(source: &str) -> Option<Vec<u8>> {
         return None;
     }
     let mut data = unescaped(data).into_bytes();
+    // Long data is broken into lines.
     data.retain(|byte| !byte.is_ascii_whitespace());
     BASE64.decode(data).ok()
 }

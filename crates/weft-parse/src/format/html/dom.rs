@@ -168,6 +168,7 @@ impl DomBuilder {
             NodeOrText::AppendNode(handle) => handle.id,
             NodeOrText::AppendText(text) => {
                 let mut nodes = self.nodes.borrow_mut();
+                // The parser relies on it that texts next to each other become one.
                 let before = at.checked_sub(1).map(|before| nodes[parent].children[before]);
                 if let Some(before) = before
                     && let DomNodeKind::Text(known) = &mut nodes[before].kind
@@ -255,6 +256,7 @@ impl TreeSink for DomBuilder {
     fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
 
     fn get_template_contents(&self, target: &Handle) -> Handle {
+        // What is in it is passed over, so it needs no document of its own.
         target.clone()
     }
 
@@ -265,6 +267,7 @@ impl TreeSink for DomBuilder {
     fn set_quirks_mode(&self, _: QuirksMode) {}
 
     fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
+        // Before the place is looked for, because that may be among the same children.
         if let NodeOrText::AppendNode(node) = &child {
             self.detach(node.id);
         }

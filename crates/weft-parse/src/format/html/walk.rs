@@ -136,6 +136,7 @@ impl HtmlWalk<'_> {
 
     fn enter_block(&mut self, id: Id, name: &str) {
         match name {
+            // In a table it is a part of its cell.
             "pre" if self.tables.is_empty() => {
                 self.flush();
                 self.code = Some(id);
@@ -159,6 +160,7 @@ impl HtmlWalk<'_> {
                 self.tables.push(OpenTable { grid, caption: None, outside });
             }
             "tr" => {
+                // Blanks only: the parser moves text between rows in front of the table.
                 self.inline.clear();
                 if let Some(table) = self.tables.last_mut() {
                     table.grid.row();
@@ -188,6 +190,7 @@ impl HtmlWalk<'_> {
             "ul" | "ol" | "menu" | "dl" => {
                 self.flush();
                 self.lists.pop();
+                // An item without text must not mark what comes after the list.
                 self.item = None;
             }
             name @ ("td" | "th") => self.cell(id, if name == "th" { Header::Yes } else { Header::No }),
@@ -288,6 +291,7 @@ impl HtmlWalk<'_> {
     /// The block ends: what has been gathered is a part.
     fn flush(&mut self) {
         if !self.tables.is_empty() {
+            // The blocks in a cell are one text.
             self.inline.push(' ');
             return;
         }

@@ -144,12 +144,14 @@ fn measure(pages: &[PdfPage]) -> Measures {
         bold += if line.is_bold { count } else { 0 };
         all += count;
     }
+    // Ten points where there is no line at all.
     let body = sizes.iter().max_by_key(|(_, count)| **count).map_or(100, |(size, _)| *size);
     #[expect(clippy::cast_precision_loss, reason = "sizes of type are small numbers")]
     let headings =
         sizes.keys().rev().copied().filter(|size| *size as f32 > body as f32 * LARGER).take(6).collect();
     let mut gaps: Vec<f32> = Vec::new();
     let all_lines: Vec<&PageLine> = lines(pages).collect();
+    // Only lines of the text that stand below each other: what is left is mostly the usual gap.
     for pair in all_lines.windows(2) {
         let gap = (pair[1].place.top - pair[0].place.bottom) / pair[0].size.max(1.0);
         if pair[0].place.page == pair[1].place.page
@@ -211,6 +213,7 @@ impl PdfParagraph {
 
     /// Whether the next line begins a paragraph, as its indent or the end of the last line tells.
     fn ends_here(&self, next: &PageLine, size: f32) -> bool {
+        // The first line may be indented itself.
         let left = self.lines.iter().skip(1).map(|line| line.place.left).fold(f32::MAX, f32::min);
         let is_indented =
             self.lines.len() > 1 && next.place.left > left + size && next.place.left < left + size * 6.0;
@@ -237,6 +240,7 @@ impl PdfParagraph {
         let mut text = String::new();
         let mut was_row = false;
         for line in &self.lines {
+            // Rows of a form stay lines: run together nobody could tell what belongs to what.
             text = if (was_row || line.has_cells) && !text.is_empty() {
                 text + "\n" + &line.text
             } else {

@@ -142,6 +142,7 @@ fn read_band(band: Vec<PageRow>, gutter: f32, depth: u8, found: &mut Vec<PageBlo
         right.extend(Some(PageRow { pieces: after }).filter(|row| !row.pieces.is_empty()));
     }
     let are_leftward = |rows: &[PageRow]| is_leftward(rows.iter().flat_map(|row| &row.pieces));
+    // In such scripts the column on the right is read first.
     if are_leftward(&left) && are_leftward(&right) {
         std::mem::swap(&mut left, &mut right);
     }
@@ -176,6 +177,7 @@ fn gutter(rows: &[PageRow]) -> Option<f32> {
         let across = rows.iter().filter(|row| row.pieces.iter().any(|piece| crosses(piece, *place))).count();
         (beside, across)
     };
+    // Towards the edges there are margins, and no gutter.
     let places = (PLACES / 6..PLACES * 5 / 6).map(place);
     let (place, (beside, across)) = places
         .map(|place| (place, score(&place)))

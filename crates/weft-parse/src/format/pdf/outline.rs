@@ -35,6 +35,7 @@ pub fn read(document: &PdfDocument) -> Outline {
                 outline.entry(key).or_insert(level);
             }
         }
+        // What is below an entry goes on top, so that of two equal titles the first one counts.
         open.extend(reference(&object, "Next").map(|next| (next, level)));
         if level < DEPTH_MAX {
             open.extend(reference(&object, "First").map(|first| (first, level + 1)));

@@ -142,6 +142,7 @@ impl PdfPage {
         };
         spans.truncate(SPANS_MAX);
         tex_fonts::complete(document, index, &mut spans);
+        // Where there is text nobody asks for pictures.
         let has_pictures =
             spans.is_empty() && document.page_image_handles(index).is_ok_and(|all| !all.is_empty());
         let tables = if spans.is_empty() { Vec::new() } else { tables(document, index, frame) };
@@ -189,6 +190,7 @@ fn blocks(
     let mut turns: BTreeMap<TextTurn, Vec<PageLine>> = BTreeMap::new();
     for span in spans.iter().filter(|span| !span.text.trim().is_empty() && !is_artifact(span)) {
         for (turn, piece) in pieces(span, frame, glyphs) {
+            // The cells of a table have its text already.
             if !tables.iter().any(|(_, table)| is_within(piece.place, *table)) {
                 turns.entry(turn).or_default().push(piece);
             }
@@ -258,6 +260,7 @@ impl PageLine {
         Self {
             text: span.text.clone(),
             place,
+            // Sizes come from the file: they may be below zero, or no numbers.
             size: if span.font_size.is_finite() { span.font_size.abs() } else { 0.0 },
             is_bold: is_bold(span),
             is_mono: is_mono(span),
@@ -268,6 +271,7 @@ impl PageLine {
     /// Puts a piece of text behind it, with a blank where the gap between them is as wide as one.
     pub fn add(&mut self, piece: &Self, gap: f32) {
         let size = self.size.max(piece.size).max(1.0);
+        // Chinese has no blanks between its words, whatever the gaps between glyphs.
         let is_tight = matches!(
             (self.text.chars().next_back(), piece.text.chars().next()),
             (Some(last), Some(first)) if is_unspaced(last) && is_unspaced(first) && gap < size

@@ -34,6 +34,7 @@ pub fn pictures(document: &PdfDocument, numbers: impl Iterator<Item = usize>) ->
         }
         let frame = PageFrame::of(document, number);
         let page_turn = document.get_page_rotation(index).unwrap_or_default();
+        // On a page with text a picture is a figure; without any it is the page itself.
         let is_figure = PdfPage::read(document, number).is_ok_and(|page| !page.is_empty());
         for image in images {
             let place = frame.turned(frame.rectangle(image.bbox), page_turn);

@@ -121,6 +121,7 @@ fn filled(row: &PageRow, columns: &[(f32, f32)]) -> Option<Vec<String>> {
 /// Whether a row is the rest of the cells above it: it has no beginning and less than half of the cells.
 fn goes_on(row: &[String], last: &[String]) -> bool {
     let count = |row: &[String]| row.iter().filter(|cell| !cell.is_empty()).count();
+    // A cell that begins with a number is a value, and not the rest of a text.
     row[0].is_empty()
         && !last[0].is_empty()
         && count(row) * 2 <= count(last)

@@ -50,6 +50,7 @@ pub fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSpan]) {
         return;
     }
     let Some(again) = read_again(document, index) else { return };
+    // By their place, or each piece would be compared with all others.
     let mut places: HashMap<(i32, i32), Vec<&TextSpan>> = HashMap::new();
     for span in &again {
         if span.text.contains(|letter| AS_ONE.iter().any(|(_, one)| *one == letter)) {
@@ -58,6 +59,7 @@ pub fn complete(document: &PdfDocument, index: usize, spans: &mut [TextSpan]) {
     }
     for span in spans {
         let (x, y) = cell(span);
+        // The neighbours as well: two readings may lie on both sides of an edge.
         let around = (-1..=1).flat_map(|dx| (-1..=1).map(move |dy| (x + dx, y + dy)));
         let mut near = around.filter_map(|cell| places.get(&cell)).flatten();
         let same = near.find(|other| {

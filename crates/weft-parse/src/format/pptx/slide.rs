@@ -80,6 +80,7 @@ pub fn read_notes(text: &str, parts: &mut PartCollector) -> Result<(), Unreadabl
         match node {
             XmlNode::Open(tag) => match tag.name() {
                 "sp" => is_body = false,
+                // A page of notes has the picture of its slide and a number as well.
                 "ph" => is_body = tag.attribute("type").as_deref() == Some("body"),
                 "t" => is_text = is_body,
                 "br" => said.push('\n'),
@@ -129,6 +130,7 @@ impl Slide<'_> {
                     Some("title" | "ctrTitle") => ShapeRole::Title,
                     Some("dt" | "ftr" | "sldNum" | "hdr") => ShapeRole::Frame,
                     Some("subTitle") => ShapeRole::Box,
+                    // A placeholder without a type is that of the text.
                     _ => ShapeRole::Points,
                 }
             }
@@ -143,6 +145,7 @@ impl Slide<'_> {
             "buChar" | "buAutoNum" | "buBlip" => self.bullet = Some(true),
             "t" => self.is_text = true,
             "br" => self.text.push('\n'),
+            // Among the properties of a run, so its text is still to come.
             "hlinkClick" => {
                 let known = tag.prefixed("r:id").and_then(|id| self.relations?.get(&id).cloned());
                 self.link = known.filter(|one| one.is_outside).map(|one| (one.target, self.text.len()));

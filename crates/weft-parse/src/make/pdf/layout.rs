@@ -89,6 +89,7 @@ impl<'a> Layout<'a> {
         for (place, block) in blocks.iter().enumerate() {
             self.block(block, blocks.get(place + 1))?;
         }
+        // Last, because the numbers say how many pages there are.
         self.around()?;
         Ok(self.pages)
     }
@@ -108,6 +109,7 @@ impl<'a> Layout<'a> {
             TextBlock::Paragraph(quotes, spans) => self.paragraph(spans, steps(*quotes), size, gap),
             TextBlock::Item(depth, marker, spans) => {
                 let left = steps(depth + 1);
+                // The marker is drawn before the text, so its line has to be on the same page.
                 self.room(size * LEADING)?;
                 let y = self.y - size * LEADING;
                 let mark = self.lines(&[span(marker)], size, f32::MAX)?;
@@ -188,6 +190,7 @@ impl<'a> Layout<'a> {
             }
         }
         let room = self.width - 2.0 * MARGIN;
+        // The narrowest first: what they leave is shared among the wider ones.
         let mut order: Vec<usize> = (0..columns).collect();
         order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
         let (mut left, mut widths) = (room, vec![0.0; columns]);
@@ -279,6 +282,7 @@ impl<'a> Layout<'a> {
                         *grey = 0.87;
                     }
                 }
+                // First in the list, so that everything else is drawn over it.
                 page.drawn.splice(0..0, under.drawn);
             }
         }
@@ -341,6 +345,7 @@ impl<'a> Layout<'a> {
         let used = lines.last().map_or(0.0, |line| line.width);
         if used > 0.0 && used + width > room {
             lines.push(SetLine::default());
+            // The blank at the end of a line is not set.
             if word.trim().is_empty() {
                 return Ok(());
             }

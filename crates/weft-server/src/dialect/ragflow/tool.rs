@@ -54,6 +54,7 @@ pub fn end(call: &ToolFinished) -> End<'_> {
     End {
         tool: &call.started.tool,
         id: &call.started.call,
+        // The text is made once and tells both: whether it was cut, and what is left.
         truncated: short.is_some(),
         result: short.map_or(Cow::Borrowed(&*call.result), |text| Cow::Owned(Json::String(text))),
         is_error: call.failed,

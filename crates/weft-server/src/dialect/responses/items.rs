@@ -144,11 +144,13 @@ fn annotations(text: &str, sources: &HashMap<u32, Arc<Chunk>>) -> Vec<Json> {
     let mut found = Vec::new();
     let (mut rest, mut before) = (text, 0);
     while let Some(from) = rest.find("[ID:") {
+        // Counted on from the mark before, so that a long text with many marks is passed over once.
         let start = before + rest[..from].chars().count();
         let Some(length) = rest[from..].find(']') else { break };
         let mark = &rest[from..=from + length];
         let end = start + mark.chars().count();
         let number = mark["[ID:".len()..mark.len() - 1].trim().parse().ok();
+        // A mark without a number, or with one that no source has, is text.
         if let Some(chunk) = number.and_then(|number: u32| sources.get(&number)) {
             found.push(annotation(chunk, start, end));
         }

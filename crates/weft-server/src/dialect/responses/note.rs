@@ -63,6 +63,7 @@ impl Note {
             .as_ref()
             .and_then(|notes| notes.get(NAME))
             .and_then(|noted| Self::deserialize(noted).ok());
+        // What cannot be read counts as nothing noted: a journal may be of another version.
         let mut note = noted.unwrap_or_default();
         if note.input.is_empty() && !input.query.is_empty() {
             note.input.push(json!({"type": "message", "role": "user",

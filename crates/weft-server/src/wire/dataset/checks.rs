@@ -66,6 +66,7 @@ pub(super) fn check_pipeline(problems: &mut Problems, body: &Body) {
     {
         problems.add("pipeline_id", message, id);
     }
+    // What goes together is looked at only when each part is right: its message names no part.
     if !problems.is_empty() {
         return;
     }
