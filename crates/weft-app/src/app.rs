@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OnceCell};
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
@@ -279,6 +279,11 @@ impl App {
 
     async fn start_turn_as(&self, id: RunId, session: &Session, input: TurnInput) -> Result<RunHandle> {
         let input = self.with_files_read(&session.key.tenant, input).await?;
+        self.start_turn_read(id, session, input).await
+    }
+
+    /// The same when the files that come along are read already.
+    async fn start_turn_read(&self, id: RunId, session: &Session, input: TurnInput) -> Result<RunHandle> {
         if session.state.get("paused").is_some_and(|paused| !paused.is_null()) {
             // Most turns have nothing to wait for before them, and need no room for it.
             Box::pin(self.time_out_before(session)).await?;
@@ -309,13 +314,20 @@ impl App {
     /// As [`App::ask`].
     pub async fn ask_of(&self, session: &Session, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
         let first = AtomicBool::new(true);
+        // Once, however often it is tried: a session may be busy for minutes.
+        let read = OnceCell::new();
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            if first.swap(false, Ordering::Relaxed) {
-                Box::pin(self.start_turn_of(session, input.clone()))
-            } else {
-                // The turn that was waited for has changed it.
-                Box::pin(self.start_turn(&session.key, input.clone()))
-            }
+            Box::pin(async {
+                let input = || self.with_files_read(&session.key.tenant, input.clone());
+                let input = read.get_or_try_init(input).await?.clone();
+                if first.swap(false, Ordering::Relaxed) {
+                    self.start_turn_read(RunId::generate(), session, input).await
+                } else {
+                    // The turn that was waited for has changed it.
+                    let session = self.sessions.load(&session.key).await?;
+                    self.start_turn_read(RunId::generate(), &session, input).await
+                }
+            })
         };
         // An agent at work may take the question up, and then it is no turn of its own.
         if let Some(handle) = self.steer(&session.key, input, waiting).await? {
@@ -335,11 +347,14 @@ impl App {
         run: &RunId,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
+        let read = OnceCell::new();
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            Box::pin(async move {
+            Box::pin(async {
                 let session = self.sessions.load(&session.key).await?;
                 let key = RunKey::new(&session.key.tenant, run.clone());
-                match self.start_turn_as(run.clone(), &session, input.clone()).await {
+                let with_files = || self.with_files_read(&session.key.tenant, input.clone());
+                let with_files = read.get_or_try_init(with_files).await?.clone();
+                match self.start_turn_read(run.clone(), &session, with_files).await {
                     // It is this very run that the session is busy with, or that is there already.
                     Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
                         // Whichever process works on it, it can be read from here.

@@ -7,6 +7,9 @@ use weft_core::{CanvasKey, Error, ErrorKind, Result};
 
 use crate::app::App;
 
+/// Runs that are looked at together.
+const PAGE: u64 = 500;
+
 impl App {
     /// Removes a canvas with its sessions and runs; those under way are asked to stop.
     ///
@@ -43,12 +46,20 @@ impl App {
     }
 
     async fn stop_runs_of(&self, key: &CanvasKey) -> Result<()> {
-        let filter =
-            RunFilter { unfinished: true, limit: self.limits.runs_at_once as u64, ..RunFilter::default() };
-        for run in self.runs.list(&key.tenant, &filter).await? {
-            if run.canvas == key.id {
-                self.engine.cancel(&run.key).await?;
+        let mut filter = RunFilter { unfinished: true, limit: PAGE, ..RunFilter::default() };
+        let mut of_canvas = Vec::new();
+        // All of them before the first is stopped: those that end meanwhile would move the pages.
+        loop {
+            let page = self.runs.list(&key.tenant, &filter).await?;
+            filter.offset += PAGE;
+            let is_last = (page.len() as u64) < PAGE;
+            of_canvas.extend(page.into_iter().filter(|run| run.canvas == key.id).map(|run| run.key));
+            if is_last {
+                break;
             }
+        }
+        for run in of_canvas {
+            self.engine.cancel(&run).await?;
         }
         Ok(())
     }

@@ -153,10 +153,9 @@ impl TenantServers {
     /// # Errors
     /// `Invalid` for one that cannot be; `Denied` for an address that may not be reached; what keeps it from answering.
     pub async fn listed(&self, server: &StoredToolServer, seconds: u64) -> Result<Vec<Json>> {
-        let id = self.for_once(server, seconds).await?;
-        let listed = self.live.listed(&id).await;
-        self.live.remove(&id).await;
-        listed.map_err(|error| named(error, &id, &server.name))
+        let once = self.for_once(server, seconds).await?;
+        let listed = self.live.listed(&once.id).await;
+        listed.map_err(|error| named(error, &once.id, &server.name))
     }
 
     /// Calls a tool of a server.
@@ -170,20 +169,19 @@ impl TenantServers {
         arguments: &Map<String, Json>,
         seconds: u64,
     ) -> Result<ToolOutput> {
-        let id = self.for_once(server, seconds).await?;
-        let called = self.live.call(&id, tool, arguments).await;
-        self.live.remove(&id).await;
-        called.map_err(|error| named(error, &id, &server.name))
+        let once = self.for_once(server, seconds).await?;
+        let called = self.live.call(&once.id, tool, arguments).await;
+        called.map_err(|error| named(error, &once.id, &server.name))
     }
 
     /// Adds a server under a name of its own, for one request.
-    async fn for_once(&self, server: &StoredToolServer, seconds: u64) -> Result<String> {
+    async fn for_once(&self, server: &StoredToolServer, seconds: u64) -> Result<ServerForOnce<'_>> {
         let seconds = seconds.clamp(1, SECONDS_MAX);
         let mut config = config(server)?;
         (config.connect_seconds, config.list_seconds, config.call_seconds) = (seconds, seconds, seconds);
-        let id = weft_core::id::generate();
-        self.live.reach(&id, config, Arc::clone(&self.http)).await?;
-        Ok(id)
+        let once = ServerForOnce { live: &self.live, id: weft_core::id::generate() };
+        self.live.reach(&once.id, config, Arc::clone(&self.http)).await?;
+        Ok(once)
     }
 
     /// Forgets the connection of a server that has changed or is gone.
@@ -203,11 +201,12 @@ impl TenantServers {
             if let Some(id) = &let_go {
                 known.as_of.remove(id);
             }
-            (before.is_some_and(|(as_of, _)| as_of == server.updated_ms), let_go)
+            // Somebody else may be about to add it.
+            let there = self.live.has(&server.id);
+            (there && before.is_some_and(|(as_of, _)| as_of == server.updated_ms), let_go)
         };
-        // Outside of the lock: the end of a connection is waited for.
         if let Some(id) = let_go {
-            self.live.remove(&id).await;
+            self.live.let_go(&id);
         }
         if fresh {
             return Ok(());
@@ -218,6 +217,18 @@ impl TenantServers {
             self.known().as_of.remove(&server.id);
         }
         reached
+    }
+}
+
+/// A server under a name of its own. Its connection ends with this, also when whoever asked is gone by then.
+struct ServerForOnce<'a> {
+    live: &'a Servers,
+    id: String,
+}
+
+impl Drop for ServerForOnce<'_> {
+    fn drop(&mut self) {
+        self.live.let_go(&self.id);
     }
 }
 

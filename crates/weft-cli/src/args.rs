@@ -20,7 +20,8 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::dataset::{
     DatasetAddArgs, DatasetChunksArgs, DatasetCommand, DatasetDocumentsArgs, DatasetIngestArgs,
-    DatasetListArgs, DatasetMethodArgs, DatasetRemoveArgs, DatasetSearchArgs, DatasetShowArgs,
+    DatasetListArgs, DatasetMethodArgs, DatasetNameArgs, DatasetRemoveArgs, DatasetSearchArgs,
+    DatasetShowArgs,
 };
 pub use self::eval::{EvalArgs, EvalCommand, EvalRecordArgs};
 pub use self::models::{ModelsAddArgs, ModelsCommand, ModelsListArgs};

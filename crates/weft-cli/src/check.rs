@@ -156,8 +156,10 @@ fn compile_with(
     let servers = setup.config.mcp.servers.keys().map(String::as_str);
     let servers: Vec<String> = servers.chain(app.plugins.names()).map(str::to_owned).collect();
     let no_voice = app.models.speech(&local::tenant(), "").err().map(|error| error.full());
+    let rank = |id: &str| app.models.reranker_notice(&local::tenant(), id).map_err(|error| error.full());
     let options = CompileOptions {
         models: Some(&models),
+        rerankers: Some(&rank),
         no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
         datasets: stored.datasets.as_deref(),

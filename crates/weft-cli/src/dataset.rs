@@ -21,7 +21,8 @@ use weft_core::{Error, ErrorKind};
 use weft_knowledge::ingest::{Naming, PIPELINE};
 
 use crate::args::{
-    DatasetAddArgs, DatasetCommand, DatasetDocumentsArgs, DatasetMethodArgs, DatasetRemoveArgs,
+    DatasetAddArgs, DatasetCommand, DatasetDocumentsArgs, DatasetMethodArgs, DatasetNameArgs,
+    DatasetRemoveArgs,
 };
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
@@ -54,18 +55,20 @@ pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
         DatasetCommand::Pause(args) => stop(args, Wanted::Pause, &app).await,
         DatasetCommand::Cancel(args) => stop(args, Wanted::Cancel, &app).await,
         DatasetCommand::Remove(args) => remove(args, &app).await,
-        DatasetCommand::Reindex(args) => {
-            let dataset = find(&args.dataset, &app).await?;
-            app.library.reindex(&dataset.key).await?;
-            // Once more, for the counts of the new index.
-            let Dataset { name, counts, .. } = find(dataset.key.id.as_str(), &app).await?;
-            let (documents, chunks) = (plural(counts.documents, "document"), plural(counts.chunks, "chunk"));
-            Notes::line(format!("The index of `{name}` is made again: {documents}, {chunks}."));
-            Ok(Exit::Done)
-        }
+        DatasetCommand::Reindex(args) => reindex(args, &app).await,
     };
     app.shut_down(Duration::ZERO).await?;
     done
+}
+
+async fn reindex(args: &DatasetNameArgs, app: &App) -> Outcome {
+    let dataset = find(&args.dataset, app).await?;
+    app.library.reindex(&dataset.key).await?;
+    // Once more, for the counts of the new index.
+    let Dataset { name, counts, .. } = find(dataset.key.id.as_str(), app).await?;
+    let (documents, chunks) = (plural(counts.documents, "document"), plural(counts.chunks, "chunk"));
+    Notes::line(format!("The index of `{name}` is made again: {documents}, {chunks}."));
+    Ok(Exit::Done)
 }
 
 async fn add(args: &DatasetAddArgs, app: &App, setup: &Setup) -> Outcome {

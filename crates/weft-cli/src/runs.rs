@@ -110,6 +110,8 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         data.line(&format!("{}  {}", run.key.id, ending.as_str()))?;
         exit = match ending {
             Ending::Succeeded => exit,
+            // That one has failed is not hidden by another that waits.
+            Ending::Waiting if exit == Exit::Failed => exit,
             Ending::Waiting => Exit::Waiting,
             Ending::Failed | Ending::Cancelled => Exit::Failed,
         };

@@ -386,6 +386,10 @@ mod tests {
         check("{% set t = {Agent:A@n} ~ '!' %}{{ t }}", "3!");
         check("{{ item }}{% for item in [1, 2] %}{{ item }}{% endfor %}", "it12");
         check("{% raw %}{{ x }}{% endraw %}{% if true %}y{% endif %}", "{{ x }}y");
+        check(
+            "{% raw %}endraw {% endraws %}{{ x }}{%- endraw -%} {{ 1 + 1 }}",
+            "endraw {% endraws %}{{ x }}2",
+        );
         check("{{ {'a': {'b': 1}}.a.b }}", "1");
         check("{% for r in Agent:A@rows %}{{ r.name }}={{ r['v'] }};{% endfor %}", "x=1;y=2;");
     }

@@ -204,7 +204,6 @@ fn order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
 fn contains(whole: &Json, part: &Json) -> bool {
     match whole {
         Json::Array(items) => items.iter().any(|item| equal(item, part)),
-        Json::Object(members) => members.contains_key(&to_text(part)),
         Json::String(text) if text.trim_start().starts_with('[') => match parsed_list(whole) {
             Json::Array(items) => items.iter().any(|item| equal(item, part)),
             _ => folded(whole).contains(&folded(part)),
@@ -252,6 +251,8 @@ mod tests {
         check(json!("z"), "not in", json!(["a", "b"]), true);
         check(json!(["a", 2]), "contains", json!("2"), true);
         check(json!({"a": 1}), "contains", json!("a"), true);
+        check(json!({"value": "abc"}), "contains", json!("ABC"), true);
+        check(json!({"value": "abc"}), "not contains", json!("abcd"), true);
     }
 
     #[test]

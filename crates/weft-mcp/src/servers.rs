@@ -149,6 +149,19 @@ impl Servers {
         }
     }
 
+    /// The same without waiting for the end of the connection, for whoever cannot wait any more.
+    pub fn let_go(&self, id: &str) {
+        let removed = self.write().remove(id);
+        if let Some(server) = removed {
+            self.0.tasks.spawn(async move { server.close().await });
+        }
+    }
+
+    /// Whether there is a server of this id.
+    pub fn has(&self, id: &str) -> bool {
+        self.read().contains_key(id)
+    }
+
     /// The ids of all servers.
     pub fn names(&self) -> Vec<String> {
         self.read().keys().cloned().collect()

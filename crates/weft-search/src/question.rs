@@ -28,9 +28,9 @@ pub struct Word {
 pub struct Scale(HashMap<usize, f32>);
 
 impl Scale {
-    // Each word counts as its rarest form, however many forms of it are there.
     /// A form that is found, and what it is worth.
     pub fn add(&mut self, word: &Word, worth: f32) {
+        // Each word counts as its rarest form, however many forms of it are there.
         let most = self.0.entry(word.number).or_default();
         *most = most.max(worth);
     }
@@ -51,22 +51,41 @@ pub fn words(query: &TextQuery) -> Vec<Word> {
     for (keyword, weight) in query.keywords.iter().filter(|(_, weight)| weight.is_finite() && *weight > 0.0) {
         words.read(keyword, *weight);
     }
-    let chosen = if words.telling.is_empty() { words.common } else { words.telling };
+    let chosen = if words.telling.words.is_empty() { words.common } else { words.telling };
     let mut numbers = HashSet::new();
     // Counted by words and not by forms, of which each has more than a dozen.
     let fits = |word: &Word| {
         numbers.contains(&word.number) || numbers.len() < WORDS_MAX && numbers.insert(word.number)
     };
-    chosen.into_iter().filter(fits).collect()
+    chosen.words.into_iter().filter(fits).collect()
 }
 
 #[derive(Default)]
 struct QuestionWords {
-    telling: Vec<Word>,
-    common: Vec<Word>,
-    places: HashMap<String, usize>,
+    telling: WordList,
+    common: WordList,
     /// Words that were read so far.
     count: usize,
+}
+
+/// Different words, and where each stands. A form may be in both lists: `will` says nothing, and the stem of `wills`
+/// does.
+#[derive(Default)]
+struct WordList {
+    words: Vec<Word>,
+    places: HashMap<String, usize>,
+}
+
+impl WordList {
+    fn add(&mut self, term: &str, weight: f32, number: usize) {
+        match self.places.get(term) {
+            Some(place) => self.words[*place].weight += weight,
+            None => {
+                self.places.insert(term.to_owned(), self.words.len());
+                self.words.push(Word { term: term.to_owned(), weight, number });
+            }
+        }
+    }
 }
 
 impl QuestionWords {
@@ -77,13 +96,7 @@ impl QuestionWords {
         each_form(&text[..end.unwrap_or(0)], &mut |number, term, common| {
             self.count = before + number;
             let list = if common { &mut self.common } else { &mut self.telling };
-            match self.places.get(term) {
-                Some(place) => list[*place].weight += weight,
-                None => {
-                    self.places.insert(term.to_owned(), list.len());
-                    list.push(Word { term: term.to_owned(), weight, number: self.count });
-                }
-            }
+            list.add(term, weight, self.count);
         });
     }
 }
@@ -136,6 +149,8 @@ mod tests {
         check("退货的期限是什么", &[("退货", 1.0), ("期限", 1.0)]);
         check("是什么", &[("是", 1.0), ("什么", 1.0)]);
         check("", &[]);
+        // A word that says nothing, and the same letters as the stem of one that does.
+        check("who will read wills", &[("read", 1.0), ("will", 1.0)]);
     }
 
     #[test]

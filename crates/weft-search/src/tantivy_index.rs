@@ -50,7 +50,7 @@ struct IndexShared {
     folder: Option<PathBuf>,
     memory_max: usize,
     open: Mutex<OpenDatasets>,
-    searches: Semaphore,
+    searches: Arc<Semaphore>,
     /// Numbers for scores, one list for each question that is being answered.
     buffers: Mutex<Vec<Vec<f32>>>,
 }
@@ -122,7 +122,7 @@ impl TantivyIndex {
     }
 
     fn new(folder: Option<PathBuf>, memory_max: usize) -> Self {
-        let searches = Semaphore::new(SEARCHES_AT_ONCE_MAX);
+        let searches = Arc::new(Semaphore::new(SEARCHES_AT_ONCE_MAX));
         let (open, buffers) = (Mutex::default(), Mutex::default());
         Self { shared: Arc::new(IndexShared { folder, memory_max, open, searches, buffers }) }
     }
@@ -322,11 +322,16 @@ impl Index for TantivyIndex {
     }
 
     async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
-        let turn = self.shared.searches.acquire().await;
-        let _turn = turn.map_err(|cause| Error::internal("the index is closed").because(cause))?;
+        let turn = Arc::clone(&self.shared.searches).acquire_owned().await;
+        let turn = turn.map_err(|cause| Error::internal("the index is closed").because(cause))?;
         let (tenant, mut query) = (tenant.clone(), query.clone());
         query.count_max = query.count_max.min(HITS_MAX);
-        self.blocking(move |shared| shared.search(&tenant, &query)).await
+        self.blocking(move |shared| {
+            // Kept by the work itself, which goes on when nobody waits for it any more.
+            let _turn = turn;
+            shared.search(&tenant, &query)
+        })
+        .await
     }
 
     async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize> {

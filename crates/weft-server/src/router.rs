@@ -69,9 +69,9 @@ pub fn router(state: ServerState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_max))
-        .layer(from_fn_with_state(state.clone(), record_requests))
-        // Within the trace, so that the log has a panic with its request.
+        // Within the trace and the audit, so that both have a panic with its request.
         .layer(CatchPanicLayer::custom(caught))
+        .layer(from_fn_with_state(state.clone(), record_requests))
         .layer(TraceLayer::new_for_http().make_span_with(span))
         .with_state(state);
     let routes = match cors {

@@ -18,7 +18,7 @@ use weft_core::access::MemberRole;
 use weft_core::id::UserId;
 use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::tenant_store::Tenant;
-use weft_core::seam::user_store::User;
+use weft_core::seam::user_store::{User, UserChange};
 use weft_core::seam::{AuditStore, IdentityStore, ShareStore, TenantStore, UserStore};
 use weft_core::webhook::Rate;
 use weft_core::{Error, Result, TenantId};
@@ -230,9 +230,9 @@ impl App {
         if nickname.is_empty() {
             return Err(Error::invalid("the name of a user must not be empty"));
         }
-        let user = User { nickname, ..user };
-        self.accounts.stores.users.update_user(&user).await?;
-        Ok(user)
+        let change = UserChange { nickname: Some(nickname.clone()), ..UserChange::default() };
+        self.accounts.stores.users.change_user(id, &change).await?;
+        Ok(User { nickname, ..user })
     }
 }
 

@@ -3,7 +3,7 @@
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
 use weft_core::seam::tenant_store::{Membership, Tenant};
-use weft_core::seam::user_store::{Login, Logins, User};
+use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::{Error, ErrorKind, Result, Secret, TenantId};
 
 use super::{Accounts, Attempts, NewUser};
@@ -161,7 +161,8 @@ impl App {
         };
         self.accounts.stores.users.add_login(&login).await?;
         let user = User { signed_in_ms: Some(now_ms), ..user };
-        self.accounts.stores.users.update_user(&user).await?;
+        let change = UserChange { signed_in_ms: Some(now_ms), ..UserChange::default() };
+        self.accounts.stores.users.change_user(&user.id, &change).await?;
         Ok(SignedIn { user, tenant: membership.tenant, role: membership.role, token })
     }
 
@@ -209,9 +210,11 @@ impl App {
     /// # Errors
     /// `NotFound`; `Invalid` for a password that cannot be one.
     pub async fn set_password(&self, id: &UserId, password: &Secret, kept: Option<&str>) -> Result<()> {
-        let user = self.accounts.stores.users.user(id).await?;
+        // Hashing costs: not for somebody who is not there.
+        self.accounts.stores.users.user(id).await?;
         let password_hash = self.accounts.limits.passwords.hash(password).await?;
-        self.accounts.stores.users.update_user(&User { password_hash, ..user }).await?;
+        let change = UserChange { password_hash: Some(password_hash), ..UserChange::default() };
+        self.accounts.stores.users.change_user(id, &change).await?;
         let which = kept.map_or(Logins::All, Logins::Others);
         self.accounts.stores.users.remove_logins(id, which).await.map(drop)
     }
@@ -248,10 +251,10 @@ impl App {
     /// # Errors
     /// `NotFound`.
     pub async fn disable_user(&self, id: &UserId) -> Result<User> {
-        let user = User { enabled: false, ..self.accounts.stores.users.user(id).await? };
-        self.accounts.stores.users.update_user(&user).await?;
+        let change = UserChange { enabled: Some(false), ..UserChange::default() };
+        self.accounts.stores.users.change_user(id, &change).await?;
         self.accounts.stores.users.remove_logins(id, Logins::All).await?;
-        Ok(user)
+        self.accounts.stores.users.user(id).await
     }
 
     /// Enables a user who was disabled.
@@ -259,8 +262,8 @@ impl App {
     /// # Errors
     /// `NotFound`.
     pub async fn enable_user(&self, id: &UserId) -> Result<User> {
-        let user = User { enabled: true, ..self.accounts.stores.users.user(id).await? };
-        self.accounts.stores.users.update_user(&user).await?;
-        Ok(user)
+        let change = UserChange { enabled: Some(true), ..UserChange::default() };
+        self.accounts.stores.users.change_user(id, &change).await?;
+        self.accounts.stores.users.user(id).await
     }
 }

@@ -160,7 +160,8 @@ impl Component for UserFillUp {
         };
         let mut outputs = fields::outputs(&self.fields, default.unwrap_or(&ctx.filled));
         if let Some(tips) = &self.tips {
-            outputs.set("tips", Value::text(tips.render(&ctx.inputs)?));
+            // As for the form: somebody has answered, and that must not be lost for a courtesy.
+            outputs.set("tips", Value::text(tips.render(&ctx.inputs).unwrap_or_default()));
         }
         let route = match (self.branches(), late) {
             (None, _) => Route::Onward,

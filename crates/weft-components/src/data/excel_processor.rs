@@ -369,8 +369,11 @@ fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
 fn beside(row: &Map<String, Json>, other: &Map<String, Json>, column: &str) -> Map<String, Json> {
     let mut both = row.clone();
     for (name, value) in other.iter().filter(|(name, _)| *name != column) {
-        let taken = both.contains_key(name);
-        both.insert(if taken { format!("{name}_2") } else { name.clone() }, value.clone());
+        // With several tables there may be a column `x_2` already, which must not be lost.
+        let free = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}_{number}")));
+        if let Some(name) = free.into_iter().find(|name| !both.contains_key(name)) {
+            both.insert(name, value.clone());
+        }
     }
     both
 }
@@ -454,6 +457,18 @@ impl Component for ExcelProcessor {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_third_table_with_the_same_column_loses_nothing() {
+        let row = |json: serde_json::Value| json.as_object().unwrap().clone();
+        let both = super::beside(
+            &row(serde_json::json!({"id": 1, "x": 1})),
+            &row(serde_json::json!({"id": 1, "x": 2})),
+            "id",
+        );
+        let all = super::beside(&both, &row(serde_json::json!({"id": 1, "x": 3})), "id");
+        assert_eq!(serde_json::Value::from(all), serde_json::json!({"id": 1, "x": 1, "x_2": 2, "x_3": 3}));
+    }
+
     use std::sync::Arc;
 
     use serde_json::{Value as Json, json};

@@ -91,7 +91,7 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
     match params.take(&OPERATIONS) {
         "topN" => Work::First(n),
         "head" if older => Work::Nth(n),
-        "tail" if older => Work::Nth(-n),
+        "tail" if older => Work::Nth(n.saturating_neg()),
         "head" => Work::First(n),
         "tail" => Work::Last(n),
         "drop_duplicates" => Work::DropDuplicates,

@@ -99,19 +99,27 @@ impl StringTransform {
 }
 
 /// The text between the delimiters; of two that begin at the same place the longer one counts.
-fn pieces<'a>(mut text: &'a str, delimiters: &[String]) -> Vec<&'a str> {
-    let mut pieces = Vec::new();
+fn pieces<'a>(text: &'a str, delimiters: &[String]) -> Vec<&'a str> {
+    let (mut pieces, mut from) = (Vec::new(), 0);
+    // Where each stands next: the text is gone through once for each, however often the others are met.
+    let next = |delimiter: &str, from: usize| text[from..].find(delimiter).map(|place| from + place);
+    let mut places: Vec<Option<usize>> = delimiters.iter().map(|delimiter| next(delimiter, 0)).collect();
     loop {
-        let next = delimiters
+        let met = places
             .iter()
-            .filter_map(|delimiter| Some((text.find(delimiter.as_str())?, delimiter.len())))
-            .min_by_key(|(place, length)| (*place, usize::MAX - length));
-        let Some((place, length)) = next else {
-            pieces.push(text);
+            .zip(delimiters)
+            .filter_map(|(place, delimiter)| Some((((*place)?), delimiter.len())));
+        let Some((place, length)) = met.min_by_key(|(place, length)| (*place, usize::MAX - length)) else {
+            pieces.push(&text[from..]);
             return pieces;
         };
-        pieces.push(&text[..place]);
-        text = &text[place + length..];
+        pieces.push(&text[from..place]);
+        from = place + length;
+        for (place, delimiter) in places.iter_mut().zip(delimiters) {
+            if place.is_some_and(|place| place < from) {
+                *place = next(delimiter, from);
+            }
+        }
     }
 }
 

@@ -304,8 +304,8 @@ impl<'a> Writer<'a> {
         self.copy_to(self.at + usize::from(mark) + 2);
         // Up to the tag that ends it all is text, and what looks like a reference is none.
         if statement && tokens.first() == Some(&Token::Atom("raw")) {
-            let end = self.rest().find("endraw").and_then(|end| self.rest()[..end].rfind("{%"));
-            self.copy_to(end.map_or(self.text.len(), |end| self.at + end));
+            let end = self.rest().match_indices("{%").find(|(at, _)| ends_raw(&self.rest()[at + 2..]));
+            self.copy_to(end.map_or(self.text.len(), |(end, _)| self.at + end));
         }
         Ok(())
     }
@@ -441,4 +441,13 @@ fn bare_tuple(tokens: &[Token<'_>]) -> bool {
         }
         depth == 0 && token.text() == ","
     })
+}
+/// Whether what follows `{%` is the end of a text that is no template, in the same way as the engine sees it: what it
+/// takes for template from there on has to be looked at here.
+fn ends_raw(tag: &str) -> bool {
+    let blank = |c: char| c.is_ascii_whitespace();
+    let tag = tag.strip_prefix(['-', '+']).unwrap_or(tag).trim_start_matches(blank);
+    let Some(tag) = tag.strip_prefix("endraw") else { return false };
+    let tag = tag.trim_start_matches(blank);
+    tag.strip_prefix(['-', '+']).unwrap_or(tag).starts_with("%}")
 }

@@ -195,6 +195,15 @@ fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -
     }
     let text = object.get("ref").and_then(Json::as_str).filter(|text| !text.trim().is_empty());
     let reference = text.and_then(|text| params.reference_at(at("ref"), text));
+    if text.is_none() && object.get("value").is_none_or(Json::is_null) {
+        let name = pointer(&["variables", &place.to_string()]);
+        let problem =
+            ParamProblem::new(name, format!("`{key}` has neither `ref` nor `value`, so it is sent as null"));
+        params.warn(problem.help(match object.get("component_id") {
+            Some(_) => "write the component's output as `ref`; `component_id` is of an older generation",
+            None => "write a reference as `ref`, or a text as `value`",
+        }));
+    }
     let value = match object.get("value") {
         Some(Json::String(text)) => Fallback::Text(Template::parse_value(text, params.source.names())),
         other => Fallback::Constant(other.cloned().unwrap_or_default()),
@@ -404,6 +413,15 @@ mod tests {
         let denied = || Err(Error::new(ErrorKind::Denied, "private address"));
         let (sent, _) = invoked(params("get"), vec![denied(), page(200, "ok")]).await;
         assert_eq!(sent.len(), 1);
+    }
+
+    #[test]
+    fn a_variable_without_a_value_is_told() {
+        let variables = json!([{"key": "a", "component_id": "begin"}, {"key": "b", "value": ""}, {"key": "c", "ref": " "}]);
+        let node = Node::new("Invoke", json!({"url": "https://example.org", "variables": variables}));
+        let warnings = node.build().shape().warnings;
+        let places: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+        assert_eq!(places, ["/variables/0", "/variables/2"]);
     }
 
     #[test]

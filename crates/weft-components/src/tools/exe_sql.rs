@@ -153,7 +153,9 @@ impl ExeSql {
             Segment::Literal(text) => SqlPart::Text(text.to_string()),
             Segment::Reference(reference) => SqlPart::Value((*ctx.inputs.json(reference)).clone()),
         };
-        Ok(self.sql.segments().iter().map(part).collect())
+        let mut parts: Vec<SqlPart> = self.sql.segments().iter().map(part).collect();
+        without_fence(&mut parts);
+        Ok(parts)
     }
 
     fn request(&self, ctx: &NodeContext) -> Result<SqlRequest> {
@@ -195,16 +197,36 @@ impl ExeSql {
     }
 }
 
+/// Words that a statement begins with, which may have a line of their own.
+const BEGINNINGS: [&str; 8] = ["select", "with", "values", "explain", "show", "insert", "update", "delete"];
+
+/// What follows the mark of a block. SQL may begin beside the mark, where the language is named otherwise.
+fn below_language(block: &str) -> &str {
+    let is_language = |line: &str| {
+        let line = line.trim();
+        let begins = BEGINNINGS.iter().any(|word| line.eq_ignore_ascii_case(word));
+        !begins && line.chars().all(char::is_alphanumeric)
+    };
+    block.split_once('\n').filter(|(first, _)| is_language(first)).map_or(block, |(_, rest)| rest)
+}
+
+/// Takes the marks away of a block that a statement is written in as a whole.
+fn without_fence(parts: &mut [SqlPart]) {
+    let Some(SqlPart::Text(first)) = parts.first_mut() else { return };
+    let Some(block) = first.trim_start().strip_prefix("```") else { return };
+    *first = below_language(block).to_owned();
+    if let Some(SqlPart::Text(last)) = parts.last_mut()
+        && let Some(block) = last.trim_end().strip_suffix("```")
+    {
+        *last = block.to_owned();
+    }
+}
+
 /// SQL as a model wrote it: without the prose around a fenced block, and without marks of citations.
 fn unwrapped(text: &str) -> String {
     let inner = match text.split_once("```") {
         None => text,
-        Some((_, rest)) => {
-            let rest = rest.split_once('\n').map_or(rest, |(language, rest)| {
-                if language.trim().chars().all(char::is_alphanumeric) { rest } else { language }
-            });
-            rest.split("```").next().unwrap_or_default()
-        }
+        Some((_, rest)) => below_language(rest).split("```").next().unwrap_or_default(),
     };
     let mut sql = String::with_capacity(inner.len());
     let mut rest = inner;
@@ -368,6 +390,17 @@ mod tests {
         check("SELECT 1", "SELECT 1 ;").await;
         check("Here it is:\n```sql\nSELECT 1\n```\nEnjoy!", "SELECT 1").await;
         check("```\nSELECT a [ID:3]\n```", "SELECT a").await;
+        check("```SELECT a, b\nFROM t\n```", "SELECT a, b\nFROM t").await;
+        check("```SELECT\na FROM t```", "SELECT\na FROM t").await;
+        let recorded = Arc::new(Recorded {
+            answers: vec![SqlAnswer::Rows(rows(&["n"], json!([[1]])))],
+            ..Recorded::default()
+        });
+        let values = Setting::values([("Agent:A@content", json!(1))]);
+        outputs(&node("```sql\nSELECT {Agent:A@content} + 1\n```"), setting(&recorded, values)).await;
+        let expected =
+            [SqlPart::Text("SELECT ".into()), SqlPart::Value(json!(1)), SqlPart::Text(" + 1\n".into())];
+        assert_eq!(recorded.asked.lock().unwrap()[0].sql, expected);
         check("SELECT 1 [ID: 12], a[1], '[ID:x]'", "SELECT 1 , a[1], '[ID:x]' ;").await;
     }
 

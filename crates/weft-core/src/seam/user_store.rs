@@ -32,6 +32,21 @@ impl std::fmt::Debug for User {
     }
 }
 
+/// What is to be changed of a user.
+#[derive(Clone, Default, PartialEq)]
+pub struct UserChange {
+    /// Another address.
+    pub email: Option<String>,
+    /// Another name.
+    pub nickname: Option<String>,
+    /// The hash of another password.
+    pub password_hash: Option<String>,
+    /// Whether they may sign in.
+    pub enabled: Option<bool>,
+    /// When they signed in.
+    pub signed_in_ms: Option<i64>,
+}
+
 /// A sign-in: what somebody may show instead of a password until it expires.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Login {
@@ -77,11 +92,12 @@ pub trait UserStore: Send + Sync {
     /// `NotFound`.
     async fn user_by_email(&self, email: &str) -> Result<User>;
 
-    /// Replaces what is stored of a user, except when they were made.
+    /// Changes what is named of a user, and leaves the rest as it is by then: two who change different things at the
+    /// same time do not undo each other.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when somebody else has the address.
-    async fn update_user(&self, user: &User) -> Result<()>;
+    /// `NotFound`; `Conflict` when somebody else has the address; `Invalid` for an empty one.
+    async fn change_user(&self, id: &UserId, change: &UserChange) -> Result<()>;
 
     /// Users ordered by their addresses: those after `after`, at most `count_max`.
     ///

@@ -39,9 +39,11 @@ pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
 /// A server with what a body says of it; what it does not say stays.
 ///
 /// # Errors
-/// 102 in the API's words for a name, an address or a type that cannot be; 101 for values of other types.
+/// 102 in the API's words for a name, an address or a type that cannot be, and for another host that would be sent what
+/// was given for the one before; 101 for values of other types.
 pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer, ApiError> {
     let mut sent = SentAlong::of(&before)?;
+    let (keeps, place) = (keeps_secrets(&sent, body)?, host(&before.url).to_owned());
     if let Some(headers) = body.object("headers")? {
         sent.headers = texts(headers, &sent.headers);
     }
@@ -59,7 +61,34 @@ pub fn changed(before: StoredToolServer, body: &Body) -> Result<StoredToolServer
         ..before
     };
     check(&server)?;
+    if keeps && host(&server.url) != place {
+        let message = "The url has another host. Give the values of headers and variables again, or remove them: what was stored is sent to nobody else.";
+        return Err(ApiError::data(message));
+    }
     Ok(server)
+}
+
+/// Whether something that is not shown would be sent along as it was.
+fn keeps_secrets(stored: &SentAlong, body: &Body) -> Result<bool, ApiError> {
+    let kept = |given: &Map<String, Json>, before: &BTreeMap<String, String>| {
+        given.iter().any(|(name, value)| value.as_str() == Some(MASK) && before.contains_key(name))
+    };
+    let headers = match body.object("headers")? {
+        Some(given) => kept(&given, &stored.headers),
+        None => stored.headers.values().any(|value| shown(value) == MASK),
+    };
+    let variables = match body.object("variables")? {
+        Some(given) => kept(&given, &stored.variables),
+        None => !stored.variables.is_empty(),
+    };
+    Ok(headers || variables)
+}
+
+/// Whom an address leads to.
+fn host(url: &str) -> &str {
+    let end = url.find("://").map_or(0, |at| at + 3);
+    let length = url[end..].find(['/', '?', '#']).unwrap_or(url.len() - end);
+    &url[..end + length]
 }
 
 /// Names and values of an object; a masked one is what it was.

@@ -51,6 +51,15 @@ async fn a_server_is_written_down_asked_changed_and_removed() {
     let shown = bench.get(&one).await.data();
     let again = json!({"name": "Renamed", "headers": shown["headers"], "variables": shown["variables"]});
     assert_eq!(bench.ask("PUT", &one, again).await.data()["name"], "Renamed");
+    // But it is sent to nobody else.
+    for along in [json!({}), json!({"headers": shown["headers"], "variables": shown["variables"]})] {
+        let mut moved = json!({"url": url.replace("127.0.0.1", "localhost")});
+        moved.as_object_mut().unwrap().extend(along.as_object().unwrap().clone());
+        for (method, path) in [("PUT", one.clone()), ("POST", format!("{one}/test"))] {
+            let (code, message) = bench.ask(method, &path, moved.clone()).await.refusal();
+            assert!(code == 102 && message.contains("another host"), "{message}");
+        }
+    }
     let listed = bench.post("/v1/mcp_server/list_tools", json!({"mcp_ids": [id]})).await.data();
     assert!(listed[&id].as_array().unwrap().len() > 1, "{listed}");
     let page = bench.post("/v1/mcp_server/list?keywords=NAME", json!({})).await.data();

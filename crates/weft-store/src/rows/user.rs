@@ -7,7 +7,7 @@ use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::UserStore;
 use weft_core::seam::tenant_store::Membership;
-use weft_core::seam::user_store::{Login, Logins, User};
+use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -40,8 +40,7 @@ impl ActiveModelBehavior for ActiveModel {}
 impl Model {
     pub(crate) fn new(user: &User) -> Result<Self> {
         ids::check("user", user.id.as_str())?;
-        let email = fold(user.email.trim());
-        ids::check("e-mail address as an", &email)?;
+        let email = address(&user.email)?;
         Ok(Self {
             id: user.id.as_str().to_owned(),
             email,
@@ -52,6 +51,13 @@ impl Model {
             signed_in_ms: user.signed_in_ms.unwrap_or(0),
         })
     }
+}
+
+/// An address as it is stored and compared.
+fn address(email: &str) -> Result<String> {
+    let email = fold(email.trim());
+    ids::check("e-mail address as an", &email)?;
+    Ok(email)
 }
 
 impl From<Model> for User {
@@ -167,17 +173,22 @@ impl UserStore for Store {
         self.user_by(Column::Email.eq(fold(email.trim())).into()).await
     }
 
-    async fn update_user(&self, user: &User) -> Result<()> {
-        let row = Model::new(user)?;
-        let _permit = self.inner.gate.permit().await;
-        let change = Entity::update_many()
-            .col_expr(Column::Email, Expr::value(row.email))
-            .col_expr(Column::Nickname, Expr::value(row.nickname))
-            .col_expr(Column::PasswordHash, Expr::value(row.password_hash))
-            .col_expr(Column::Enabled, Expr::value(row.enabled))
-            .col_expr(Column::SignedInMs, Expr::value(row.signed_in_ms))
-            .filter(Column::Id.eq(row.id));
-        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
+    async fn change_user(&self, id: &UserId, change: &UserChange) -> Result<()> {
+        let email = change.email.as_deref().map(address).transpose()?;
+        let values = [
+            (Column::Email, email.map(Expr::value)),
+            (Column::Nickname, change.nickname.as_deref().map(|name| Expr::value(text(name)))),
+            (Column::PasswordHash, change.password_hash.clone().map(Expr::value)),
+            (Column::Enabled, change.enabled.map(|enabled| Expr::value(i64::from(enabled)))),
+            (Column::SignedInMs, change.signed_in_ms.map(Expr::value)),
+        ];
+        let mut update = Entity::update_many().filter(Column::Id.eq(text(id.as_str())));
+        for (column, value) in values.into_iter().filter_map(|(column, value)| Some((column, value?))) {
+            update = update.col_expr(column, value);
+        }
+        let permit = self.inner.gate.permit().await;
+        let changed = repeated(|| update.clone().exec(&self.inner.write)).await;
+        drop(permit);
         let changed = changed.map_err(|error| {
             if is_duplicate(&error) { taken() } else { self.fail("change the user", error) }
         })?;

@@ -8,7 +8,7 @@ use weft_core::seam::audit_store::{AuditEntry, AuditFilter, AuditPosition};
 use weft_core::seam::share_store::{ShareTarget, ShareToken};
 use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
 use weft_core::seam::token_store::StoredToken;
-use weft_core::seam::user_store::{Login, Logins, User};
+use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{AuditStore, ShareStore, TenantStore, TokenStore, UserStore};
 
 use super::{fine, refused, tenant};
@@ -133,10 +133,19 @@ async fn users_come_back_as_they_were(stores: ContractStores<'_>) {
     refused(users.add_user(&User { email: "  ".to_owned(), ..user(6) }, &[]).await, Invalid);
     let other = user(6);
     fine(users.add_user(&other, &[]).await);
-    refused(users.update_user(&User { email: one.email.clone(), ..other.clone() }).await, Conflict);
-    refused(users.update_user(&user(6)).await, NotFound);
+    let address = |email: &str| UserChange { email: Some(email.to_owned()), ..UserChange::default() };
+    refused(users.change_user(&other.id, &address(&one.email.to_uppercase())).await, Conflict);
+    refused(users.change_user(&other.id, &address(" ")).await, Invalid);
+    refused(users.change_user(&user(6).id, &address("nobody@example.org")).await, NotFound);
     let changed = User { nickname: "New".to_owned(), enabled: false, signed_in_ms: Some(9), ..other.clone() };
-    fine(users.update_user(&User { created_ms: 99, ..changed.clone() }).await);
+    // Each by itself: what one changes stays when another changes something else.
+    for change in [
+        UserChange { enabled: Some(false), ..UserChange::default() },
+        UserChange { nickname: Some("New".to_owned()), ..UserChange::default() },
+        UserChange { signed_in_ms: Some(9), ..UserChange::default() },
+    ] {
+        fine(users.change_user(&other.id, &change).await);
+    }
     assert_eq!(fine(users.user(&other.id).await), changed);
     let listed = fine(users.users("", u64::MAX).await);
     let mut sorted = listed.clone();
@@ -214,9 +223,10 @@ async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
     }
     let moved = Login { tenant: away, last_used_ms: Some(40), ..first.clone() };
     assert_eq!(fine(users.login(&first.hash).await), (moved, None));
-    fine(users.update_user(&User { enabled: false, ..ann.clone() }).await);
+    let enabled = |enabled| UserChange { enabled: Some(enabled), ..UserChange::default() };
+    fine(users.change_user(&ann.id, &enabled(false)).await);
     refused(users.login(&second.hash).await, NotFound);
-    fine(users.update_user(&ann).await);
+    fine(users.change_user(&ann.id, &enabled(true)).await);
     assert_eq!(fine(users.remove_logins(&bob.id, Logins::One(&first.hash)).await), 0, "not his");
     assert_eq!(fine(users.remove_logins(&ann.id, Logins::Others(&second.hash)).await), 1);
     refused(users.login(&first.hash).await, NotFound);

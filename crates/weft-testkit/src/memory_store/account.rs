@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
-use weft_core::seam::user_store::{Login, Logins, User};
+use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{TenantStore, UserStore};
 use weft_core::{Error, Result};
 
@@ -105,12 +105,18 @@ impl UserStore for MemoryStore {
         tables.accounts.users.values().find(|user| user.email == email).cloned().ok_or_else(no_user)
     }
 
-    async fn update_user(&self, user: &User) -> Result<()> {
+    async fn change_user(&self, id: &UserId, change: &UserChange) -> Result<()> {
         let accounts = &mut self.tables().accounts;
-        let user = folded(user)?;
-        let created_ms = accounts.users.get(&user.id).ok_or_else(no_user)?.created_ms;
+        let mut user = accounts.users.get(id).ok_or_else(no_user)?.clone();
+        let UserChange { email, nickname, password_hash, enabled, signed_in_ms } = change.clone();
+        user.email = email.unwrap_or(user.email);
+        user.nickname = nickname.unwrap_or(user.nickname);
+        user.password_hash = password_hash.unwrap_or(user.password_hash);
+        user.enabled = enabled.unwrap_or(user.enabled);
+        user.signed_in_ms = signed_in_ms.or(user.signed_in_ms);
+        let user = folded(&user)?;
         accounts.check_free(&user)?;
-        accounts.users.insert(user.id.clone(), User { created_ms, ..user });
+        accounts.users.insert(id.clone(), user);
         Ok(())
     }
 

@@ -57,8 +57,20 @@ pub fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Json {
     json!({"type": "object", "properties": open})
 }
 
-/// How the program begins that RAGFlow's editor writes into every new CodeExec.
-const EDITORS_PROGRAM: &str = "def main(arg1: str, arg2: str)";
+/// How programs begin that editors write into every new CodeExec.
+const EDITORS_PROGRAMS: [&str; 2] = ["def main(arg1: str, arg2: str)", "def main(arg1, arg2)"];
+
+/// The parameters of a component that a model calls, without what an editor has written: with a program of its own the
+/// model would be given the arguments of the editor's.
+pub fn of_canvas(spec: &ComponentSpec, params: &Map<String, Json>) -> Map<String, Json> {
+    let mut params = params.clone();
+    let is_editors = |script: &Json| !is_set("script", script);
+    if spec.kind == "CodeExec" && params.get("script").is_some_and(is_editors) {
+        params.remove("script");
+        params.remove("arguments");
+    }
+    params
+}
 
 /// Whether a canvas has set an argument. Editors write an empty text, the user's question as the query, or a
 /// program of their own where nobody has chosen anything.
@@ -70,7 +82,7 @@ fn is_set(name: &str, value: &Json) -> bool {
             let bare = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '{' | '}'));
             let default = match name {
                 "query" | "q" | "stock_code" => bare == "sys.query",
-                "script" => bare.starts_with(EDITORS_PROGRAM),
+                "script" => EDITORS_PROGRAMS.iter().any(|program| bare.starts_with(program)),
                 _ => false,
             };
             !(bare.is_empty() || default)

@@ -22,7 +22,7 @@ pub static MCP: Field = Field::raw(
         Field::raw(
             "tools",
             Kind::Object(&[]),
-            "those of its tools that are offered, by name; all when absent",
+            "those of its tools that are offered, by name; none when absent",
         ),
     ]),
     "configured MCP servers",

@@ -156,6 +156,14 @@ fn a_set_argument_is_no_longer_the_models() {
     check("CodeExec", json!({"lang": "python", "script": "x"}), &[], &[]);
     let editors = json!({"lang": "python", "script": "def main(arg1: str, arg2: str) -> dict:\n  return {}"});
     check("CodeExec", editors, &["lang", "script"], &["lang", "script"]);
+    // The editor's arguments go with its program, and a canvas's own stay.
+    let left = |script: &str| {
+        let params = json!({"script": script, "arguments": {"arg1": "", "arg2": ""}, "outputs": {}});
+        let spec = crate::catalog::find("CodeExec").unwrap();
+        super::component_tool::of_canvas(spec, params.as_object().unwrap()).contains_key("arguments")
+    };
+    assert!(!left("def main(arg1: str, arg2: str):\n  return {}") && !left("def main(arg1, arg2):\n  pass"));
+    assert!(left("def main(arg1):\n  return arg1"));
 }
 
 /// A canvas may be stricter than the operator, and never laxer.

@@ -262,8 +262,14 @@ impl Toolbox {
         let shape = agent.shape();
         self.learn(entry, &shape);
         let description = entry.flags.description.clone();
-        let description = description
-            .unwrap_or_else(|| format!("{}: an agent that works on a task of its own.", entry.name));
+        let description = match description {
+            None => format!("{}: an agent that works on a task of its own.", entry.name),
+            // Instructions call an agent by its name, which a function's name cannot show then.
+            Some(description) if !entry.name.is_ascii() && !description.contains(&entry.name) => {
+                format!("{}: {description}", entry.name)
+            }
+            Some(description) => description,
+        };
         let sources = agent.toolbox.has_sources();
         let body = SubAgent { agent: Arc::new(agent), node: source.id.clone(), function: name.clone() };
         let traits = ToolTraits {
@@ -319,7 +325,7 @@ impl Toolbox {
             spec,
             node: source.id.clone(),
             function: name.clone(),
-            params: Arc::new(entry.params.clone()),
+            params: Arc::new(component_tool::of_canvas(spec, entry.params)),
             parameters: Arc::new(parameters.clone()),
             components,
             item: source.item.cloned(),

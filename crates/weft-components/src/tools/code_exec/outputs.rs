@@ -53,6 +53,8 @@ impl Declared {
     /// # Errors
     /// `Invalid` when a value does not have its declared type.
     pub fn fill(&self, result: &Json) -> Result<Vec<(String, Json)>> {
+        let written = self.written(result);
+        let result = written.as_ref().unwrap_or(result);
         let fill = |(place, (name, kind)): (usize, &(String, Type))| {
             let value = self.part(result, place, name);
             let actual = described(&value);
@@ -78,6 +80,24 @@ impl Declared {
         self.0.iter().enumerate().map(fill).collect()
     }
 
+    /// What a program has written down as JSON in the place of an object or a list that is declared. A text that is
+    /// declared as one stays a text.
+    fn written(&self, result: &Json) -> Option<Json> {
+        let Json::String(text) = result else { return None };
+        // Most texts are none, and need not be read.
+        if !text.trim_start().starts_with(['{', '[']) {
+            return None;
+        }
+        let json: Json = serde_json::from_str(text.trim()).ok()?;
+        let fits = match (&json, self.0.as_slice()) {
+            (Json::Object(_), [(_, Type::Object)]) | (Json::Array(_), [(_, Type::List(_))]) => true,
+            (Json::Object(members), [_, _, ..]) => self.names().any(|name| members.contains_key(name)),
+            (Json::Array(items), [_, _, ..]) => items.len() == self.0.len(),
+            _ => false,
+        };
+        fits.then_some(json)
+    }
+
     /// What of a result is for the output with this name at this place.
     fn part(&self, result: &Json, place: usize, name: &str) -> Json {
         match result {
@@ -92,6 +112,9 @@ impl Declared {
     }
 }
 
+/// Lists within lists in a declared type, at most: nobody means more.
+const LISTS_MAX: usize = 8;
+
 impl Type {
     /// The type of a declared output; a word that is none stands for any.
     fn of(output: &Json) -> Self {
@@ -99,19 +122,23 @@ impl Type {
     }
 
     fn named(name: &str) -> Self {
-        let name = name.trim().to_ascii_lowercase();
-        let items = name.strip_prefix("array").or_else(|| name.strip_prefix("list"));
-        if let Some(items) = items {
-            let items = items.trim().trim_start_matches('<').trim_end_matches('>');
-            return Self::List(Box::new(Self::named(items)));
+        let name = name.to_ascii_lowercase();
+        let (mut name, mut lists) = (name.trim(), 0);
+        while let Some(items) = name.strip_prefix("array").or_else(|| name.strip_prefix("list")) {
+            if lists == LISTS_MAX {
+                return Self::Any;
+            }
+            lists += 1;
+            name = items.trim().trim_start_matches('<').trim_end_matches('>').trim();
         }
-        match name.as_str() {
+        let item = match name {
             "string" | "str" | "text" => Self::Text,
             "number" | "integer" | "int" | "float" => Self::Number,
             "boolean" | "bool" => Self::Truth,
             "object" | "dict" | "json" => Self::Object,
             _ => Self::Any,
-        }
+        };
+        (0..lists).fold(item, |item, _| Self::List(Box::new(item)))
     }
 
     fn name(&self) -> String {
@@ -175,6 +202,11 @@ mod tests {
         check(&["a"], json!({"a": 1, "b": 2}), json!({"a": 1}));
         check(&["x"], json!({"a": 1}), json!({"x": {"a": 1}}));
         check(&["x"], json!([1, 2]), json!({"x": [1, 2]}));
+        // Written down as JSON, which texts stay where no output is meant.
+        check(&["a", "b"], json!("{\"a\": 1, \"b\": [2]}"), json!({"a": 1, "b": [2]}));
+        check(&["a", "b"], json!("[1, 2]"), json!({"a": 1, "b": 2}));
+        check(&["x"], json!("{\"a\": 1}"), json!({"x": "{\"a\": 1}"}));
+        check(&["a", "b"], json!("{\"c\": 1}"), json!({"a": "{\"c\": 1}", "b": null}));
         check(&["a", "b", "c"], json!({"a": 1, "b": {"c": 2}}), json!({"a": 1, "b": {"c": 2}, "c": null}));
         check(&["a.b", "c"], json!({"a": {"b": 1}}), json!({"a.b": 1, "c": null}));
         check(&["a", "b"], json!([1]), json!({"a": 1, "b": null}));
@@ -215,6 +247,8 @@ mod tests {
         check("Object", json!({}), Some(json!({})));
         check("Array<Number>", json!([1, "2", null]), Some(json!([1, 2, null])));
         check("Array<Array<String>>", json!([[1]]), Some(json!([["1"]])));
+        // Whoever draws a canvas chooses how long this is.
+        check(&"array".repeat(100_000), json!([1]), Some(json!([1])));
         check("Array<Number>", json!([1, "x"]), None);
         check("Array<String>", json!({}), None);
         check("array", json!([1, "x"]), Some(json!([1, "x"])));

@@ -120,16 +120,18 @@ fn push(
 fn unique(mut names: Vec<String>, columns: usize) -> Vec<String> {
     names.resize(columns, String::new());
     let mut seen = std::collections::HashSet::new();
+    // Where each name's numbers have got to: with thousands of columns of one name each would count from 2 again.
+    let mut numbers: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
     for (at, name) in names.iter_mut().enumerate() {
         if name.is_empty() {
             *name = format!("column {}", at + 1);
         }
         let base = name.clone();
-        let mut number = 2;
+        let number = numbers.entry(base.clone()).or_insert(2);
         // Not once: beside two columns called `x` there may be one called `x 2`.
         while !seen.insert(name.clone()) {
             *name = format!("{base} {number}");
-            number += 1;
+            *number += 1;
         }
     }
     names
