@@ -435,6 +435,7 @@ pub fn schemas(tools: &[Arc<Tool>]) -> Vec<ToolSchema> {
             tool.description.clone()
         },
         parameters: tool.parameters.clone(),
+        deferred: false,
     };
     tools.iter().map(schema).collect()
 }

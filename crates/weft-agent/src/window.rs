@@ -383,6 +383,7 @@ mod tests {
             name: "a".to_owned(),
             description: "b".repeat(40),
             parameters: serde_json::json!({"type": "object"}),
+            deferred: false,
         };
         assert_eq!(room(10_000, None, 0) - room(10_000, None, tokens_of_tools(&[tool])), 20);
     }
