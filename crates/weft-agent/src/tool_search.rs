@@ -1,10 +1,12 @@
 //! Many tools: when their definitions would fill the prompt, the model is offered one tool that finds the
-//! others, and gets the definitions of what it has found or called.
+//! others, and gets the definitions of what it has found or called. Where the model's provider has such a search itself, it is
+//! sent all definitions, to be kept back until the model has found them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, json};
+use weft_core::seam::chat_model::ModelInfo;
 use weft_core::tool::{
     Invocation, Origin, Purpose, Tool, ToolBody, ToolOutput, ToolSession as _, ToolStream, once,
 };
@@ -49,25 +51,57 @@ pub enum ToolSearch {
     Never,
 }
 
-/// Adds the search to a toolkit for a model with a window of so many tokens, if it is needed. Whether it was.
+/// What a model has for many tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeker {
+    /// Tokens of its window.
+    pub window: usize,
+    /// How many tools it finds by the search of its provider; 0 when it has none.
+    pub found_by_provider_max: usize,
+}
+
+impl Seeker {
+    /// A model that is sent definitions of tools.
+    pub fn of(model: &ModelInfo) -> Self {
+        Self { window: model.window, found_by_provider_max: model.deferred_tools_max }
+    }
+
+    /// One that reads of its tools in the prompt, where no provider looks for them.
+    #[must_use]
+    pub fn by_prompt(self) -> Self {
+        Self { found_by_provider_max: 0, ..self }
+    }
+}
+
+/// Adds a search to a toolkit for such a model, if it is needed: the provider's, if it can be, or else our own.
+/// Whether it was needed.
 ///
 /// # Errors
 /// What registering it fails with.
-pub fn add_search(tools: &Toolkit, how: ToolSearch, window: usize) -> Result<bool> {
+pub fn add_search(tools: &Toolkit, how: ToolSearch, seeker: Seeker) -> Result<bool> {
     let all = tools.tools();
     let needed = match how {
         ToolSearch::Never => false,
         ToolSearch::Always => !all.is_empty(),
-        ToolSearch::Auto => tokens_of_tools(&schemas(&all)) > TOKENS_MAX.min(window / WINDOW_SHARE),
+        ToolSearch::Auto => tokens_of_tools(&schemas(&all)) > TOKENS_MAX.min(seeker.window / WINDOW_SHARE),
     };
     if needed {
-        tools.register_own(search_tool(tools, &all))?;
+        let mut search = search_tool(tools, &all);
+        if all.len() <= seeker.found_by_provider_max {
+            // It is there to be called by work that has begun without the provider's.
+            search.traits.purpose = Purpose::LeavesFindingToProvider;
+        }
+        tools.register_own(search)?;
     }
     Ok(needed)
 }
 
-/// The tools whose definitions the model sees: all of them, or those it has found and called when there is a
-/// search. What reads long results is there when there are some. `used` are the calls so far.
+/// Whether the provider keeps the definitions of these tools back until the model has found them.
+pub fn found_by_provider(tools: &[Arc<Tool>]) -> bool {
+    tools.iter().any(|tool| tool.traits.purpose == Purpose::LeavesFindingToProvider)
+}
+
+/// The tools that a request is made of: all of them, or those it has found and called when there is our own search. What reads long results is there when there are some. `used` are the calls so far.
 pub fn on_offer(tools: Vec<Arc<Tool>>, used: &[Used]) -> Vec<Arc<Tool>> {
     let has_long = used.iter().any(|call| call.file.is_some());
     let searches = tools.iter().find(|tool| tool.traits.purpose == Purpose::FindsTools).cloned();
@@ -76,7 +110,8 @@ pub fn on_offer(tools: Vec<Arc<Tool>>, used: &[Used]) -> Vec<Arc<Tool>> {
     let wanted = |tool: &Arc<Tool>| match tool.traits.purpose {
         Purpose::Work if scripted => false,
         Purpose::Work => known.as_ref().is_none_or(|known| known.contains(tool.name.as_str())),
-        Purpose::FindsTools | Purpose::RunsScripts => true,
+        // The provider's is no definition; it is what says that the others are to be found.
+        Purpose::FindsTools | Purpose::LeavesFindingToProvider | Purpose::RunsScripts => true,
         Purpose::ReadsResults => has_long,
     };
     tools.into_iter().filter(wanted).collect()
@@ -205,6 +240,10 @@ fn counted(tool: &Tool) -> Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toolkit::Offered;
+    use weft_core::seam::chat_model::ToolSchema;
+
+    const OWN: Seeker = Seeker { window: 1_000, found_by_provider_max: 0 };
 
     fn tool(name: &str, description: &str) -> Tool {
         let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
@@ -247,16 +286,43 @@ mod tests {
             }
             tools
         };
-        assert!(!add_search(&many(20), ToolSearch::Auto, 128_000).unwrap());
-        assert!(add_search(&many(20), ToolSearch::Auto, 1_000).unwrap());
-        assert!(!add_search(&many(500), ToolSearch::Never, 1_000).unwrap());
-        assert!(!add_search(&many(0), ToolSearch::Always, 1_000).unwrap());
-        let tools = many(500);
-        assert!(add_search(&tools, ToolSearch::Auto, 128_000).unwrap());
-        let shown = on_offer(tools.tools(), &[]);
-        assert_eq!(shown.len(), 1);
-        let cost = tokens_of_tools(&schemas(&shown));
-        assert!(cost <= 2_000, "{cost}");
+        for found_by_provider_max in [0, 10_000] {
+            let added = |tools: &Toolkit, how, window| {
+                add_search(tools, how, Seeker { window, found_by_provider_max }).unwrap()
+            };
+            assert!(!added(&many(20), ToolSearch::Auto, 128_000));
+            assert!(added(&many(20), ToolSearch::Auto, 1_000));
+            assert!(!added(&many(500), ToolSearch::Never, 1_000));
+            assert!(!added(&many(0), ToolSearch::Always, 1_000));
+            let tools = many(500);
+            assert!(added(&tools, ToolSearch::Auto, 128_000));
+            let (schemas, cost) = Offered::default().now(on_offer(tools.tools(), &[]));
+            let sent = if found_by_provider_max == 0 { 1 } else { 500 };
+            assert_eq!((schemas.len(), schemas.iter().all(|tool| tool.deferred)), (sent, sent > 1));
+            assert!(cost <= 2_000, "{cost}");
+        }
+    }
+
+    #[test]
+    fn the_provider_searches_where_it_can() {
+        let offered = |seeker: Seeker| {
+            let tools = Toolkit::new();
+            for name in ["a", "b", "c"] {
+                tools.register(tool(name, "x")).unwrap();
+            }
+            add_search(&tools, ToolSearch::Always, seeker).unwrap();
+            let told = tools.find("nothing").unwrap_err().full();
+            let (schemas, _) = Offered::default().now(on_offer(tools.tools(), &[]));
+            let shown = |tool: &ToolSchema| format!("{}{}", tool.name, if tool.deferred { "?" } else { "" });
+            (schemas.iter().map(shown).collect::<Vec<_>>().join(" "), told)
+        };
+        let seeker = Seeker { window: 1_000, found_by_provider_max: 3 };
+        let (names, told) = offered(seeker);
+        assert_eq!(names, "a? b? c?");
+        // The names of all would fill the prompt, too.
+        assert!(told.contains("search for one") && !told.contains("these: a"), "{told}");
+        assert_eq!(offered(seeker.by_prompt()).0, "search_tools");
+        assert_eq!(offered(Seeker { found_by_provider_max: 2, ..seeker }).0, "search_tools");
     }
 
     #[test]
@@ -270,7 +336,7 @@ mod tests {
         tools.register_own(reads).unwrap();
         let told = tools.find("nothing").unwrap_err().full();
         assert!(told.contains("use one of these: a, b") && !told.contains("read_result"), "{told}");
-        add_search(&tools, ToolSearch::Always, 1_000).unwrap();
+        add_search(&tools, ToolSearch::Always, OWN).unwrap();
         assert!(tools.find("nothing").unwrap_err().full().contains("use one of these: search_tools"));
     }
 
@@ -280,7 +346,7 @@ mod tests {
         for name in ["a", "b", "c", "d"] {
             tools.register(tool(name, "x")).unwrap();
         }
-        add_search(&tools, ToolSearch::Always, 1_000).unwrap();
+        add_search(&tools, ToolSearch::Always, OWN).unwrap();
         let used = |name: &str, results: Json| Used {
             name: name.to_owned(),
             arguments: Json::Null,

@@ -10,11 +10,13 @@ use futures::stream::{self, StreamExt as _};
 use serde_json::Map;
 use tokio::time::Instant;
 use weft_core::seam::chat_model::ToolSchema;
-use weft_core::tool::{BASIC_GROUP, Block, Invocation, Tool, ToolOutput, ToolSession, ToolStep, ToolStream};
+use weft_core::tool::{
+    BASIC_GROUP, Block, Invocation, Purpose, Tool, ToolOutput, ToolSession, ToolStep, ToolStream,
+};
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use crate::arguments::ArgumentSchema;
-use crate::tool_search::on_offer;
+use crate::tool_search::{found_by_provider, on_offer};
 use crate::window::tokens_of_tools;
 
 /// Characters of a function name, at most.
@@ -194,11 +196,15 @@ impl Toolkit {
         });
         let Some(entry) = entry else {
             let active = state.tools.iter().filter(|entry| is_active(&state, &entry.tool));
+            let active: Vec<_> = active.map(|entry| Arc::clone(&entry.tool)).collect();
+            let unknown = Error::not_found(format!("there is no tool `{name}`"));
+            if found_by_provider(&active) {
+                return Err(unknown.help("search for one that does it"));
+            }
             // Those that are shown from the beginning: of many there is a search, whose name says enough.
-            let shown = on_offer(active.map(|entry| Arc::clone(&entry.tool)).collect(), &[]);
+            let shown = on_offer(active, &[]);
             let known: Vec<&str> = shown.iter().map(|tool| &*tool.name).collect();
-            return Err(Error::not_found(format!("there is no tool `{name}`"))
-                .help(format!("use one of these: {}", known.join(", "))));
+            return Err(unknown.help(format!("use one of these: {}", known.join(", "))));
         };
         if !is_active(&state, &entry.tool) {
             let message =
@@ -429,8 +435,9 @@ impl Offered {
     }
 }
 
-/// The tools as a model sees them.
+/// The tools as a model sees them: those of the work when it has found them, where its provider searches.
 pub fn schemas(tools: &[Arc<Tool>]) -> Vec<ToolSchema> {
+    let deferred = found_by_provider(tools);
     let schema = |tool: &Arc<Tool>| ToolSchema {
         name: tool.name.clone(),
         description: if tool.traits.background {
@@ -439,6 +446,8 @@ pub fn schemas(tools: &[Arc<Tool>]) -> Vec<ToolSchema> {
             tool.description.clone()
         },
         parameters: tool.parameters.clone(),
+        deferred: deferred && tool.traits.purpose == Purpose::Work,
     };
-    tools.iter().map(schema).collect()
+    let shown = |tool: &&Arc<Tool>| tool.traits.purpose != Purpose::LeavesFindingToProvider;
+    tools.iter().filter(shown).map(schema).collect()
 }

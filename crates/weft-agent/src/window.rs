@@ -75,12 +75,12 @@ fn cost(message: &ChatMessage) -> usize {
     PER_MESSAGE + tokens(&message.text) + thinking + PER_IMAGE * message.images.len() + calls.sum::<usize>()
 }
 
-/// How many tokens tools take of every request.
+/// How many tokens tools take of every request; those that are kept back take none.
 pub fn tokens_of_tools(tools: &[ToolSchema]) -> usize {
     let one = |tool: &ToolSchema| {
         PER_MESSAGE + tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.parameters.to_string())
     };
-    tools.iter().map(one).sum()
+    tools.iter().filter(|tool| !tool.deferred).map(one).sum()
 }
 
 /// How many tokens of a window of `window` are left for messages, beside tools of `tools` tokens and an
@@ -383,7 +383,9 @@ mod tests {
             name: "a".to_owned(),
             description: "b".repeat(40),
             parameters: serde_json::json!({"type": "object"}),
+            deferred: false,
         };
-        assert_eq!(room(10_000, None, 0) - room(10_000, None, tokens_of_tools(&[tool])), 20);
+        let kept_back = ToolSchema { deferred: true, ..tool.clone() };
+        assert_eq!(room(10_000, None, 0) - room(10_000, None, tokens_of_tools(&[tool, kept_back])), 20);
     }
 }

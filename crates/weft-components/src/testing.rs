@@ -352,6 +352,7 @@ impl ModelDirectory for FakeModels {
             model: "fake".to_owned(),
             window,
             tools: llm_id == "tools",
+            deferred_tools_max: 0,
             kind: ModelKind::Chat,
             prices: None,
         };

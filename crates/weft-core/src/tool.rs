@@ -62,6 +62,9 @@ pub enum Purpose {
     Work,
     /// Finding other tools, which are shown when they are found.
     FindsTools,
+    /// The same, in an agent whose model's provider does it: it is not shown, and its being there says that the tools of the
+    /// work are to be found.
+    LeavesFindingToProvider,
     /// Reading results that were too long to be shown.
     ReadsResults,
     /// Running scripts that call the other tools, which are then not shown one by one.

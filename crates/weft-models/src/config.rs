@@ -156,6 +156,9 @@ pub struct ModelEntry {
     /// How the form of an answer is asked for; by default the way the provider is known to take.
     #[serde(default)]
     pub structured_output: Option<StructuredOutput>,
+    /// Whether its provider searches for tools itself, over a wire that has such a search; by default as known of the model.
+    #[serde(default)]
+    pub tool_search: Option<bool>,
     /// Entries that are asked in its place when it cannot answer, in this order. Their own lists are not
     /// followed.
     #[serde(default)]
@@ -220,6 +223,7 @@ impl ModelEntry {
             answer_seconds: None,
             retries: None,
             structured_output: None,
+            tool_search: None,
             fallback: Vec::new(),
         }
     }

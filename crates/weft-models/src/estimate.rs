@@ -32,7 +32,7 @@ pub fn tokens(text: &str) -> u64 {
 /// whole answer with its reasoning and the arguments of its calls.
 pub fn usage(request: &ChatRequest, answer: &str) -> Usage {
     let messages: u64 = request.messages.iter().map(message).sum();
-    let tools: u64 = request.tools.iter().map(tool).sum();
+    let tools: u64 = request.tools.iter().filter(|tool| !tool.deferred).map(tool).sum();
     let schema = request.schema.as_ref().map_or(0, |schema| tokens(&schema.to_string()));
     let (prompt_tokens, completion_tokens) = (messages + tools + schema, tokens(answer));
     Usage { prompt_tokens, completion_tokens, calls: 1, ..Usage::default() }
@@ -141,9 +141,16 @@ mod tests {
         check(
             |r| {
                 let (name, description) = ("look".into(), "all around".into());
-                r.tools = [ToolSchema { name, description, parameters: json!({}) }].into();
+                r.tools = [ToolSchema { name, description, parameters: json!({}), deferred: false }].into();
             },
             10,
+        );
+        check(
+            |r| {
+                let (name, description) = ("look".into(), "all around".into());
+                r.tools = [ToolSchema { name, description, parameters: json!({}), deferred: true }].into();
+            },
+            0,
         );
     }
 

@@ -13,13 +13,18 @@ use crate::opening::{Opening, answered, opened};
 /// A model with those that are asked in its place, in their order. Their own lists are not followed, so two
 /// models may stand in for each other and no request goes in a circle.
 pub(crate) struct FallbackModel {
+    info: ModelInfo,
     model: Arc<dyn ChatModel>,
     others: Arc<[Arc<dyn ChatModel>]>,
 }
 
 impl FallbackModel {
     pub fn new(model: Arc<dyn ChatModel>, others: Vec<Arc<dyn ChatModel>>) -> Self {
-        Self { model, others: others.into() }
+        let mut info = model.info().clone();
+        // What only some of them can search for would leave the others out.
+        let most = others.iter().map(|other| other.info().deferred_tools_max);
+        info.deferred_tools_max = most.fold(info.deferred_tools_max, usize::min);
+        Self { info, model, others: others.into() }
     }
 }
 
@@ -48,7 +53,9 @@ fn is_the_models(error: &Error) -> bool {
 /// Whether a model can be asked this at all.
 fn takes(info: &ModelInfo, request: &ChatRequest) -> bool {
     let tokens = estimate::usage(request, "").prompt_tokens;
+    let deferred = request.tools.iter().filter(|tool| tool.deferred).count();
     (info.tools || request.tools.is_empty())
+        && deferred <= info.deferred_tools_max
         && usize::try_from(tokens).is_ok_and(|tokens| tokens < info.window)
 }
 
@@ -72,7 +79,7 @@ fn asking(other: Arc<dyn ChatModel>, request: ChatRequest, told: Vec<ChatDelta>)
 #[async_trait]
 impl ChatModel for FallbackModel {
     fn info(&self) -> &ModelInfo {
-        self.model.info()
+        &self.info
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
@@ -188,8 +195,12 @@ mod tests {
         let small = named("b", Script::text("small")).with_info(|info| info.window = 10);
         let bare = named("c", Script::text("bare")).with_info(|info| info.tools = false);
         let last = named("d", Script::text("last"));
-        let tool =
-            ToolSchema { name: "t".into(), description: String::new(), parameters: serde_json::json!({}) };
+        let tool = ToolSchema {
+            name: "t".into(),
+            description: String::new(),
+            parameters: serde_json::json!({}),
+            deferred: false,
+        };
         let request = ChatRequest {
             messages: vec![ChatMessage::new(Author::User, "x ".repeat(40))],
             tools: [tool].into(),

@@ -33,6 +33,7 @@ mod secret;
 mod speech;
 mod sse;
 mod tool_images;
+mod tool_search;
 mod vectors;
 
 pub use cache::{AnswerCache, CacheConfig, Cached};

@@ -31,16 +31,13 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
         // Anthropic refuses a conversation with calls that names no tools.
         let tools = match (wire, called) {
             (Provider::Anthropic, true) if request.tools.is_empty() => Cow::Owned(stand_ins(request)),
-            (Provider::Anthropic, true) => with_whole_schemas(&request.tools),
+            (Provider::Anthropic, true) => sent(info, request),
             _ => Cow::default(),
         };
         return ToolOffer { tools, choice: ToolChoice::None, warnings: Vec::new() };
     }
-    let whole = ToolOffer {
-        tools: with_whole_schemas(&request.tools),
-        choice: request.tool_choice.clone(),
-        warnings: Vec::new(),
-    };
+    let whole =
+        ToolOffer { tools: sent(info, request), choice: request.tool_choice.clone(), warnings: Vec::new() };
     if request.tool_choice == ToolChoice::Auto {
         return whole;
     }
@@ -65,6 +62,21 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
         }
         _ => whole,
     }
+}
+
+/// The tools of a request as they are sent: kept back only where they may be, and their schemas whole.
+fn sent<'a>(info: &ModelInfo, request: &'a ChatRequest) -> Cow<'a, [ToolSchema]> {
+    let searches = request.tools.iter().filter(|tool| tool.deferred).count() <= info.deferred_tools_max;
+    // A model cannot be made to call what it is not shown.
+    let named = |tool: &ToolSchema| request.tool_choice == ToolChoice::Named(tool.name.clone());
+    let must_show = |tool: &ToolSchema| tool.deferred && (!searches || named(tool));
+    let mut tools = with_whole_schemas(&request.tools);
+    if tools.iter().any(must_show) {
+        for tool in tools.to_mut() {
+            tool.deferred &= !must_show(tool);
+        }
+    }
+    tools
 }
 
 /// Providers refuse a tool whose schema does not say that it is an object, and which members it has, even
@@ -97,6 +109,7 @@ fn stand_ins(request: &ChatRequest) -> Vec<ToolSchema> {
         name: name.to_owned(),
         description: String::new(),
         parameters: json!({"type": "object", "properties": {}}),
+        deferred: false,
     };
     names.into_iter().map(stand_in).collect()
 }
@@ -115,6 +128,7 @@ mod tests {
             model: "m".into(),
             window: 1000,
             tools: true,
+            deferred_tools_max: 0,
             kind: ModelKind::Chat,
             prices: None,
         }
@@ -125,6 +139,7 @@ mod tests {
             name: (*name).into(),
             description: "d".into(),
             parameters: json!({"type": "object"}),
+            deferred: false,
         };
         ChatRequest {
             messages: vec![ChatMessage::new(Author::Assistant, "")],
@@ -174,7 +189,9 @@ mod tests {
     fn a_schema_says_at_least_that_it_is_an_object() {
         let check = |parameters: serde_json::Value, expected: serde_json::Value| {
             let mut request = request(&["a"], ToolChoice::Auto);
-            request.tools = [ToolSchema { name: "a".into(), description: String::new(), parameters }].into();
+            let tool =
+                ToolSchema { name: "a".into(), description: String::new(), parameters, deferred: false };
+            request.tools = [tool].into();
             assert_eq!(offer(Provider::OpenAi, &info(), &request).tools[0].parameters, expected);
         };
         check(json!({}), json!({"type": "object", "properties": {}}));

@@ -72,6 +72,7 @@ impl ScriptedModel {
             model: model.to_owned(),
             window: WINDOW,
             tools: true,
+            deferred_tools_max: 0,
             kind: ModelKind::Chat,
             prices: None,
         };
@@ -137,6 +138,7 @@ fn play(reply: &Reply, steps: Vec<Step>, request: &ChatRequest) -> ChatStream {
         .into_iter()
         .map(|step| match step {
             Step::Wait(ms) => (Duration::from_millis(ms), None),
+            Step::ToolSearch(_) => (pause, None),
             step => (pause, Some(said(step, &mut calls))),
         })
         .chain([(Duration::ZERO, Some(Ok(end)))])
@@ -184,8 +186,8 @@ fn said(step: Step, calls: &mut usize) -> Result<ChatDelta> {
         Step::Fault(Fault::Garbage) => {
             Err(Error::new(ErrorKind::Garbled, "the model's answer cannot be understood"))
         }
-        // Waits are taken out before.
-        Step::Wait(_) => Ok(ChatDelta::Text(String::new())),
+        // Waits are taken out before, and nobody hears of a search.
+        Step::Wait(_) | Step::ToolSearch(_) => Ok(ChatDelta::Text(String::new())),
     }
 }
 

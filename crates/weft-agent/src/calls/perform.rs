@@ -67,7 +67,10 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
             let short = done.text.len() <= job.options.result_tokens;
             let quoted = tool.as_ref().is_some_and(|tool| {
                 tool.traits.sources
-                    || matches!(tool.traits.purpose, Purpose::FindsTools | Purpose::ReadsResults)
+                    || matches!(
+                        tool.traits.purpose,
+                        Purpose::FindsTools | Purpose::LeavesFindingToProvider | Purpose::ReadsResults
+                    )
             });
             if !short && !quoted {
                 shorten(job, &agent, &call_name, &mut done).await?;

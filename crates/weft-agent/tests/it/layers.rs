@@ -92,6 +92,7 @@ async fn each_layer_may_be_replaced() {
         model: "stub".to_owned(),
         window: 1_000,
         tools: true,
+        deferred_tools_max: 0,
         kind: ModelKind::Chat,
         prices: None,
     };

@@ -8,14 +8,18 @@ use weft_agent::driver::{End, Start};
 use weft_agent::long_results::add_reader;
 use weft_agent::native::Native;
 use weft_agent::planner::Planner;
-use weft_agent::tool_search::{ToolSearch, add_search};
+use weft_agent::tool_search::{Seeker, ToolSearch, add_search};
+use weft_agent::window::tokens_of_tools;
 use weft_core::budget::BudgetLimits;
-use weft_core::seam::chat_model::Author;
+use weft_core::seam::chat_model::{Author, ChatModel as _};
 use weft_core::seam::sandbox::Limits;
 use weft_core::{Error, ErrorKind};
-use weft_testkit::{MemoryFiles, Reply, ScriptedModel};
+use weft_testkit::{MemoryFiles, Reply, Script, ScriptedModel};
 
 use crate::kit::{World, question};
+
+/// A model that is sent definitions and has no search of its provider.
+const OWN: Seeker = Seeker { window: 8_000, found_by_provider_max: 0 };
 
 fn names(world: &World, request: usize) -> Vec<String> {
     world.asked()[request].tools.iter().map(|tool| tool.name.clone()).collect()
@@ -31,12 +35,67 @@ async fn tools_are_found_and_then_called() {
     for name in ["one", "seven", "nine"] {
         world.echo(name, |tool| tool.description = format!("Does the thing {name}."));
     }
-    assert!(add_search(&world.toolkit, ToolSearch::Always, 8_000).unwrap());
+    assert!(add_search(&world.toolkit, ToolSearch::Always, OWN).unwrap());
     let answer = world.ask().await.unwrap();
     assert_eq!(names(&world, 0), ["search_tools"]);
     assert_eq!(names(&world, 1), ["one", "seven", "nine", "search_tools"]);
     assert_eq!(answer.used[0].results["tools"][0]["name"], "seven");
     assert_eq!(world.called(), [r#"seven({"q":"x"})"#]);
+}
+
+/// A model whose provider finds tools.
+fn finding(model: &ScriptedModel) -> World {
+    let world = World::with(model.with_info(|info| info.deferred_tools_max = 1_000));
+    add_search(&world.toolkit, ToolSearch::Always, Seeker::of(world.model.info())).unwrap();
+    world
+}
+
+#[tokio::test]
+async fn tools_that_the_provider_finds_are_called_like_any_other() {
+    let replies = [
+        Reply::call("asks", json!({"q": "x"})),
+        Reply::call("look", json!({"q": "y"})).and_call("look", json!({"q": "z"})),
+        Reply::text("done"),
+    ];
+    let mut world = finding(&ScriptedModel::new(replies.into_iter().fold(Script::new(), Script::reply)));
+    world.echo("asks", |tool| tool.traits.approval = true);
+    world.budget(BudgetLimits { tool_calls: Some(2), ..BudgetLimits::default() });
+    let waiting = world.wait_with(&Native, question("Q")).await;
+    assert_eq!(world.called(), [""; 0]);
+    let task = waiting.form.fields.keys().next().unwrap().clone();
+    let start =
+        Start::Resumed { state: waiting.state, answers: [(task, json!("approve"))].into_iter().collect() };
+    let End::Answered(answer) = world.drive(&Native, start).await.unwrap() else { panic!("it waits again") };
+    assert_eq!((&*answer.text, world.trace().len()), ("done", 3));
+    // The last call is one too many.
+    assert_eq!(world.called(), [r#"asks({"q":"x"})"#, r#"look({"q":"y"})"#]);
+    for request in world.asked() {
+        let kept_back: Vec<_> = request.tools.iter().map(|tool| (&*tool.name, tool.deferred)).collect();
+        assert_eq!(kept_back, [("look", true), ("asks", true)]);
+        assert_eq!(tokens_of_tools(&request.tools), 0);
+    }
+}
+
+/// Work that began when the agent searched itself goes on where the provider does.
+#[tokio::test]
+async fn work_that_began_with_our_own_search_goes_on_with_the_providers() {
+    let model = || {
+        ScriptedModel::from_fn(|request, _| match request.messages.len() {
+            2 => Reply::call("search_tools", json!({"query": "look"})),
+            4 => Reply::call("look", json!({"q": "x"})),
+            _ => Reply::text("done"),
+        })
+    };
+    let first = World::with(model());
+    add_search(&first.toolkit, ToolSearch::Always, OWN).unwrap();
+    let before = first.ask().await.unwrap().used;
+    assert_eq!(before[0].results["tools"][0]["name"], "look");
+    for notes in (0..=first.notes().len()).filter(|notes| notes % 2 == 0) {
+        let mut second = finding(&model());
+        let known = first.known(notes).into_iter().collect();
+        second.change(|ctx| ctx.effects = weft_core::effect::Effects::known(known));
+        assert_eq!(second.ask().await.unwrap().used, before, "{notes}");
+    }
 }
 
 #[tokio::test]
@@ -49,10 +108,10 @@ async fn work_that_is_done_again_offers_the_same_tools() {
         ]
     };
     let first = World::new(replies());
-    add_search(&first.toolkit, ToolSearch::Always, 8_000).unwrap();
+    add_search(&first.toolkit, ToolSearch::Always, OWN).unwrap();
     first.ask().await.unwrap();
     let mut second = World::new([Reply::text("done")]);
-    add_search(&second.toolkit, ToolSearch::Always, 8_000).unwrap();
+    add_search(&second.toolkit, ToolSearch::Always, OWN).unwrap();
     let known = first.known(first.notes().len() - 2).into_iter().collect();
     second.change(|ctx| ctx.effects = weft_core::effect::Effects::known(known));
     second.ask().await.unwrap();

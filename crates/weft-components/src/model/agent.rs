@@ -21,7 +21,7 @@ use weft_agent::driver::{Answer, Driver, End, Job, Options, PlannerOptions, RESU
 use weft_agent::long_results::add_reader;
 use weft_agent::native::Native;
 use weft_agent::planner::Planner;
-use weft_agent::tool_search::{ToolSearch, add_search};
+use weft_agent::tool_search::{Seeker, ToolSearch, add_search};
 use weft_core::budget::{BudgetLimits, Spent};
 use weft_core::component::Suspension;
 use weft_core::context::{Limited, Signal};
@@ -309,7 +309,9 @@ impl Agent {
         };
         let window = model.info().window;
         let options = self.options(&ctx, asker, window)?;
-        add_search(&toolkit, self.search, window)?;
+        let seeker = Seeker::of(model.info());
+        // A planner reads of its tools in the prompt, a script's author in what it is told of one.
+        add_search(&toolkit, self.search, if planned || self.scripts { seeker.by_prompt() } else { seeker })?;
         add_reader(&toolkit)?;
         if self.scripts {
             add_scripts(&toolkit, Arc::clone(&model), &options)?;

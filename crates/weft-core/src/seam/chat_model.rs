@@ -70,6 +70,10 @@ pub struct ModelInfo {
     pub window: usize,
     /// Whether it can be given tools.
     pub tools: bool,
+    /// How many tools a request may hold whose definitions its provider looks up when the model asks for them
+    /// ([`ToolSchema::deferred`]); 0 where the provider has no such search.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub deferred_tools_max: usize,
     /// What it is for.
     pub kind: ModelKind,
     /// What it costs; absent when nobody said.
@@ -82,6 +86,11 @@ impl ModelInfo {
     pub fn writes(&self) -> bool {
         self.provider != "extractive"
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Who said a message.
@@ -128,7 +137,8 @@ pub struct ChatMessage {
     /// The reasoning that some providers want back, of an assistant message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// The provider's seal on that reasoning, where it has one; without it the reasoning is refused.
+    /// What the provider wants back with the message, packed by the wire that it came over: its seal on that
+    /// reasoning, without which the reasoning is refused, and what its own search for tools has found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
 }
@@ -162,6 +172,10 @@ pub struct ToolSchema {
     pub description: String,
     /// A JSON schema of its arguments.
     pub parameters: Json,
+    /// Whether the model is not shown it until it has searched for it, which its provider does
+    /// ([`ModelInfo::deferred_tools_max`]). It takes no room in the prompt until then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
 }
 
 /// How an answer is to be generated. Absent values are the provider's choice.
@@ -333,7 +347,7 @@ pub enum ChatDelta {
     Text(String),
     /// Part of the reasoning, already without tags.
     Thinking(String),
-    /// The provider's seal on the reasoning so far; see [`ChatMessage::signature`].
+    /// What the provider wants back of the answer so far; see [`ChatMessage::signature`].
     Signature(String),
     /// Part of a tool call: the pieces of one `index` belong together, in order.
     ToolCall {

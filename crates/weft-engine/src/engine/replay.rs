@@ -115,6 +115,7 @@ impl StandIn {
             model: llm_id.to_owned(),
             window: Self::WINDOW,
             tools: true,
+            deferred_tools_max: 0,
             kind: ModelKind::Chat,
             prices: None,
         })

@@ -19,9 +19,11 @@ use crate::retrying::Retrying;
 use crate::script::Script;
 use crate::scripted::ScriptedModel;
 use crate::speech::{HttpSpeech, HttpTranscription};
+use crate::tool_search::deferred_tools_max;
 
 fn info(entry: &ModelEntry) -> ModelInfo {
     ModelInfo {
+        deferred_tools_max: 0,
         name: entry.name.clone(),
         provider: entry.wire().as_str().to_owned(),
         model: entry.provider_name().to_owned(),
@@ -61,7 +63,7 @@ pub(super) fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Know
 /// As [`known`].
 pub(super) fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatModel>> {
     let provider = entry.wire();
-    let info = info(entry);
+    let info = ModelInfo { deferred_tools_max: deferred_tools_max(entry)?, ..info(entry) };
     match provider {
         Provider::Extractive => Ok(Arc::new(Extractive::new(&entry.name))),
         Provider::Scripted => scripted(entry),

@@ -51,6 +51,7 @@ impl Extractive {
             model: "extractive".to_owned(),
             window: WINDOW,
             tools: false,
+            deferred_tools_max: 0,
             kind: ModelKind::Chat,
             prices: None,
         };

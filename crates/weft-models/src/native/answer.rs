@@ -1,33 +1,37 @@
 //! An answer of genai as our deltas.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
 use genai::chat::{ChatStream, ChatStreamEvent, StopReason as Stopped, StreamEnd, ToolCall};
 use reqwest::header::HeaderMap;
-use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
+use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, StopReason, Usage};
 use weft_core::{Error, Result};
 
-use super::Reported;
+use super::asking::Asking;
 use super::seal::{GeminiSeals, of_anthropic};
+use super::{Frames, Noticed};
 use crate::estimate::SentUsage;
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
 use crate::{estimate, failure};
 
+/// How often an answer is gone on with that its provider has paused. Anthropic pauses after some ten searches.
+const PAUSES_MAX: u32 = 8;
+
 pub(super) struct NativeAssembly {
-    provider: Provider,
-    model: String,
-    key: Secret,
+    asking: Asking,
     request: ChatRequest,
-    reported: Reported,
+    noticed: Noticed,
     ready: VecDeque<Result<ChatDelta>>,
     tags: InlineTags,
     parts: Vec<TaggedPart>,
     said: String,
+    /// The text alone.
+    text: String,
     calls: Vec<GrowingCall>,
     /// Calls that the conversation held before, so that ids we make up do not repeat.
     before: usize,
@@ -35,7 +39,19 @@ pub(super) struct NativeAssembly {
     seals: GeminiSeals,
     /// Gemini's that came by themselves.
     loose: Vec<String>,
-    over: bool,
+    stage: Stage,
+    pauses: u32,
+    /// What the paused parts of the answer used.
+    used: Usage,
+}
+
+/// How far an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Coming,
+    /// Its provider wants to be asked to go on.
+    Paused,
+    Over,
 }
 
 /// A call whose arguments grow: genai repeats all of them with each piece.
@@ -46,29 +62,24 @@ struct GrowingCall {
 }
 
 impl NativeAssembly {
-    pub fn new(
-        provider: Provider,
-        model: String,
-        key: Secret,
-        request: ChatRequest,
-        reported: Reported,
-    ) -> Self {
+    pub fn new(asking: Asking, request: ChatRequest, noticed: Noticed) -> Self {
         let before = request.messages.iter().map(|message| message.tool_calls.len()).sum();
         Self {
-            provider,
-            model,
-            key,
+            asking,
             request,
-            reported,
+            noticed,
             ready: VecDeque::new(),
             tags: InlineTags::default(),
             parts: Vec::new(),
             said: String::new(),
+            text: String::new(),
             calls: Vec::new(),
             before,
             seals: GeminiSeals::default(),
             loose: Vec::new(),
-            over: false,
+            stage: Stage::Coming,
+            pauses: 0,
+            used: Usage::default(),
         }
     }
 
@@ -83,29 +94,53 @@ impl NativeAssembly {
                 if let Some(delta) = assembly.ready.pop_front() {
                     return Some((delta, (assembly, answer)));
                 }
-                if assembly.over {
-                    return None;
-                }
-                match answer.next().await {
-                    Some(Ok(event)) => assembly.take(event),
-                    Some(Err(cause)) => assembly.broken(cause),
-                    None => assembly.ended_early(),
+                match assembly.stage {
+                    Stage::Over => return None,
+                    Stage::Paused => match assembly.asking.ask(&assembly.so_far()).await {
+                        Ok(more) => (answer, assembly.stage) = (more, Stage::Coming),
+                        Err(error) => assembly.fail(error),
+                    },
+                    Stage::Coming => match answer.next().await {
+                        Some(Ok(event)) => assembly.take(event),
+                        Some(Err(_)) if assembly.frames().blocks.take_misread() => {}
+                        Some(Err(cause)) => assembly.broken(cause),
+                        None => assembly.ended_early(),
+                    },
                 }
             }
         })
+    }
+
+    fn frames(&self) -> MutexGuard<'_, Frames> {
+        self.noticed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The question with the answer as far as it has come, for its provider to go on from there.
+    fn so_far(&self) -> ChatRequest {
+        let mut request = self.request.clone();
+        let signature = self.frames().blocks.packed();
+        request
+            .messages
+            .push(ChatMessage { signature, ..ChatMessage::new(Author::Assistant, self.text.as_str()) });
+        request
     }
 
     fn take(&mut self, event: ChatStreamEvent) {
         match event {
             ChatStreamEvent::Start | ChatStreamEvent::Heartbeat => {}
             // Anthropic's come in pieces; the end has them whole.
-            ChatStreamEvent::ThoughtSignatureChunk(chunk) => self.loose.push(chunk.content),
+            ChatStreamEvent::ThoughtSignatureChunk(chunk) => {
+                self.frames().blocks.signed(&chunk.content);
+                self.loose.push(chunk.content);
+            }
             ChatStreamEvent::Chunk(chunk) => {
+                self.frames().blocks.said(&chunk.content);
                 self.said.push_str(&chunk.content);
                 self.tags.push(chunk.content, &mut self.parts);
                 self.say();
             }
             ChatStreamEvent::ReasoningChunk(chunk) => {
+                self.frames().blocks.thought(&chunk.content);
                 self.said.push_str(&chunk.content);
                 self.ready.push_back(Ok(ChatDelta::Thinking(chunk.content)));
             }
@@ -117,7 +152,10 @@ impl NativeAssembly {
     fn say(&mut self) {
         for part in self.parts.drain(..) {
             self.ready.push_back(Ok(match part {
-                TaggedPart::Text(text) => ChatDelta::Text(text),
+                TaggedPart::Text(text) => {
+                    self.text.push_str(&text);
+                    ChatDelta::Text(text)
+                }
                 TaggedPart::Thinking(text) => ChatDelta::Thinking(text),
             }));
         }
@@ -126,7 +164,7 @@ impl NativeAssembly {
     fn call(&mut self, call: ToolCall) {
         // A text that grows on Anthropic's wire; anything else came whole, and two whole calls are two
         // even with one id.
-        let grows = self.provider == Provider::Anthropic;
+        let grows = self.asking.provider == Provider::Anthropic;
         let arguments = weft_core::value::to_text(&call.fn_arguments);
         let known = self.calls.iter().rposition(|begun| grows && begun.id == call.call_id);
         if let Some(index) = known {
@@ -164,7 +202,8 @@ impl NativeAssembly {
     /// this form.
     fn id(&self, given: &str) -> String {
         let index = self.calls.len();
-        let made_up = self.provider == Provider::Ollama || given.is_empty() || given.starts_with("call#");
+        let made_up =
+            self.asking.provider == Provider::Ollama || given.is_empty() || given.starts_with("call#");
         match () {
             () if made_up => crate::call_id(self.before + index),
             () if self.calls.iter().any(|begun| begun.id == given) => format!("{given}-{index}"),
@@ -174,7 +213,7 @@ impl NativeAssembly {
 
     fn end(&mut self, end: &StreamEnd) {
         // genai makes an end up when these two stop in the middle.
-        let made_up = match self.provider {
+        let made_up = match self.asking.provider {
             Provider::Gemini => end.captured_stop_reason.is_none(),
             Provider::Ollama => end.captured_usage.is_none(),
             _ => false,
@@ -182,7 +221,14 @@ impl NativeAssembly {
         if made_up {
             return self.ended_early();
         }
-        self.over = true;
+        self.used += estimate::completed(sent(end), &self.request, &self.said);
+        let paused =
+            matches!(&end.captured_stop_reason, Some(Stopped::Other(reason)) if reason == "pause_turn");
+        if paused && self.calls.is_empty() && self.pauses < PAUSES_MAX {
+            (self.stage, self.pauses) = (Stage::Paused, self.pauses + 1);
+            return;
+        }
+        self.stage = Stage::Over;
         self.tags.finish(&mut self.parts);
         self.say();
         let seal = self.seal(end);
@@ -197,13 +243,16 @@ impl NativeAssembly {
             Some(Stopped::ContentFilter(_)) => StopReason::Filtered,
             Some(Stopped::Other(_)) | None => StopReason::Other,
         };
-        let usage = estimate::completed(sent(end), &self.request, &self.said);
-        self.ready.push_back(Ok(ChatDelta::End { reason, usage }));
+        self.ready.push_back(Ok(ChatDelta::End { reason, usage: self.used }));
     }
 
     fn seal(&mut self, end: &StreamEnd) -> Option<String> {
-        match self.provider {
-            Provider::Anthropic => of_anthropic(end.captured_content.as_ref()?.parts()),
+        match self.asking.provider {
+            Provider::Anthropic => {
+                let in_pieces = self.pauses > 0 || self.frames().blocks.searched();
+                let packed = in_pieces.then(|| self.frames().blocks.packed()).flatten();
+                packed.or_else(|| of_anthropic(end.captured_content.as_ref()?.parts()))
+            }
             Provider::Gemini => {
                 self.seals.text = self.loose.pop();
                 self.seals.pack()
@@ -213,25 +262,28 @@ impl NativeAssembly {
     }
 
     fn ended_early(&mut self) {
-        let object = self.reported.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.fail(match object {
-            Some(object) => failure::reported(&self.model, &object, &self.key),
-            None if self.said.is_empty() && self.calls.is_empty() => {
-                failure::garbled(&self.model, "it holds no event of an answer", &self.key)
-            }
-            None => failure::cut_off(&self.model),
-        });
+        let object = self.frames().error.take();
+        let Asking { model, key, .. } = &self.asking;
+        let error = match object {
+            Some(object) => failure::reported(model, &object, key),
+            None if !self.has_begun() => failure::garbled(model, "it holds no event of an answer", key),
+            None => failure::cut_off(model),
+        };
+        self.fail(error);
+    }
+
+    fn has_begun(&self) -> bool {
+        !self.said.is_empty() || !self.calls.is_empty() || self.frames().blocks.searched()
     }
 
     fn broken(&mut self, cause: genai::Error) {
-        let error = failed(&self.model, cause, &self.key);
-        let in_the_middle = !self.said.is_empty() || !self.calls.is_empty();
-        let broke = in_the_middle && error.message.starts_with("no answer");
-        self.fail(if broke { failure::cut_off(&self.model).because(error) } else { error });
+        let error = failed(&self.asking.model, cause, &self.asking.key);
+        let broke = self.has_begun() && error.message.starts_with("no answer");
+        self.fail(if broke { failure::cut_off(&self.asking.model).because(error) } else { error });
     }
 
     fn fail(&mut self, error: Error) {
-        self.over = true;
+        self.stage = Stage::Over;
         self.ready.push_back(Err(error));
     }
 }

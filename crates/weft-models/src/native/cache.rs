@@ -55,9 +55,15 @@ impl Marks {
         let instructed = request.messages.iter().any(|message| message.author == Author::System);
         if self.prefix
             && !instructed
-            && let Some(last) = tools.as_array_mut().and_then(|tools| tools.last_mut())
+            && let Some(last) =
+                tools.as_array_mut().and_then(|tools| tools.iter_mut().rfind(|tool| in_prompt(tool)))
         {
             last["cache_control"] = json!({"type": "ephemeral"});
         }
     }
+}
+
+/// What is kept back until it is searched for is no part of the prompt, and may carry no mark.
+fn in_prompt(tool: &Json) -> bool {
+    tool.get("defer_loading").is_none()
 }

@@ -1,21 +1,27 @@
 //! Anthropic, Gemini and Ollama on their own wires, through genai.
 
 mod answer;
+mod asking;
+mod blocks;
 mod cache;
 mod options;
 mod question;
 mod seal;
+mod searches;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use genai::adapter::AdapterKind;
+use genai::chat::RawFrameRef;
 use genai::resolver::{AuthData, Endpoint};
 use genai::{ModelIden, ModelSpec, ServiceTarget};
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
 use weft_core::{Error, Result};
 
+use self::asking::Asking;
+use self::blocks::Blocks;
 use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;
 use crate::offer::offer;
@@ -101,39 +107,47 @@ impl ChatModel for NativeModel {
         };
         let settled = settle(asked, &request.sampling).with_form(self.form);
         let offer = offer(self.provider, &self.info, &request);
-        let reported = Arc::new(Mutex::new(None));
-        let options = options::options(self.provider, &request, &settled, &offer, Arc::clone(&reported));
-        let question = question::question(self.provider, &request, &offer.tools);
+        let noticed = Noticed::default();
+        let options = options::options(self.provider, &request, &settled, &offer, Arc::clone(&noticed));
         let left_out = question::left_out(self.provider, &self.info.name, &request);
         let warnings: Vec<String> =
             settled.warnings.into_iter().chain(offer.warnings).chain(left_out).collect();
-        let spec = ModelSpec::from_target(self.target.clone());
-        let answer = self
-            .client
-            .exec_chat_stream(spec, question, Some(&options))
-            .await
-            .map_err(|cause| answer::failed(&self.info.name, cause, &self.key))?;
-        let assembly = answer::NativeAssembly::new(
-            self.provider,
-            self.info.name.clone(),
-            self.key.clone(),
-            request,
-            reported,
-        );
-        Ok(assembly.stream(warnings, answer.stream).boxed())
+        let asking = Asking {
+            provider: self.provider,
+            model: self.info.name.clone(),
+            key: self.key.clone(),
+            client: self.client.clone(),
+            spec: ModelSpec::from_target(self.target.clone()),
+            options,
+            tools: offer.tools.into_owned(),
+        };
+        let answer = asking.ask(&request).await?;
+        Ok(answer::NativeAssembly::new(asking, request, noticed).stream(warnings, answer).boxed())
     }
 }
 
-/// An error object that a wire put into its stream and genai does not look at.
-pub(crate) type Reported = Arc<Mutex<Option<serde_json::Value>>>;
+/// What a wire put into its stream and genai does not hand on.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    /// An error object.
+    error: Option<serde_json::Value>,
+    /// Of Anthropic.
+    blocks: Blocks,
+}
 
-/// Keeps `frame` if it is an error object.
-fn notice(reported: &Reported, frame: &str) {
-    if !frame.trim_start().starts_with("{\"error\"") {
-        return;
+/// What the frames held, written while genai reads them.
+pub(crate) type Noticed = Arc<Mutex<Frames>>;
+
+/// Takes from a frame what genai does not look at.
+fn notice(provider: Provider, noticed: &Noticed, frame: RawFrameRef<'_>) {
+    let mut noticed = noticed.lock().unwrap_or_else(PoisonError::into_inner);
+    if provider == Provider::Anthropic {
+        noticed.blocks.frame(frame.event, frame.data);
     }
-    if let Ok(object) = serde_json::from_str(frame) {
-        *reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(object);
+    if frame.data.trim_start().starts_with("{\"error\"")
+        && let Ok(object) = serde_json::from_str(frame.data)
+    {
+        noticed.error = Some(object);
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::{ChatRequest, ToolChoice, ToolSchema};
 
 use super::cache::Marks;
-use super::{Reported, notice};
+use super::{Noticed, notice, searches};
 use crate::factories::Provider;
 use crate::offer::ToolOffer;
 use crate::sampling::{SchemaMode, Settled};
@@ -19,11 +19,11 @@ pub(super) fn options(
     request: &ChatRequest,
     settled: &Settled,
     offer: &ToolOffer<'_>,
-    reported: Reported,
+    noticed: Noticed,
 ) -> ChatOptions {
     let mut options = ChatOptions::default()
         .with_capture_usage(true)
-        .with_raw_frame_fn(move |_, frame| notice(&reported, frame.data));
+        .with_raw_frame_fn(move |_, frame| notice(provider, &noticed, frame));
     options.temperature = settled.params.get("temperature").and_then(Json::as_f64);
     options.top_p = settled.params.get("top_p").and_then(Json::as_f64);
     options.max_tokens = request.sampling.max_tokens.filter(|max| *max > 0);
@@ -83,9 +83,7 @@ fn choice(choice: &ToolChoice) -> Choice {
 fn tools(provider: Provider, tools: &[ToolSchema]) -> Option<Json> {
     let all = |one: fn(&ToolSchema) -> Json| tools.iter().map(one).collect::<Vec<Json>>();
     match provider {
-        Provider::Anthropic => Some(json!(all(|tool| {
-            json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters})
-        }))),
+        Provider::Anthropic => Some(searches::tools(tools)),
         Provider::Gemini => {
             let declarations = all(
                 |tool| json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}),

@@ -10,7 +10,8 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall, ToolSchema};
 
 use super::cache::Marks;
-use super::seal::{GeminiSeals, anthropic_parts};
+use super::seal::{GeminiSeals, is_thinking};
+use super::searches::Searches;
 use crate::factories::Provider;
 use crate::tool_images;
 
@@ -19,10 +20,11 @@ pub(super) fn question(provider: Provider, request: &ChatRequest, tools: &[ToolS
         Provider::Anthropic => request.messages.as_slice().into(),
         _ => tool_images::after_results(&request.messages),
     };
+    let searches = Searches::of(&placed, if provider == Provider::Anthropic { tools } else { &[] });
     let mut names = HashMap::new();
     let mut messages: Vec<Said> = Vec::new();
     let mut results: Vec<ContentPart> = Vec::new();
-    for message in placed.iter() {
+    for (place, message) in placed.iter().enumerate() {
         if message.author == Author::Tool {
             results.push(result(provider, message, &names));
             // Anthropic wants the results of one round in one message; genai's Ollama keeps one of several.
@@ -33,7 +35,14 @@ pub(super) fn question(provider: Provider, request: &ChatRequest, tools: &[ToolS
         }
         messages.extend(results_message(&mut results));
         names.extend(message.tool_calls.iter().map(|call| (call.id.as_str(), call.name.as_str())));
-        messages.extend(said(provider, message));
+        match (provider, message.author) {
+            (Provider::Anthropic, Author::Assistant) => {
+                let calls =
+                    message.tool_calls.iter().map(|one| ContentPart::ToolCall(call(provider, one, None)));
+                in_order(searches.parts(place, message).into_iter().chain(calls), &mut messages);
+            }
+            _ => messages.extend(said(provider, message)),
+        }
     }
     messages.extend(results_message(&mut results));
     if provider == Provider::Anthropic {
@@ -112,17 +121,34 @@ fn said(provider: Provider, message: &ChatMessage) -> Option<Said> {
     }
 }
 
+/// A message of an assistant with its parts in their order. genai moves reasoning to the front of a message, so where some comes
+/// after something else another message begins; Anthropic takes messages of one author that follow each other for one.
+fn in_order(parts: impl Iterator<Item = ContentPart>, messages: &mut Vec<Said>) {
+    let thinks = |part: &ContentPart| match part {
+        ContentPart::ThoughtSignature(_) | ContentPart::ReasoningContent(_) => true,
+        ContentPart::Custom(custom) => is_thinking(&custom.data),
+        _ => false,
+    };
+    let mut begun: Vec<ContentPart> = Vec::new();
+    for part in parts {
+        if thinks(&part) && begun.last().is_some_and(|last| !thinks(last)) {
+            messages.push(Said::assistant(MessageContent::from_parts(std::mem::take(&mut begun))));
+        }
+        begun.push(part);
+    }
+    // An empty message is refused.
+    if !begun.is_empty() {
+        messages.push(Said::assistant(MessageContent::from_parts(begun)));
+    }
+}
+
 fn assistant_parts(provider: Provider, message: &ChatMessage) -> Vec<ContentPart> {
     let mut seals = GeminiSeals::default();
     let mut parts = Vec::new();
-    match provider {
-        Provider::Anthropic => parts.extend(anthropic_parts(message)),
-        Provider::Gemini => {
-            seals = GeminiSeals::of(message);
-            let text = seals.text.take().filter(|_| !message.text.is_empty());
-            parts.extend(text.map(ContentPart::ThoughtSignature));
-        }
-        _ => {}
+    if provider == Provider::Gemini {
+        seals = GeminiSeals::of(message);
+        let text = seals.text.take().filter(|_| !message.text.is_empty());
+        parts.extend(text.map(ContentPart::ThoughtSignature));
     }
     parts.extend(text_part(message));
     for (at, tool_call) in message.tool_calls.iter().enumerate() {

@@ -2,7 +2,8 @@
 //! the message's `signature`. Only the wire that packed it reads it; the others leave it alone.
 //!
 //! Anthropic signs each block of reasoning. One block is by far the usual case: the seal is its signature,
-//! and the reasoning is the message's. Several blocks, or hidden ones, are packed whole: a JSON list.
+//! and the reasoning is the message's. Several blocks, or hidden ones, are packed whole: a JSON list. So is what was said
+//! around a search of its own for tools (see [`super::blocks`]): then the list has every block in its place, of texts the length.
 //! Gemini signs calls and texts: a JSON object.
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ pub(super) fn of_anthropic(parts: &[ContentPart]) -> Option<String> {
                     block["thinking"] = json!(text);
                 }
             }
-            ContentPart::Custom(custom) if is_block(&custom.data) => blocks.push(custom.data.clone()),
+            ContentPart::Custom(custom) if is_thinking(&custom.data) => blocks.push(custom.data.clone()),
             _ => {}
         }
     }
@@ -42,7 +43,7 @@ pub(super) fn anthropic_parts(message: &ChatMessage) -> Vec<ContentPart> {
     match serde_json::from_str::<Json>(seal) {
         Ok(Json::Array(blocks)) => {
             let part = |data| ContentPart::Custom(CustomPart { model_iden: None, data });
-            blocks.into_iter().filter(is_block).map(part).collect()
+            blocks.into_iter().filter(is_thinking).map(part).collect()
         }
         Ok(Json::Object(_)) => Vec::new(),
         _ => vec![
@@ -52,8 +53,16 @@ pub(super) fn anthropic_parts(message: &ChatMessage) -> Vec<ContentPart> {
     }
 }
 
-fn is_block(data: &Json) -> bool {
+/// Whether a block is reasoning.
+pub(super) fn is_thinking(data: &Json) -> bool {
     matches!(data["type"].as_str(), Some("thinking" | "redacted_thinking"))
+}
+
+/// The blocks that a message's seal is a list of, if it is one.
+pub(super) fn seal_blocks(message: &ChatMessage) -> Option<Vec<Json>> {
+    // Most seals are long signatures.
+    let seal = message.signature.as_deref().filter(|seal| seal.starts_with('['))?;
+    serde_json::from_str(seal).ok()
 }
 
 /// The seals on an answer of Gemini.

@@ -3,7 +3,7 @@
 use weft_core::seam::chat_model::StopReason;
 use weft_core::{ErrorKind, Json};
 
-use super::{CallPart, Failure, Reply, ScriptCall, ScriptTokens, Step};
+use super::{CallPart, Failure, Reply, ScriptCall, ScriptSearch, ScriptTokens, Step};
 
 impl Reply {
     /// A text in one piece.
@@ -30,6 +30,21 @@ impl Reply {
     #[must_use]
     pub fn and_call(self, name: impl Into<String>, arguments: Json) -> Self {
         self.then(Step::Call(ScriptCall { id: None, name: name.into(), arguments }))
+    }
+
+    /// Adds a search of the provider for tools, and what it finds.
+    #[must_use]
+    pub fn tool_search<T: Into<String>>(
+        self,
+        query: impl Into<String>,
+        found: impl IntoIterator<Item = T>,
+    ) -> Self {
+        let found = Some(found.into_iter().map(Into::into).collect());
+        self.then(Step::ToolSearch(ScriptSearch {
+            query: Some(query.into()),
+            found,
+            ..ScriptSearch::default()
+        }))
     }
 
     /// Adds a piece of reasoning.

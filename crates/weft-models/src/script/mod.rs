@@ -21,6 +21,7 @@
 //! | `{"signature": "…"}` | a piece of the seal on the reasoning, on wires that have one |
 //! | `{"call": {"id"?, "name", "arguments"}}` | a whole call; arguments that are a text are sent as they are, right or wrong |
 //! | `{"call_part": {"index", "id"?, "name"?, "arguments"}}` | a piece of call number `index`, so that calls can come in turns |
+//! | `{"tool_search": {"id"?, "query"?, "found"?, "error"?}}` | a search for tools that the provider makes itself, on wires that have one; without `found` and `error` its result is missing, without `query` the search |
 //! | `{"wait": 500}` | milliseconds of silence |
 //! | `{"error": {"kind", "message", "retry_after_ms"?}}` | an error: of the request as the first step, else in the middle |
 //! | `{"fault": "cut"}`, `{"fault": "garbage"}` | a stream that stops, or something that is no answer |
@@ -110,6 +111,8 @@ pub enum Step {
     Call(ScriptCall),
     /// A piece of a tool call, for answers in which calls come in turns.
     CallPart(CallPart),
+    /// A search for tools that the provider makes itself; wires that know none leave it out.
+    ToolSearch(ScriptSearch),
     /// Milliseconds of silence.
     Wait(u64),
     /// Ends the reply with an error; as the first step the request itself fails.
@@ -157,6 +160,24 @@ pub struct CallPart {
     /// The next part of the arguments' text.
     #[serde(default)]
     pub arguments: String,
+}
+
+/// A search for tools of a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScriptSearch {
+    /// The provider's id; `srvtoolu_1`, `srvtoolu_2` … by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// What is searched for; absent: the result is that of a search in the answer before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query: Option<String>,
+    /// The names of the tools that are found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<Vec<String>>,
+    /// The code of the error that it ends with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// An error of a script.
@@ -275,7 +296,11 @@ impl Reply {
                 Step::Text(text) | Step::Thinking(text) => Some(text),
                 Step::Call(call) => Some(call.arguments_text()),
                 Step::CallPart(part) => Some(part.arguments),
-                Step::Signature(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => None,
+                Step::Signature(_)
+                | Step::ToolSearch(_)
+                | Step::Wait(_)
+                | Step::Error(_)
+                | Step::Fault(_) => None,
             })
             .collect();
         crate::estimate::usage(request, &said)
@@ -301,6 +326,7 @@ mod tests {
         let from_json = Script::parse(
             r#"{"replies": [{"when": {"user": "hi"}, "say": [{"thinking": "hm"}, {"text": "a"},
                 {"call": {"name": "t", "arguments": {"x": 1}}}, {"signature": "s"},
+                {"tool_search": {"query": "q", "found": ["t"]}},
                 {"call_part": {"index": 1, "name": "u", "arguments": "{\"y"}}, {"error": {"kind": "rate_limited", "retry_after_ms": 5}}],
                 "delay_ms": 3, "usage": {"prompt": 1, "completion": 2}}, {"text": "b", "times": 0}]}"#,
         )
@@ -310,7 +336,7 @@ mod tests {
             [[replies]]
             when = { user = "hi" }
             say = [{ thinking = "hm" }, { text = "a" }, { call = { name = "t", arguments = { x = 1 } } },
-                   { signature = "s" }, { call_part = { index = 1, name = "u", arguments = '{"y' } },
+                   { signature = "s" }, { tool_search = { query = "q", found = ["t"] } }, { call_part = { index = 1, name = "u", arguments = '{"y' } },
                    { error = { kind = "rate_limited", retry_after_ms = 5 } }]
             delay_ms = 3
             usage = { prompt = 1, completion = 2 }

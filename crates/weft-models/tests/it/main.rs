@@ -18,6 +18,7 @@ mod retrieval;
 mod rounds;
 mod same;
 mod speech;
+mod tool_search;
 mod trouble;
 mod wires;
 
@@ -132,5 +133,6 @@ pub fn tool(name: &str) -> ToolSchema {
         name: name.into(),
         description: "a tool".into(),
         parameters: serde_json::json!({"type": "object", "properties": {"city": {"type": "string"}}}),
+        deferred: false,
     }
 }

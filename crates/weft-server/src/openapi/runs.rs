@@ -219,6 +219,8 @@ static MODEL: Shape = Shape {
         text("model", "the name that its provider knows it by"),
         whole("window", "how many tokens question and answer may have together"),
         flag("tools", "whether it can be given tools"),
+        whole("deferred_tools_max", "how many tools its provider keeps back until they are searched for")
+            .optional(),
         text("kind", "what it is for"),
         member("prices", Type::Any, "what it costs").nullable(),
     ],

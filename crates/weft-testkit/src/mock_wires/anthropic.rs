@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::StopReason;
-use weft_models::script::Step;
+use weft_models::script::{ScriptSearch, Step};
 
 use super::writer::{WireWriter, named, pieces, reason_word};
 
@@ -49,17 +49,52 @@ impl WireWriter {
                 frames.push(self.close());
                 frames
             }
+            Step::ToolSearch(search) => self.searches(search),
             Step::CallPart(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => Vec::new(),
         }
     }
 
     pub(super) fn end_anthropic(&mut self, reason: StopReason) -> String {
-        let reason = reason_word(reason, ["end_turn", "max_tokens", "tool_use", "refusal"]);
+        let reason = match reason {
+            // The one reason that no other provider has.
+            StopReason::Other => "pause_turn",
+            _ => reason_word(reason, ["end_turn", "max_tokens", "tool_use", "refusal"]),
+        };
         let mut delta = json!({"type": "message_delta", "delta": {"stop_reason": reason}});
         if let Some(usage) = self.usage {
             delta["usage"] = json!({"output_tokens": usage.completion_tokens});
         }
         format!("{}{}{}", self.close(), named(&delta), named(&json!({"type": "message_stop"})))
+    }
+
+    /// The call, piece by piece, and the result whole.
+    fn searches(&mut self, search: &ScriptSearch) -> Vec<String> {
+        self.searches += 1;
+        let id = search.id.clone().unwrap_or_else(|| format!("srvtoolu_{}", self.searches));
+        let mut frames = vec![self.close()];
+        if let Some(query) = &search.query {
+            let block = json!({"type": "server_tool_use", "id": id, "input": {},
+                "name": "tool_search_tool_bm25", "caller": {"type": "direct"}});
+            frames.push(self.open("server_tool_use", &block));
+            let input = json!({"query": query}).to_string();
+            let piece = |piece| self.block_delta(&json!({"type": "input_json_delta", "partial_json": piece}));
+            frames.extend(pieces(&input).into_iter().map(piece));
+            frames.push(self.close());
+        }
+        let found = search.found.as_ref().map(|found| {
+            let found: Vec<Json> =
+                found.iter().map(|name| json!({"type": "tool_reference", "tool_name": name})).collect();
+            json!({"type": "tool_search_tool_search_result", "tool_references": found})
+        });
+        let failed = search.error.as_ref().map(
+            |code| json!({"type": "tool_search_tool_result_error", "error_code": code, "error_message": "no"}),
+        );
+        if let Some(content) = found.or(failed) {
+            let block = json!({"type": "tool_search_tool_result", "tool_use_id": id, "content": content});
+            frames.push(self.open("tool_search_tool_result", &block));
+            frames.push(self.close());
+        }
+        frames
     }
 
     fn open_thinking(&mut self) -> String {

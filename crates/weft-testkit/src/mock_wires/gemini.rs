@@ -23,7 +23,9 @@ impl WireWriter {
                 }
                 self.sealed(json!({"functionCall": function}))
             }
-            Step::CallPart(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => return Vec::new(),
+            Step::CallPart(_) | Step::ToolSearch(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => {
+                return Vec::new();
+            }
         };
         let mut chunk = json!({"candidates": [{"content": {"role": "model", "parts": [part]}}]});
         if let Some(usage) = self.usage {

@@ -79,10 +79,14 @@ impl Wire {
             Self::Gemini => ("/tools/0/functionDeclarations", "", "parametersJsonSchema"),
         };
         let listed = body.pointer(list).and_then(Json::as_array).into_iter().flatten();
+        // A tool with a type is the provider's own.
+        let own = move |tool: &&Json| self == Self::Anthropic && !tool["type"].is_null();
+        let listed = listed.filter(move |tool| !own(tool));
         listed.filter_map(move |tool| tool.pointer(inner)).map(move |tool| ToolSchema {
             name: tool["name"].as_str().unwrap_or_default().to_owned(),
             description: tool["description"].as_str().unwrap_or_default().to_owned(),
             parameters: tool[schema].clone(),
+            deferred: tool["defer_loading"] == true,
         })
     }
 }

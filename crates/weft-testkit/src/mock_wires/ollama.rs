@@ -17,7 +17,12 @@ impl WireWriter {
                 json!({"content": "", "tool_calls": [{"function": function}]})
             }
             // This wire has no seals.
-            Step::Signature(_) | Step::CallPart(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => {
+            Step::Signature(_)
+            | Step::CallPart(_)
+            | Step::ToolSearch(_)
+            | Step::Wait(_)
+            | Step::Error(_)
+            | Step::Fault(_) => {
                 return Vec::new();
             }
         };

@@ -25,7 +25,9 @@ impl WireWriter {
             }
             Step::CallPart(part) => vec![self.openai_call_part(part)],
             // This wire has no seals.
-            Step::Signature(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => Vec::new(),
+            Step::Signature(_) | Step::ToolSearch(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => {
+                Vec::new()
+            }
         }
     }
 

@@ -25,6 +25,8 @@ pub(crate) struct WireWriter {
     /// Anthropic: the kind of the open block, and how many blocks there were.
     pub(super) block: Option<&'static str>,
     pub(super) blocks: usize,
+    /// Anthropic: how many searches for tools there were.
+    pub(super) searches: usize,
     /// Gemini: the seal that goes with the next call, or with the end.
     pub(super) seal: Option<String>,
 }
@@ -39,6 +41,7 @@ impl WireWriter {
             held: BTreeMap::new(),
             block: None,
             blocks: 0,
+            searches: 0,
             seal: None,
         }
     }

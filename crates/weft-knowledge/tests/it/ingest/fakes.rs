@@ -450,6 +450,7 @@ impl Models {
             model: "form".into(),
             window: 9_999,
             tools: false,
+            deferred_tools_max: 0,
             kind: ModelKind::Chat,
             prices: None,
         };
