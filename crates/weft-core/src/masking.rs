@@ -32,7 +32,7 @@ const OPENS: char = '\u{f8fe}';
 pub struct Masks(Arc<RwLock<Hiding>>);
 
 /// What is hidden.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Hiding {
     hidden: Vec<Hidden>,
     /// The values of `hidden`: each node that begins looks whether its secrets are known.
@@ -107,6 +107,12 @@ fn named(name: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
     let way = form.chars().next()?;
     let value = value(form.get(way.len_utf8()..)?)?;
     encoded(&value, usize::try_from(way.to_digit(10)?).ok()?)
+}
+
+impl std::fmt::Debug for Hiding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.hidden).finish()
+    }
 }
 
 impl std::fmt::Debug for Hidden {

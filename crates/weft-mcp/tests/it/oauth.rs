@@ -52,7 +52,8 @@ async fn a_renewal_survives_the_call_that_needed_it() {
     let servers = web(&http, "refresh_token = 'refresh-0'");
     let gives = http.site.gives.lock().await;
     {
-        let given_up = servers.tools(&tenant(), "web");
+        let tenant = tenant();
+        let given_up = servers.tools(&tenant, "web");
         tokio::pin!(given_up);
         while given(&http).is_empty() {
             let step = std::time::Duration::from_millis(5);
@@ -60,7 +61,8 @@ async fn a_renewal_survives_the_call_that_needed_it() {
         }
     }
     drop(gives);
-    call(&tool_of(&servers, "web", "echo").await, json!({})).await.unwrap();
+    let tool = tool_of(&servers, "web", "echo").await;
+    call(&tool, json!({})).await.unwrap();
     assert_eq!(given(&http), [renewal("refresh-0")]);
     servers.close().await;
 }

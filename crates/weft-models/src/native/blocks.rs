@@ -42,8 +42,11 @@ impl Blocks {
                 if let Some((_, input)) = &mut self.open {
                     let delta = &parsed()["delta"];
                     let piece = delta["partial_json"].as_str().unwrap_or_default();
-                    input.push_str(piece);
-                    self.bytes += piece.len();
+                    // Beyond that it is not kept, and needs no room: what is cut off reads as no object.
+                    if input.len() < BYTES_MAX {
+                        input.push_str(piece);
+                        self.bytes += piece.len();
+                    }
                     self.misread = true;
                 }
             }
