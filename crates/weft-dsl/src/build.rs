@@ -17,7 +17,7 @@ use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
 use crate::parameters::ParameterComparison;
 use crate::plan::Exception;
-use crate::problem::{Problem, ProblemList, join};
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// How deep Iterations and Loops may nest.
@@ -211,7 +211,7 @@ impl<'a> Builder<'a> {
         let about = |problem: Problem| problem.about(&node.id, &node.name);
         for warning in &shape.warnings {
             let pointer = format!("{}{}", node.place.params, warning.pointer);
-            let problem = Problem::warning("parameter-warning", pointer, &warning.message);
+            let problem = Problem::warning(PARAMETER_WARNING, pointer, &warning.message);
             problems.add(about(problem.maybe_help(warning.help.clone())));
         }
         for (pointer, name) in &shape.datasets {

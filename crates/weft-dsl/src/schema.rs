@@ -26,7 +26,8 @@ pub fn canvas_schema(components: &[&'static ComponentSpec]) -> Json {
         "title": "Weft canvas",
         "description": "A workflow of agents: its components and how they are connected.",
         "type": "object",
-        "anyOf": [{"required": ["components"]}, {"required": ["graph"]}, {"required": ["dsl"]}],
+        "anyOf": [{"required": ["components"]}, {"required": ["graph"]}, {"required": ["dsl"]},
+            {"required": ["nodes", "edges"]}],
         "properties": {
             "dsl": {"description": "the canvas, in an exported file", "type": ["object", "string"],
                 "properties": {"components": {"$ref": "#/$defs/components"}, "variables": {"$ref": "#/$defs/variables"}}},
@@ -35,6 +36,8 @@ pub fn canvas_schema(components: &[&'static ComponentSpec]) -> Json {
             "globals": {"description": "what the last run has left behind; a new session does not read it"},
             "history": {"description": "the conversation of the last run; a new session does not read it"},
             "graph": {"description": "how an editor draws it; without `components` it is the canvas"},
+            "nodes": {"description": "with `edges`: what is else below `graph`", "type": "array"},
+            "edges": {"description": "with `nodes`: what is else below `graph`", "type": "array"},
         },
         "$defs": {
             "components": {"description": "the components by their ids; a run starts at `begin`", "type": "object",
