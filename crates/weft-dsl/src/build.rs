@@ -324,7 +324,12 @@ fn handling(node: &CanvasNode, problems: &mut ProblemList) -> Exception {
     let Handling { armed, goto, default } = Handling::of(&node.params);
     let method = node.params.get("exception_method").filter(|method| !method.is_null());
     if let Some(method) = method.filter(|method| !matches!(method.as_str(), Some("" | "comment" | "goto"))) {
-        let message = format!("`exception_method` is {method}, which is no way to go on after a failure");
+        let message = match (armed, &default) {
+            (true, Some(_)) => {
+                format!("`exception_method` is {method}: the run goes on with `exception_default_value`")
+            }
+            _ => format!("`exception_method` is {method}, which is no way to go on after a failure"),
+        };
         let place = join(&node.place.params, "exception_method");
         let problem = Problem::warning("unknown-choice", place, message);
         problems.add(problem.help("write \"comment\" or \"goto\"").about(&node.id, &node.name));

@@ -13,6 +13,7 @@ use weft_core::{ComponentId, Json};
 use crate::container::{Container, Form};
 use crate::globals::EnvVariable;
 use crate::problem::Problem;
+use crate::upgrade::Renamed;
 
 /// A parsed canvas. Nothing of the document is lost: what Weft does not know is kept and written
 /// back.
@@ -24,6 +25,8 @@ pub struct Canvas {
     /// The DSL, when it is not simply a part of `written`: after renames, taken out of a text, or around a drawing.
     pub(crate) dsl: Option<Json>,
     pub(crate) renamed: bool,
+    /// The ids that are others in the document.
+    pub(crate) old_ids: Renamed,
     pub(crate) problems: Vec<Problem>,
     /// `agent_canvas`, `dataflow_canvas`, or nothing.
     pub category: Option<String>,
@@ -116,6 +119,23 @@ impl Canvas {
     pub fn dsl(&self) -> &Json {
         let written = || self.written.pointer(&self.container.pointer);
         self.dsl.as_ref().or_else(written).unwrap_or(&self.written)
+    }
+
+    /// A problem that names components as the document does.
+    pub(crate) fn in_its_words(&self, mut problem: Problem) -> Problem {
+        // The longer ids first: one may be the start of another.
+        for (new, old) in self.old_ids.iter().rev() {
+            let named = |text: &str| text.replace(new.as_str(), old);
+            problem.message = named(&problem.message);
+            problem.help = problem.help.as_deref().map(named);
+            if problem.component.as_ref().is_some_and(|id| id.as_str() == new) {
+                problem.component = Some(old.as_str().into());
+            }
+            if problem.name.as_deref() == Some(new) {
+                problem.name = Some(old.as_str().into());
+            }
+        }
+        problem
     }
 
     /// What surrounds the DSL.

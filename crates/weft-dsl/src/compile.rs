@@ -24,6 +24,7 @@ use crate::suggest::Suggester;
 use crate::targets;
 use crate::texts::{self, KnownNames};
 use crate::tool_servers;
+use crate::upgrade;
 use crate::variables;
 
 /// What a session begins with when the canvas does not say.
@@ -87,7 +88,8 @@ pub fn compile(
     problems.extend(canvas.problems.iter().cloned());
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
-    let found = problems.finish(canvas.source());
+    let found: Vec<_> =
+        problems.finish(canvas.source()).into_iter().map(|problem| canvas.in_its_words(problem)).collect();
     match plan {
         Some(plan) if !failed => Ok(Compiled { plan, warnings: found }),
         _ => Err(found),
@@ -125,6 +127,7 @@ impl<'a> Compiler<'a> {
         self.outputs(&built, problems);
         self.secrets(problems);
         variables::check(self.canvas, &mut self.suggester, problems);
+        problems.extend(upgrade::of_an_older_generation(self.canvas));
         let components = self.canvas.container().components();
         limits::check(&built, &components, problems)?;
         let (entry, extra_entries) = self.entry(&built, problems)?;

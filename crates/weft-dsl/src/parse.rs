@@ -48,6 +48,7 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
         container,
         dsl: own_dsl,
         renamed,
+        old_ids: old_ids.clone(),
         problems: Vec::new(),
         nodes: IndexMap::new(),
         variables: IndexMap::new(),

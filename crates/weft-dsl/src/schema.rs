@@ -6,7 +6,7 @@
 use serde_json::{Map, json};
 use weft_core::component::Role;
 use weft_core::field::schema::of_value;
-use weft_core::field::{AnyField as _, Field, FieldSpec, Kind, common, specs};
+use weft_core::field::{AnyField as _, Field, FieldSpec, Kind, Widget, common, specs};
 use weft_core::{ComponentSpec, Json};
 
 /// The JSON Schema (2020-12) of a canvas made of these components.
@@ -78,6 +78,9 @@ fn properties<'a>(fields: impl Iterator<Item = &'a FieldSpec>) -> Map<String, Js
 /// What is read of a field, and no less: see [`weft_core::params`].
 fn field(spec: &FieldSpec) -> Json {
     let mut schema = of_kind(spec.kind);
+    if spec.widget == Some(Widget::Form) {
+        schema["type"] = json!(["object", "array", "null"]);
+    }
     schema["description"] = spec.summary.into();
     if let Some(default) = spec.default.json() {
         schema["default"] = default;

@@ -55,7 +55,10 @@ impl TextCheck<'_> {
             }
             Json::Object(members) => {
                 let program = |(key, _): &(&String, &Json)| *key == "script" && members.contains_key("lang");
-                members.iter().filter(|member| !program(member)).for_each(|(key, member)| self.of(member, &join(pointer, key)));
+                members
+                    .iter()
+                    .filter(|member| !program(member))
+                    .for_each(|(key, member)| self.of(member, &join(pointer, key)));
             }
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }

@@ -245,7 +245,8 @@ fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> O
             return Some(Slip::whole(&written, inside, known));
         }
         if known.globals.contains_key(inside) && Reference::parse(inside, known.names).is_none() {
-            let message = format!("`{written}` is taken for text: only `sys.`, `env.` and `secret.` are read");
+            let message =
+                format!("`{written}` is taken for text: only `sys.`, `env.` and `secret.` are read");
             let name = inside.rsplit('.').next().unwrap_or(inside);
             let help = format!("declare `{name}` under `variables`, and write `{{env.{name}}}`");
             return Some(Slip { code: MALFORMED, message, help });
