@@ -25,8 +25,8 @@ const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
 pub type Renamed = BTreeMap<String, String>;
 
 /// Component types that only canvases of the first generation have, in which components hand on what they give without
-/// being referred to.
-const FIRST_GENERATION: [&str; 4] = ["Answer", "Generate", "Relevant", "Concentrator"];
+/// being referred to. An Answer alone is none: canvases that refer to what they read have it, too.
+const FIRST_GENERATION: [&str; 3] = ["Generate", "Relevant", "Concentrator"];
 
 /// Says that a canvas is of the first generation, if it is.
 pub fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {

@@ -186,7 +186,7 @@ mod tests {
         let node = Node::new(
             "Loop",
             json!({"maximum_loop_count": 0, "logical_operator": "xor",
-                "loop_termination_condition": [{"variable": "", "operator": "eval"}], "loop_variables": [{"value": 1}, {"variable": "x", "input_mode": "variable", "value": "?"}]}),
+                "loop_termination_condition": [{"variable": "", "operator": "eval", "value": 1}], "loop_variables": [{"value": 1}, {"variable": "x", "input_mode": "variable", "value": "?"}]}),
         );
         let places = [
             "/maximum_loop_count",

@@ -131,10 +131,15 @@ mod tests {
             assert_eq!(Node::new("VariableAggregator", params).problems(), expected);
         };
         check(json!({}), &["/groups"]);
-        check(json!({"groups": [{}]}), &["/groups/0/group_name", "/groups/0/variables"]);
+        check(json!({"groups": [{}]}), &["/groups/0/group_name"]);
         check(
             json!({"groups": [{"group_name": "g", "variables": [{"value": "x"}]}]}),
             &["/groups/0/variables/0/value"],
         );
+        let blank =
+            json!({"groups": [{"group_name": "g", "variables": [{"value": ""}]}, {"group_name": "h"}]});
+        let warnings = Node::new("VariableAggregator", blank).build().shape().warnings;
+        let places: Vec<_> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+        assert_eq!(places, ["/groups/0/variables/0", "/groups/1/variables"]);
     }
 }
