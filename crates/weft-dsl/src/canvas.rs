@@ -125,9 +125,8 @@ impl Canvas {
     pub(crate) fn in_its_words(&self, mut problem: Problem) -> Problem {
         // The longer ids first: one may be the start of another.
         for (new, old) in self.old_ids.iter().rev() {
-            let named = |text: &str| text.replace(new.as_str(), old);
-            problem.message = named(&problem.message);
-            problem.help = problem.help.as_deref().map(named);
+            problem.message = problem.message.replace(new.as_str(), old);
+            problem.help = problem.help.map(|help| help.replace(new.as_str(), old));
             if problem.component.as_ref().is_some_and(|id| id.as_str() == new) {
                 problem.component = Some(old.as_str().into());
             }
