@@ -18,7 +18,9 @@ pub(crate) fn compact(dsl: &str) -> Result<String> {
     // Some editors begin a file with a byte order mark.
     let json: Json = serde_json::from_str(dsl.trim_start_matches('\u{feff}'))
         .map_err(|cause| refuse("is not JSON").because(cause))?;
-    if !json.is_object() {
+    // What an API has answered may be a list with the canvas in it.
+    let holds_objects = |items: &Vec<Json>| items.iter().any(Json::is_object);
+    if !json.is_object() && !json.as_array().is_some_and(holds_objects) {
         return Err(refuse("is not a JSON object"));
     }
     Ok(json.to_string())

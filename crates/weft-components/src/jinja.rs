@@ -48,6 +48,7 @@ pub struct Jinja {
     source: String,
     variables: Vec<(String, Reference)>,
     unknown: Vec<String>,
+    empty: Vec<String>,
 }
 
 impl Jinja {
@@ -71,7 +72,8 @@ impl Jinja {
         let environment = environment(&Budget::new(0, READ_MAX, Instant::now() + TEMPLATE_TIME_MAX));
         environment.template_from_str(&source).map_err(|e| failure(&e))?;
         let unknown = named.iter().filter_map(|named| unknown(&environment, named)).collect();
-        Ok(Self { source, variables, unknown })
+        let empty = named.iter().filter_map(|named| empty(&environment, named)).collect();
+        Ok(Self { source, variables, unknown, empty })
     }
 
     /// What it reads.
@@ -82,6 +84,11 @@ impl Jinja {
     /// What it asks for by names that nothing here has, as sentence fragments. It fails when it comes to one of them.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
+    }
+
+    /// Variables that nothing gives a value, with their members: they write nothing.
+    pub fn empty(&self) -> &[String] {
+        &self.empty
     }
 
     /// The finished text. References have their own types: a list can be looped over.
@@ -184,7 +191,22 @@ fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
         Named::Method(name) => {
             (!METHODS.contains(&name.as_str())).then(|| format!("no value has a method `{name}`"))
         }
+        Named::Function(name) => {
+            (!is_global(environment, name)).then(|| format!("there is no function `{name}`"))
+        }
+        Named::Variable(_) => None,
     }
+}
+
+/// A variable that neither the template nor the engine gives a value.
+fn empty(environment: &Environment<'_>, named: &Named) -> Option<String> {
+    let Named::Variable(path) = named else { return None };
+    let first = path.split('.').next().unwrap_or(path);
+    (!is_global(environment, first)).then(|| path.clone())
+}
+
+fn is_global(environment: &Environment<'_>, name: &str) -> bool {
+    environment.globals().any(|(known, _)| known == name)
 }
 
 /// Does work that may take long on a thread that serves nobody else meanwhile. A step of a template may copy or
@@ -311,18 +333,39 @@ mod tests {
         };
         assert_eq!(
             unknown(
-                "{{ sys.query|uper }}{{ sys.query is evn }}{{ sys.query.spilt(',') }}{% if sys.query is not odly %}{% endif %}"
+                "{{ sys.query|uper }}{{ sys.query is evn }}{{ sys.query.spilt(',') }}{% if sys.query is not odly %}{% endif %}{{ rnage(3) }}"
             ),
             [
                 "there is no filter `uper`",
                 "there is no test `is evn`",
                 "there is no test `is odly`",
-                "no value has a method `spilt`"
+                "no value has a method `spilt`",
+                "there is no function `rnage`"
             ]
         );
         let known = "{{ sys.query|upper|default('x', true)|format(1) }}{{ sys.query is not defined }}{{ sys.query.split(',') }}\
             {% for x in [1]|batch(2)|map('upper') %}{{ loop.cycle('a', 'b') }}{% endfor %}{{ x is in [1] }}{{ 'a|b is c.d()' }}{{ x is divisibleby 3 }}";
         assert_eq!(unknown(known), Vec::<String>::new());
+    }
+
+    #[test]
+    fn variables_that_nothing_gives_a_value_are_told_before() {
+        let (components, item) = (HashSet::from(["b".into()]), "Item:i".into());
+        let empty = |text: &str| {
+            let names = Names { components: &components, item: Some(&item) };
+            Jinja::parse(text, names).unwrap().empty().to_vec()
+        };
+        assert_eq!(
+            empty(
+                "{{ user.name.first }}{{ b.text.upper() }}{% if odd %}{{ f(key=x) }}{% endif %}{{ loop.index }}"
+            ),
+            ["b.text", "loop.index", "odd", "user.name.first", "x"]
+        );
+        let known = "{% for a, b in b@rows %}{{ loop.index }}{{ a.x }}{{ b|default('y')|join(d='-') }}{% endfor %}\
+            {% set n = namespace(c=1) %}{% set n.c = n.c + 1 %}{% with w = 1, v = 2 %}{{ w + v }}{% endwith %}\
+            {{ range(3) is iterable }}{{ sys.query is not none and true or False }}{{ item }}{{ {'k': 1}.k }}\
+            {% raw %}{{ x }}{% endraw %}{# {{ y }} #}{{ 'z' if 1 is not odd else \"u\" }}{{ sys.query[1:] }}";
+        assert_eq!(empty(known), Vec::<String>::new());
     }
 
     /// Each step reverses a text of a mebibyte, and there is one thread for everybody.

@@ -24,8 +24,12 @@ impl Text {
         // By its blocks: a text with references alone needs no template engine.
         if Jinja::recognises(text, source.names()) {
             return Jinja::parse(text, source.names()).map(Self::Jinja).map_err(|error| {
-                ParamProblem::new(pointer, error.full())
-                    .help("correct the template, or write `{{ '{{' }}` where braces are meant literally")
+                let help = if text.contains("{{#") {
+                    "write references as `{Component@output}` or `{env.name}`"
+                } else {
+                    "correct the template, or write `{{ '{{' }}` where braces are meant literally"
+                };
+                ParamProblem::new(pointer, error.full()).help(help)
             });
         }
         Ok(Self::Plain(Template::parse(text, source.names())))
@@ -44,7 +48,8 @@ impl Text {
             let problem = ParamProblem::new(pointer, format!("fails when the template comes to it: {what}"));
             problem.help("docs/templates.md has the filters, tests and methods that there are")
         };
-        jinja.unknown().iter().map(warning).collect()
+        let empty = jinja.empty().iter().map(|path| empty(path, source.names(), pointer));
+        jinja.unknown().iter().map(warning).chain(empty).collect()
     }
 
     /// What it reads.
@@ -92,6 +97,19 @@ impl Text {
         }
         Ok(text.finish())
     }
+}
+
+/// Warns of a variable that nothing gives a value.
+fn empty(path: &str, names: Names<'_>, pointer: &str) -> ParamProblem {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    let problem = ParamProblem::new(pointer, format!("`{path}` is empty: nothing here is called `{first}`"));
+    problem.help(match (names.components.contains(first), rest) {
+        (true, "") => format!("name an output of it, such as `{{{first}@content}}`"),
+        (true, output) => format!("write `{{{first}@{output}}}`"),
+        (false, _) => "refer to a component as `{Agent:Writer@content}`, give the name a value with `{% set %}`, or put \
+                       `{% raw %}` around braces that are meant as they stand"
+            .to_owned(),
+    })
 }
 
 /// Warns of a text that is nothing but a reference without its braces, where only one in braces is read.

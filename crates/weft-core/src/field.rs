@@ -39,6 +39,10 @@ pub struct FieldSpec {
     pub default: Preset,
     /// Names it had: one of them is read when the value under its own name says nothing.
     pub older: &'static [&'static str],
+    /// What others call it: never read, and told to whoever writes it.
+    pub elsewhere: &'static [&'static str],
+    /// Words that its component knows besides those that are offered.
+    pub knows: &'static [&'static str],
     /// Whether a model fills it in when the component is a tool.
     pub by_model: Option<ByModel>,
     /// Whether its value is nobody's business.
@@ -233,6 +237,8 @@ const fn spec(name: &'static str, kind: Kind, summary: &'static str) -> FieldSpe
         unit: None,
         default: Preset::Nothing,
         older: &[],
+        elsewhere: &[],
+        knows: &[],
         by_model: None,
         secret: false,
         offered: true,
@@ -420,6 +426,20 @@ impl<T> Field<T> {
     #[must_use]
     pub const fn older(mut self, names: &'static [&'static str]) -> Self {
         self.spec.older = names;
+        self
+    }
+
+    /// What others call it.
+    #[must_use]
+    pub const fn elsewhere(mut self, names: &'static [&'static str]) -> Self {
+        self.spec.elsewhere = names;
+        self
+    }
+
+    /// Words that its component knows besides those that are offered.
+    #[must_use]
+    pub const fn knows(mut self, words: &'static [&'static str]) -> Self {
+        self.spec.knows = words;
         self
     }
 

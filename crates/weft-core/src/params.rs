@@ -157,6 +157,25 @@ impl<'a> Params<'a> {
         objects
     }
 
+    /// The same without rows in which none of `members` says anything: editors leave such behind.
+    pub fn rows(&mut self, field: &dyn AnyField, members: &[&str]) -> Vec<(usize, &'a Map<String, Json>)> {
+        let place = self.pointer(field);
+        let blank = |row: &Map<String, Json>| members.iter().all(|key| row.get(*key).is_none_or(is_empty));
+        let (empty, rows): (Vec<_>, Vec<_>) =
+            self.objects(field).into_iter().partition(|(_, row)| blank(row));
+        for (index, _) in empty {
+            self.passed_over(format!("{place}/{index}"));
+        }
+        rows
+    }
+
+    /// Notes a row in which nothing is.
+    pub fn passed_over(&mut self, pointer: String) {
+        self.warn(
+            ParamProblem::new(pointer, "nothing is filled in here: it is passed over").help("take it out"),
+        );
+    }
+
     /// An object; nothing and an empty text are none.
     pub fn object(&mut self, field: &dyn AnyField) -> Option<&'a Map<String, Json>> {
         let (place, value) = self.found(field.spec())?;
@@ -177,7 +196,11 @@ impl<'a> Params<'a> {
     pub fn reference_at(&mut self, pointer: String, text: &str) -> Option<Reference> {
         let reference = Reference::whole(text, self.source.names());
         if reference.is_none() {
-            let problem = ParamProblem::new(pointer, format!("`{text}` is not a reference to anything in this canvas"))
+            let message = match text.trim() {
+                "" => "is empty".to_owned(),
+                text => format!("`{text}` is not a reference to anything in this canvas"),
+            };
+            let problem = ParamProblem::new(pointer, message)
                 .help("write the id of a component and the name of an output, such as `Agent:Writer@content`, or a global, such as `sys.query`");
             self.problem(problem);
         }

@@ -17,7 +17,7 @@ use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
 use crate::parameters::ParameterComparison;
 use crate::plan::Exception;
-use crate::problem::{Problem, ProblemList, join};
+use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// How deep Iterations and Loops may nest.
@@ -211,7 +211,7 @@ impl<'a> Builder<'a> {
         let about = |problem: Problem| problem.about(&node.id, &node.name);
         for warning in &shape.warnings {
             let pointer = format!("{}{}", node.place.params, warning.pointer);
-            let problem = Problem::warning("parameter-warning", pointer, &warning.message);
+            let problem = Problem::warning(PARAMETER_WARNING, pointer, &warning.message);
             problems.add(about(problem.maybe_help(warning.help.clone())));
         }
         for (pointer, name) in &shape.datasets {
@@ -332,7 +332,12 @@ fn handling(node: &CanvasNode, problems: &mut ProblemList) -> Exception {
     let Handling { armed, goto, default } = Handling::of(&node.params);
     let method = node.params.get("exception_method").filter(|method| !method.is_null());
     if let Some(method) = method.filter(|method| !matches!(method.as_str(), Some("" | "comment" | "goto"))) {
-        let message = format!("`exception_method` is {method}, which is no way to go on after a failure");
+        let message = match (armed, &default) {
+            (true, Some(_)) => {
+                format!("`exception_method` is {method}: the run goes on with `exception_default_value`")
+            }
+            _ => format!("`exception_method` is {method}, which is no way to go on after a failure"),
+        };
         let place = join(&node.place.params, "exception_method");
         let problem = Problem::warning("unknown-choice", place, message);
         problems.add(problem.help("write \"comment\" or \"goto\"").about(&node.id, &node.name));

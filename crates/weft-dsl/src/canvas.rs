@@ -10,8 +10,10 @@ use weft_core::component::Others;
 use weft_core::context::HistoryMessage;
 use weft_core::{ComponentId, Json};
 
+use crate::container::{Container, Form};
 use crate::globals::EnvVariable;
 use crate::problem::Problem;
+use crate::upgrade::Renamed;
 
 /// A parsed canvas. Nothing of the document is lost: what Weft does not know is kept and written
 /// back.
@@ -20,9 +22,11 @@ pub struct Canvas {
     pub(crate) source: Arc<str>,
     pub(crate) written: Json,
     pub(crate) container: Container,
-    /// The DSL, when it is not simply a part of `written`: after renames, or taken out of a text.
+    /// The DSL, when it is not simply a part of `written`: after renames, taken out of a text, or around a drawing.
     pub(crate) dsl: Option<Json>,
     pub(crate) renamed: bool,
+    /// The ids that are others in the document.
+    pub(crate) old_ids: Renamed,
     pub(crate) problems: Vec<Problem>,
     /// `agent_canvas`, `dataflow_canvas`, or nothing.
     pub category: Option<String>,
@@ -36,27 +40,6 @@ pub struct Canvas {
     pub globals: Map<String, Json>,
     /// The conversation that the file holds, which a new session does not continue.
     pub history: Vec<HistoryMessage>,
-}
-
-/// What is around the DSL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Container {
-    /// Nothing: the document is the DSL.
-    Bare,
-    /// A template or stored row with the DSL under `dsl`.
-    Wrapped,
-    /// The same, and the DSL is JSON inside a text.
-    WrappedText,
-}
-
-impl Container {
-    /// JSON pointer of the DSL.
-    pub fn pointer(self) -> &'static str {
-        match self {
-            Self::Bare => "",
-            Self::Wrapped | Self::WrappedText => "/dsl",
-        }
-    }
 }
 
 /// One component of a canvas.
@@ -121,28 +104,42 @@ impl Canvas {
     /// The document with today's names; equal to [`Canvas::as_written`] when no name had to change.
     pub fn to_json(&self) -> Json {
         let Some(dsl) = self.dsl.as_ref().filter(|_| self.renamed) else { return self.written.clone() };
-        let dsl = match self.container {
-            Container::Bare => return dsl.clone(),
-            Container::Wrapped => dsl.clone(),
-            Container::WrappedText => Json::String(dsl.to_string()),
+        let dsl = match self.container.form {
+            Form::Object | Form::Drawing => dsl.clone(),
+            Form::Text => Json::String(dsl.to_string()),
         };
         let mut document = self.written.clone();
-        document["dsl"] = dsl;
+        if let Some(place) = document.pointer_mut(&self.container.pointer) {
+            *place = dsl;
+        }
         document
     }
 
     /// The DSL itself, unwrapped, with today's names.
     pub fn dsl(&self) -> &Json {
-        match (&self.dsl, self.container) {
-            (Some(dsl), _) => dsl,
-            (None, Container::Bare) => &self.written,
-            (None, Container::Wrapped | Container::WrappedText) => &self.written["dsl"],
+        let written = || self.written.pointer(&self.container.pointer);
+        self.dsl.as_ref().or_else(written).unwrap_or(&self.written)
+    }
+
+    /// A problem that names components as the document does.
+    pub(crate) fn in_its_words(&self, mut problem: Problem) -> Problem {
+        // The longer ids first: one may be the start of another.
+        for (new, old) in self.old_ids.iter().rev() {
+            problem.message = problem.message.replace(new.as_str(), old);
+            problem.help = problem.help.map(|help| help.replace(new.as_str(), old));
+            if problem.component.as_ref().is_some_and(|id| id.as_str() == new) {
+                problem.component = Some(old.as_str().into());
+            }
+            if problem.name.as_deref() == Some(new) {
+                problem.name = Some(old.as_str().into());
+            }
         }
+        problem
     }
 
     /// What surrounds the DSL.
-    pub fn container(&self) -> Container {
-        self.container
+    pub fn container(&self) -> &Container {
+        &self.container
     }
 
     /// Names this version: lower-case hex SHA-256 of the document without insignificant space.

@@ -22,8 +22,9 @@ use crate::secrets;
 use crate::span;
 use crate::suggest::Suggester;
 use crate::targets;
-use crate::texts;
+use crate::texts::{self, KnownNames};
 use crate::tool_servers;
+use crate::upgrade;
 use crate::variables;
 
 /// What a session begins with when the canvas does not say.
@@ -89,7 +90,8 @@ pub fn compile(
     problems.extend(canvas.problems.iter().cloned());
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
-    let found = problems.finish(canvas.source());
+    let found: Vec<_> =
+        problems.finish(canvas.source()).into_iter().map(|problem| canvas.in_its_words(problem)).collect();
     match plan {
         Some(plan) if !failed => Ok(Compiled { plan, warnings: found }),
         _ => Err(found),
@@ -127,7 +129,8 @@ impl<'a> Compiler<'a> {
         self.outputs(&built, problems);
         self.secrets(problems);
         variables::check(self.canvas, &mut self.suggester, problems);
-        let components = format!("{}/components", self.canvas.container().pointer());
+        problems.extend(upgrade::of_an_older_generation(self.canvas));
+        let components = self.canvas.container().components();
         limits::check(&built, &components, problems)?;
         let (entry, extra_entries) = self.entry(&built, problems)?;
         let unsound = (0..built.len()).filter(|&ix| !built[ix].sound).collect();
@@ -163,16 +166,17 @@ impl<'a> Compiler<'a> {
             World { canvas: self.canvas, globals: &self.globals, secrets: self.builder.options.secrets };
         let names = self.builder.names(node);
         references::check(world, NodeText { node, names }, &references, &mut self.suggester, problems);
-        texts::check(&self.builder, &self.globals, node, &mut self.suggester, problems);
         built
     }
 
-    /// When all nodes are built it is known which outputs there are.
+    /// When all nodes are built it is known which outputs there are, and what texts may mean.
     fn outputs(&mut self, built: &[Built], problems: &mut ProblemList) {
         let outputs = CanvasOutputs::new(built);
         for node in self.canvas.nodes.values() {
             let text = NodeText { node, names: self.builder.names(node) };
             outputs.check(self.canvas, text, &mut self.suggester, problems);
+            let known = KnownNames { names: text.names, globals: &self.globals, outputs: &outputs };
+            texts::check(&self.builder, known, node, &mut self.suggester, problems);
         }
     }
 
@@ -202,7 +206,7 @@ impl<'a> Compiler<'a> {
         let is_entry = |built: &&Built| built.draft.spec.role == Role::Entry && built.draft.parent.is_none();
         let entries: Vec<&ComponentId> = built.iter().filter(is_entry).map(|built| &built.draft.id).collect();
         let Some(entry) = entries.iter().find(|id| id.as_str() == "begin").or(entries.first()) else {
-            let pointer = format!("{}/components", self.canvas.container().pointer());
+            let pointer = self.canvas.container().components();
             let help = match self.canvas.category.as_deref() {
                 Some(PIPELINE) => {
                     "add a component `File` of type File: an ingestion pipeline starts with one"

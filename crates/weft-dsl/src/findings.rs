@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use weft_core::component::Role;
+use weft_core::params::is_empty;
 use weft_core::{ComponentId, Reference};
 
 use crate::build::Builder;
@@ -55,7 +56,11 @@ impl Reporter<'_> {
                     let message = format!(
                         "`{reference}` only has a value after this component has run: it reads as empty"
                     );
-                    let help = "connect that component so that it leads here, or refer to another one";
+                    let help = if reference.component() == Some(&self.linked.nodes[*node].id) {
+                        "refer to another component: this is what it gives itself"
+                    } else {
+                        "connect that component so that it leads here, or refer to another one"
+                    };
                     Some(self.read(&mut places, *node, reference, message).help(help))
                 }
             };
@@ -123,7 +128,18 @@ impl Reporter<'_> {
         let pointer = self.place(ix, |node| node.place.node.clone());
         let problem =
             Problem::warning("unreachable", pointer, "no way leads to this component: it never runs");
-        Some(self.about(problem.help("connect it or take it out"), ix))
+        let help = if self.is_led_to_by_upstream_only(ix) {
+            "name it in the `downstream` of what leads to it: `upstream` is not read"
+        } else {
+            "connect it or take it out"
+        };
+        Some(self.about(problem.help(help), ix))
+    }
+
+    fn is_led_to_by_upstream_only(&self, ix: NodeIx) -> bool {
+        let components = self.builder.canvas.dsl().get("components");
+        let written = components.and_then(|components| components.get(self.linked.nodes[ix].id.as_str()));
+        written.and_then(|written| written.get("upstream")).is_some_and(|from| !is_empty(from))
     }
 
     fn endless_cycle(&self, cycle: &[NodeIx]) -> Option<Problem> {

@@ -5,6 +5,7 @@ use serde_json::{Map, json};
 use weft_core::Json;
 use weft_core::budget::Spent;
 use weft_core::usage::{RUN_USAGE, run_usage};
+use weft_core::value::truth;
 
 /// A declared `env.*` value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,9 +34,22 @@ impl EnvVariable {
             (Json::Null, "object") => json!({}),
             (Json::Null, kind) if kind.starts_with("array") || kind == "list" => json!([]),
             (Json::Null, _) => json!(""),
+            (Json::String(text), kind) => typed(text, kind).unwrap_or_else(|| self.value.clone()),
             (value, _) => value.clone(),
         }
     }
+}
+
+/// What a text is as a value of a type that is none for texts; editors have one field for all of them.
+fn typed(text: &str, kind: &str) -> Option<Json> {
+    let suits: fn(&Json) -> bool = match kind {
+        "number" | "integer" | "float" => Json::is_number,
+        "boolean" => return truth(&Json::from(text)).map(Json::Bool),
+        "object" => Json::is_object,
+        kind if kind.starts_with("array") || kind == "list" => Json::is_array,
+        _ => return None,
+    };
+    serde_json::from_str(text.trim()).ok().filter(suits)
 }
 
 /// The globals that every session has: name and first value. `sys.date` and `sys.run_id` are set at every run,
@@ -106,13 +120,20 @@ mod tests {
             ("list".to_owned(), declare("array<string>", Json::Null)),
             ("o".to_owned(), declare("object", Json::Null)),
             ("s".to_owned(), declare("", Json::Null)),
+            ("texts".to_owned(), declare("array<string>", json!(" [\"x\"]"))),
+            ("one".to_owned(), declare("number", json!("1"))),
+            ("on".to_owned(), declare("Boolean", json!("True"))),
+            ("members".to_owned(), declare("object", json!("{\"a\": 1}"))),
+            ("odd".to_owned(), declare("object", json!("[1]"))),
+            ("text".to_owned(), declare("string", json!("[1]"))),
         ]);
         let globals = initial(written.as_object().unwrap(), &variables);
         let expected = json!({
             "sys.query": "", "sys.user_id": "", "sys.conversation_turns": 0, "sys.files": [], "sys.history": [],
             "sys.date": "", "sys.run_id": "", "sys.usage": {"model_calls": 0, "tool_calls": 0, "total_tokens": 0, "money": 0.0},
             "sys.chat_template_kwargs": {}, "sys.extra": [], "env.free": 7, "env.city": "Ulm",
-            "env.off": false, "env.n": 0, "env.list": [], "env.o": {}, "env.s": ""
+            "env.off": false, "env.n": 0, "env.list": [], "env.o": {}, "env.s": "",
+            "env.texts": ["x"], "env.one": 1, "env.on": true, "env.members": {"a": 1}, "env.odd": "[1]", "env.text": "[1]"
         });
         assert_eq!(Json::Object(globals.clone()), expected);
         for (name, known) in [("env.o.a.b", true), ("sys.files.0", true), ("env", false), ("env.cit", false)]

@@ -7,6 +7,7 @@ mod build;
 mod calls;
 pub mod canvas;
 pub mod compile;
+pub mod container;
 pub mod diff;
 mod drawing;
 pub mod export;

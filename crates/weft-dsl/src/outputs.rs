@@ -10,6 +10,7 @@ use crate::canvas::Canvas;
 use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, places};
 use crate::suggest::{Suggester, misspelled};
+use crate::texts::MeantOutputs;
 
 /// Names with this beginning are the engine's, of which canvases read one.
 const RESERVED: char = '_';
@@ -131,6 +132,19 @@ impl<'a> CanvasOutputs<'a> {
         });
         let known = by_type || by_default || by_others;
         (!known).then_some((of, Missing::Output(name)))
+    }
+}
+
+impl MeantOutputs for CanvasOutputs<'_> {
+    fn main(&self, component: &str) -> Option<&str> {
+        let draft = &self.nodes.get(&ComponentId::from(component))?.draft;
+        let by_type = draft.spec.outputs.iter().find(|output| !output.optional).map(|output| output.name);
+        by_type.or_else(|| draft.shape.outputs.named.first().map(|output| output.name.as_str()))
+    }
+
+    fn has(&self, component: &str, path: &str) -> bool {
+        let reference = Reference::Output { component: component.into(), path: path.into() };
+        self.missing(&reference).is_none()
     }
 }
 

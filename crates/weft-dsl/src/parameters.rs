@@ -94,9 +94,10 @@ impl ParameterWalk<'_> {
             match known.iter().find(|spec| is(spec, key)) {
                 Some(spec) => self.field(owner, spec, value, &at),
                 None => {
-                    let not_given = known.iter().map(|spec| spec.name);
-                    let not_given = not_given.filter(|name| !members.contains_key(*name));
-                    if let Some(meant) = self.suggester.misspelled(key, not_given) {
+                    let not_given = known.iter().filter(|spec| !members.contains_key(spec.name));
+                    let elsewhere = not_given.clone().find(|spec| spec.elsewhere.contains(&key.as_str()));
+                    let near = || self.suggester.misspelled(key, not_given.map(|spec| spec.name));
+                    if let Some(meant) = elsewhere.map(|spec| spec.name).or_else(near) {
                         let message = match owner {
                             MemberOwner::Component(kind) => {
                                 format!("{kind} has no parameter `{key}`: it has no effect")
@@ -123,6 +124,12 @@ impl ParameterWalk<'_> {
         }
         match (spec.kind, value) {
             (Kind::Objects(members), Json::Array(items)) => {
+                for (place, item) in items.iter().enumerate() {
+                    self.object(spec, members, item, &join(at, place));
+                }
+            }
+            // Older editors list the fields of a form.
+            (Kind::Named(members), Json::Array(items)) if spec.widget == Some(Widget::Form) => {
                 for (place, item) in items.iter().enumerate() {
                     self.object(spec, members, item, &join(at, place));
                 }
@@ -175,9 +182,12 @@ impl ParameterWalk<'_> {
             MemberOwner::Component(_) => UnlistedWords::MayBeRead,
             MemberOwner::Parameter(_) => UnlistedWords::AreWrong,
         };
+        if spec.widget == Some(Widget::Form) && value.is_array() {
+            return;
+        }
         if let Some(must) = kinds::mismatch(spec.kind, value, others) {
             self.wrong(spec, &must, value, at);
-        } else if let Some(problem) = kinds::no_choice(spec.kind, value, others) {
+        } else if let Some(problem) = kinds::no_choice(spec, value, others) {
             let message = format!("`{}` is not a valid value of `{}`", problem.value, spec.name);
             self.warn("unknown-choice", at, message, problem.help);
         }

@@ -12,11 +12,12 @@ use weft_core::context::HistoryMessage;
 use weft_core::value::to_text;
 use weft_core::{ComponentId, Json};
 
-use crate::canvas::{Canvas, CanvasNode, Container, NodePlace, WrittenEdge};
+use crate::canvas::{Canvas, CanvasNode, NodePlace, WrittenEdge};
+use crate::container::{self, Container};
 use crate::drawing;
 use crate::globals::EnvVariable;
 use crate::problem::{Problem, join};
-use crate::suggest::{Suggester, misspelled};
+use crate::suggest::Suggester;
 use crate::upgrade::{Renamed, upgrade};
 
 /// How many components a canvas may have.
@@ -27,15 +28,10 @@ pub const COMPONENTS_MAX: usize = 10_000;
 /// # Errors
 /// When it is no canvas at all or too large.
 pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
-    let Some(document) = written.as_object() else {
-        let message = format!("a canvas is a JSON object, and this is {}", kind_of(&written));
-        return Err(vec![Problem::error("not-an-object", "", message)]);
-    };
-    let (container, taken_out) = unwrap(document)?;
-    let dsl = match (&taken_out, container) {
-        (Some(dsl), _) => dsl,
-        (None, Container::Bare) => &written,
-        (None, _) => &written["dsl"],
+    let (container, taken_out) = container::find(&written)?;
+    let dsl = match &taken_out {
+        Some(dsl) => dsl,
+        None => written.pointer(&container.pointer).unwrap_or(&written),
     };
     let upgraded = upgrade(dsl);
     let renamed = upgraded.is_some();
@@ -43,14 +39,16 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
         Some((dsl, old_ids)) => (Some(dsl), old_ids),
         None => (taken_out, Renamed::new()),
     };
-    let text = |key: &str| document.get(key).and_then(Json::as_str).map(str::to_owned);
+    let text = |key: &str| said_around(&written, &container, key).map(str::to_owned);
+    let (category, canvas_type) = (text("canvas_category"), text("canvas_type"));
     let mut canvas = Canvas {
         source,
-        category: text("canvas_category"),
-        canvas_type: text("canvas_type"),
+        category,
+        canvas_type,
         container,
         dsl: own_dsl,
         renamed,
+        old_ids: old_ids.clone(),
         problems: Vec::new(),
         nodes: IndexMap::new(),
         variables: IndexMap::new(),
@@ -59,14 +57,14 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
         written,
     };
     let mut reader = CanvasReader {
-        base: container.pointer(),
+        base: canvas.container.pointer.clone(),
         old_ids,
         suggester: Suggester::default(),
         problems: Vec::new(),
     };
     let dsl = canvas.dsl();
-    reader.keys(dsl, &OF_A_CANVAS, reader.base, "a canvas");
-    let nodes = reader.nodes(dsl)?;
+    reader.keys(dsl, &OF_A_CANVAS, &canvas.container.pointer, "a canvas");
+    let nodes = reader.nodes(dsl, &canvas.container)?;
     let variables = reader.variables(dsl);
     let globals = dsl.get("globals").and_then(Json::as_object).cloned().unwrap_or_default();
     let history = dsl.get("history").map(history).unwrap_or_default();
@@ -75,42 +73,16 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
     Ok(canvas)
 }
 
-/// Finds the DSL: in the document, under `dsl`, or in the text under `dsl`.
-fn unwrap(document: &Map<String, Json>) -> Result<(Container, Option<Json>), Vec<Problem>> {
-    match document.get("dsl") {
-        Some(dsl @ Json::Object(_)) if has_nodes(dsl) => Ok((Container::Wrapped, None)),
-        Some(Json::String(text)) if !document.contains_key("components") => {
-            let dsl: Json = serde_json::from_str(text).map_err(|error| {
-                vec![Problem::error("not-json", "/dsl", format!("the text under `dsl` is not JSON: {error}"))]
-            })?;
-            if has_nodes(&dsl) {
-                Ok((Container::WrappedText, Some(dsl)))
-            } else {
-                Err(nothing_there("/dsl", document))
-            }
+/// What is said of a canvas in the DSL itself or in one of the objects around it; the innermost counts.
+fn said_around<'a>(written: &'a Json, container: &Container, key: &str) -> Option<&'a str> {
+    let mut at = container.pointer.as_str();
+    loop {
+        let said = written.pointer(at).and_then(|object| object.get(key)).and_then(Json::as_str);
+        if said.is_some() {
+            return said;
         }
-        _ if document.contains_key("components") || document.contains_key("graph") => {
-            // `has_nodes` wants objects; here the reader says precisely what is wrong.
-            let usable =
-                ["components", "graph"].iter().any(|half| document.get(*half).is_some_and(Json::is_object));
-            if usable { Ok((Container::Bare, None)) } else { Err(nothing_there("", document)) }
-        }
-        Some(dsl) => Err(nothing_there("/dsl", dsl.as_object().unwrap_or(&Map::new()))),
-        None => Err(nothing_there("", document)),
+        at = &at[..at.rfind('/')?];
     }
-}
-
-fn has_nodes(dsl: &Json) -> bool {
-    ["components", "graph"].iter().any(|half| dsl.get(half).is_some_and(Json::is_object))
-}
-
-fn nothing_there(pointer: &str, object: &Map<String, Json>) -> Vec<Problem> {
-    let message = "there is neither an object `components` nor an object `graph`";
-    let help =
-        "a canvas is the exported JSON of an agent: the DSL itself, or an object with the DSL under `dsl`";
-    let slip = object.keys().find_map(|key| misspelled(key, ["components", "graph"]));
-    let meant = slip.map(|meant| format!("did you mean `{meant}`?"));
-    vec![Problem::error("no-components", pointer, message).help(help).maybe_help(meant)]
 }
 
 /// What is read of a canvas, of a component, of what is inside it, and of a variable.
@@ -137,22 +109,27 @@ const SUCCESSORS: Expected = Expected {
 };
 
 struct CanvasReader {
-    base: &'static str,
+    base: String,
     old_ids: Renamed,
     suggester: Suggester,
     problems: Vec<Problem>,
 }
 
 impl CanvasReader {
-    fn nodes(&mut self, dsl: &Json) -> Result<IndexMap<ComponentId, CanvasNode>, Vec<Problem>> {
+    fn nodes(
+        &mut self,
+        dsl: &Json,
+        container: &Container,
+    ) -> Result<IndexMap<ComponentId, CanvasNode>, Vec<Problem>> {
         let written =
             dsl.get("components").and_then(Json::as_object).filter(|components| !components.is_empty());
         let Some(written) = written else {
-            let nodes = drawing::components(dsl, &format!("{}/graph", self.base));
-            check_count(nodes.len(), &format!("{}/graph/nodes", self.base))?;
+            let graph = container.graph();
+            let nodes = drawing::components(dsl, &graph);
+            check_count(nodes.len(), &join(&graph, "nodes"))?;
             return Ok(nodes);
         };
-        let all = format!("{}/components", self.base);
+        let all = container.components();
         check_count(written.len(), &all)?;
         // What a component is called is only in the drawing: `components` knows ids alone.
         let names = display_names(dsl);

@@ -115,6 +115,9 @@ impl fmt::Display for Problem {
     }
 }
 
+/// What a component says of its parameters that does not keep it from working.
+pub const PARAMETER_WARNING: &str = "parameter-warning";
+
 /// How many problems of one canvas are kept; the rest is only counted.
 pub const PROBLEMS_MAX: usize = 1_000;
 
@@ -138,9 +141,10 @@ impl ProblemList {
         }
     }
 
-    /// Whether there is an error at this place.
+    /// Whether a component has said what is wrong at this place, or there is an error.
     pub fn tells_of(&self, pointer: &str) -> bool {
-        self.kept.iter().any(|problem| problem.is_error() && problem.pointer == pointer)
+        let told = |problem: &&Problem| problem.is_error() || problem.code == PARAMETER_WARNING;
+        self.kept.iter().filter(told).any(|problem| problem.pointer == pointer)
     }
 
     /// Whether one of them keeps the canvas from running.

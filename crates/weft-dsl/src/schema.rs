@@ -6,7 +6,7 @@
 use serde_json::{Map, json};
 use weft_core::component::Role;
 use weft_core::field::schema::of_value;
-use weft_core::field::{AnyField as _, Field, FieldSpec, Kind, common, specs};
+use weft_core::field::{AnyField as _, Field, FieldSpec, Kind, Widget, common, specs};
 use weft_core::{ComponentSpec, Json};
 
 /// The JSON Schema (2020-12) of a canvas made of these components.
@@ -26,7 +26,8 @@ pub fn canvas_schema(components: &[&'static ComponentSpec]) -> Json {
         "title": "Weft canvas",
         "description": "A workflow of agents: its components and how they are connected.",
         "type": "object",
-        "anyOf": [{"required": ["components"]}, {"required": ["graph"]}, {"required": ["dsl"]}],
+        "anyOf": [{"required": ["components"]}, {"required": ["graph"]}, {"required": ["dsl"]},
+            {"required": ["nodes", "edges"]}],
         "properties": {
             "dsl": {"description": "the canvas, in an exported file", "type": ["object", "string"],
                 "properties": {"components": {"$ref": "#/$defs/components"}, "variables": {"$ref": "#/$defs/variables"}}},
@@ -35,6 +36,8 @@ pub fn canvas_schema(components: &[&'static ComponentSpec]) -> Json {
             "globals": {"description": "what the last run has left behind; a new session does not read it"},
             "history": {"description": "the conversation of the last run; a new session does not read it"},
             "graph": {"description": "how an editor draws it; without `components` it is the canvas"},
+            "nodes": {"description": "with `edges`: what is else below `graph`", "type": "array"},
+            "edges": {"description": "with `nodes`: what is else below `graph`", "type": "array"},
         },
         "$defs": {
             "components": {"description": "the components by their ids; a run starts at `begin`", "type": "object",
@@ -75,6 +78,9 @@ fn properties<'a>(fields: impl Iterator<Item = &'a FieldSpec>) -> Map<String, Js
 /// What is read of a field, and no less: see [`weft_core::params`].
 fn field(spec: &FieldSpec) -> Json {
     let mut schema = of_kind(spec.kind);
+    if spec.widget == Some(Widget::Form) {
+        schema["type"] = json!(["object", "array", "null"]);
+    }
     schema["description"] = spec.summary.into();
     if let Some(default) = spec.default.json() {
         schema["default"] = default;

@@ -3,11 +3,12 @@
 
 mod slips;
 
-use serde_json::Map;
 use weft_core::Json;
 use weft_core::reference::Names;
 
-use self::slips::{KnownNames, Slip};
+pub use self::slips::{KnownNames, MeantOutputs};
+
+use self::slips::Slip;
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
 use crate::problem::{Problem, ProblemList, join};
@@ -24,12 +25,11 @@ fn is_program(node: &CanvasNode, key: &str) -> bool {
 /// Reports what is wrong in the texts of a node.
 pub fn check(
     builder: &Builder<'_>,
-    globals: &Map<String, Json>,
+    known: KnownNames<'_>,
     node: &CanvasNode,
     suggester: &mut Suggester,
     problems: &mut ProblemList,
 ) {
-    let known = KnownNames { names: builder.names(node), globals };
     let iterates = builder.iterates();
     for (key, value) in node.params.iter().filter(|(key, _)| !is_program(node, key)) {
         let mut texts = TextCheck { node, known, iterates, suggester, problems };
@@ -54,7 +54,11 @@ impl TextCheck<'_> {
                 items.iter().enumerate().for_each(|(index, item)| self.of(item, &join(pointer, index)));
             }
             Json::Object(members) => {
-                members.iter().for_each(|(key, member)| self.of(member, &join(pointer, key)));
+                let program = |(key, _): &(&String, &Json)| *key == "script" && members.contains_key("lang");
+                members
+                    .iter()
+                    .filter(|member| !program(member))
+                    .for_each(|(key, member)| self.of(member, &join(pointer, key)));
             }
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }
@@ -83,7 +87,7 @@ impl TextCheck<'_> {
     }
 
     fn warn(&mut self, pointer: &str, Slip { code, message, help }: &Slip) {
-        // A component that cannot read a text has said so.
+        // A component that cannot read a text, or reads it otherwise, has said so.
         if self.problems.tells_of(pointer) {
             return;
         }

@@ -9,6 +9,9 @@ use serde_json::Map;
 
 use weft_core::Json;
 
+use crate::canvas::Canvas;
+use crate::problem::Problem;
+
 const MERGER: &str = "HierarchicalMerger";
 
 /// Component types that were renamed.
@@ -20,6 +23,21 @@ const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
 
 /// Component ids that were renamed: new → old.
 pub type Renamed = BTreeMap<String, String>;
+
+/// Component types that only canvases of the first generation have, in which components hand on what they give without
+/// being referred to. An Answer alone is none: canvases that refer to what they read have it, too.
+const FIRST_GENERATION: [&str; 3] = ["Generate", "Relevant", "Concentrator"];
+
+/// Says that a canvas is of the first generation, if it is.
+pub fn of_an_older_generation(canvas: &Canvas) -> Option<Problem> {
+    let node = canvas.nodes.values().find(|node| FIRST_GENERATION.contains(&node.kind.as_str()))?;
+    let message = "this canvas is of the generation before v0.20, whose components hand on their results by themselves: \
+                   it has to be converted";
+    let help = "draw it with the components of today, as the other findings say for each, and refer to what they give, \
+                such as `{Agent:Writer@content}`";
+    let problem = Problem::warning("older-generation", &node.place.kind, message).help(help);
+    Some(problem.about(&node.id, &node.name))
+}
 
 /// The DSL with today's names and the ids that changed; `None` when nothing has to change.
 pub fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {

@@ -29,12 +29,14 @@ static MODE: Field<&str> = Field::choice(
 static PROLOGUE: Field<String> =
     Field::text("prologue", "the first message of a conversation").widget(Widget::Lines);
 static ENABLE_PROLOGUE: Field<bool> = Field::flag("enablePrologue", "whether there is one").on_by_default();
+/// What the form of the first generation was called.
+static INPUTS: Field = fields::inputs().older(&["query"]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Begin",
     role: Role::Entry,
     summary: "Starts the run and hands on what was filled into its form.",
-    fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &fields::INPUTS]), webhook::FIELDS],
+    fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &INPUTS]), webhook::FIELDS],
     outputs: &[],
     time_limit: None,
     measuring_only: false,
@@ -42,7 +44,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let webhook = (params.take(&MODE) == "webhook").then(|| Arc::new(webhook::read(&mut params)));
-        let (fields, warnings) = (fields::declared(&mut params), params.warnings());
+        let (fields, warnings) = (fields::declared(&mut params, &INPUTS), params.warnings());
         params.finish(Begin { fields, webhook, warnings })
     },
 };
@@ -118,6 +120,26 @@ mod tests {
         let setting = Setting { filled, ..Setting::default() };
         let expected = json!({"1": "x", "o": {"a": 1}, "n": 7, "b": true, "extra": [1], "raw": {"a": 1}});
         assert_eq!(outputs(&node, setting).await, expected);
+    }
+
+    #[tokio::test]
+    async fn fields_may_be_listed() {
+        for name in ["inputs", "query"] {
+            let field = json!({"key": "web", "name": "Web?", "type": "options", "options": ["1", "0"]});
+            let node =
+                Node::new("Begin", json!({name: [field, {"name": "n", "type": "integr"}, {"type": "line"}]}));
+            let warnings = node.build().shape().warnings;
+            let places: Vec<_> = warnings.iter().map(|warning| warning.pointer.clone()).collect();
+            assert_eq!(places, [format!("/{name}/1/type")]);
+            let filled = json!({"web": "1", "n": "x"});
+            let setting = Setting { filled, ..Setting::default() };
+            assert_eq!(outputs(&node, setting).await, json!({"web": "1", "n": "x"}));
+            let fields = node.build().form(&weft_core::reference::Inputs::default()).fields;
+            assert_eq!(fields.keys().collect::<Vec<_>>(), ["web", "n"]);
+        }
+        let both = Node::new("Begin", json!({"inputs": {"a": {}}, "query": [{"key": "b"}]}));
+        let fields = both.build().form(&weft_core::reference::Inputs::default()).fields;
+        assert_eq!(fields.keys().collect::<Vec<_>>(), ["a"]);
     }
 
     #[tokio::test]

@@ -9,21 +9,23 @@ use crate::params::{Field, Kind, Params, Widget, number, pointer, truth};
 pub type Fields = Map<String, Json>;
 
 /// The parameter that declares them.
-pub static INPUTS: Field = Field::raw(
-    "inputs",
-    Kind::Named(&[
-        Field::raw("name", Kind::Text, "what people read"),
-        Field::raw(
-            "type",
-            Kind::Text,
-            "`line`, `paragraph`, `options`, `integer`, `number`, `boolean`, `object` or `file`",
-        ),
-        Field::raw("optional", Kind::Flag, "whether it may be left empty"),
-        Field::raw("options", Kind::Texts, "what to choose from"),
-    ]),
-    "the fields of the form, by their keys",
-)
-.widget(Widget::Form);
+pub static INPUTS: Field = inputs();
+
+/// The parameter that declares them, for components where it has older names, too.
+pub const fn inputs() -> Field {
+    Field::raw("inputs", Kind::Named(MEMBERS), "the fields of the form, by their keys").widget(Widget::Form)
+}
+
+const MEMBERS: &[Field] = &[
+    Field::raw("name", Kind::Text, "what people read"),
+    Field::raw(
+        "type",
+        Kind::Text,
+        "`line`, `paragraph`, `options`, `integer`, `number`, `boolean`, `object` or `file`",
+    ),
+    Field::raw("optional", Kind::Flag, "whether it may be left empty"),
+    Field::raw("options", Kind::Texts, "what to choose from"),
+];
 
 /// What a field may be filled with, as editors name it. Any name with `file` in it is for files.
 const TYPES: [&str; 11] = [
@@ -40,21 +42,38 @@ const TYPES: [&str; 11] = [
     "float",
 ];
 
-/// The fields that a node declares.
-pub fn declared(params: &mut Params<'_>) -> Fields {
-    let fields = params.get(&INPUTS).and_then(Json::as_object).cloned().unwrap_or_default();
-    for (key, field) in &fields {
-        if let Some(problem) = doubtful(key, field) {
+/// The fields that a node declares with this parameter: an object of them, or a list whose members say their keys.
+pub fn declared(params: &mut Params<'_>, inputs: &Field) -> Fields {
+    let at = params.pointer(inputs);
+    let written: Vec<(String, &str, &Json)> = match params.get(inputs) {
+        Some(Json::Object(fields)) => {
+            let field = |(key, field)| (format!("{at}{}", pointer(&[key])), key, field);
+            fields.iter().map(|(key, value)| (key.as_str(), value)).map(field).collect()
+        }
+        Some(Json::Array(fields)) => {
+            let keyed = fields.iter().enumerate();
+            keyed.filter_map(|(place, field)| Some((format!("{at}/{place}"), key(field)?, field))).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (at, _, field) in &written {
+        if let Some(problem) = doubtful(at, field) {
             params.warn(problem);
         }
     }
-    fields
+    written.into_iter().map(|(_, key, field)| (key.to_owned(), field.clone())).collect()
+}
+
+/// The key that a field in a list says.
+fn key(field: &Json) -> Option<&str> {
+    let said = |member: &str| field.get(member)?.as_str().filter(|key| !key.is_empty());
+    said("key").or_else(|| said("name"))
 }
 
 /// What is probably not as it was meant in the description of a field.
-fn doubtful(key: &str, field: &Json) -> Option<ParamProblem> {
+fn doubtful(at: &str, field: &Json) -> Option<ParamProblem> {
     let kind = field.get("type").and_then(Json::as_str).unwrap_or_default().trim().to_ascii_lowercase();
-    let at = |member: &str| pointer(&["inputs", key, member]);
+    let at = |member: &str| format!("{at}/{member}");
     if !kind.is_empty() && !kind.contains("file") && !TYPES.contains(&kind.as_str()) {
         let listed = TYPES[..8].iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         // The names are short: one letter more or less, or two that have changed places.

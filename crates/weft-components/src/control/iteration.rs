@@ -13,7 +13,8 @@ pub const PARALLELISM_MAX: usize = 64;
 /// Items of one Iteration, at most.
 pub const ITEMS_MAX: usize = 100_000;
 
-static ITEMS_REF: Field<Option<Reference>> = Field::needed_reference("items_ref", "the list");
+static ITEMS_REF: Field<Option<Reference>> =
+    Field::needed_reference("items_ref", "the list").elsewhere(&["items", "list"]);
 static OUTPUTS: Field = Field::raw(
     "outputs",
     Kind::Named(&[Field::raw("ref", Kind::Reference, "what each round adds")]),

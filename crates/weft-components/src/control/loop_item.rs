@@ -48,7 +48,7 @@ impl End {
         let rounds_max = params.take(&repeat::MAXIMUM_LOOP_COUNT);
         let logic = params.take(&repeat::LOGICAL_OPERATOR);
         let conditions = params
-            .objects(&repeat::LOOP_TERMINATION_CONDITION)
+            .rows(&repeat::LOOP_TERMINATION_CONDITION, &["variable", "value"])
             .into_iter()
             .filter_map(|(place, object)| condition(params, place, object))
             .collect();

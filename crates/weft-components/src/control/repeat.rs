@@ -44,7 +44,8 @@ pub(super) static LOOP_TERMINATION_CONDITION: Field = Field::raw(
 );
 /// How many rounds there are.
 pub(super) static MAXIMUM_LOOP_COUNT: Field<usize> =
-    Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "how many rounds, at most");
+    Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "how many rounds, at most")
+        .elsewhere(&["max_iterations", "max_loop_count", "max_rounds"]);
 const MODES: [Choice; 2] = [choice("constant", "a value"), choice("variable", "a reference")];
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
@@ -66,11 +67,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         // Read here for the problems; LoopItem keeps what it says.
         End::read(&mut params);
         let variables = params
-            .objects(&LOOP_VARIABLES)
+            .rows(&LOOP_VARIABLES, &["variable", "value"])
             .into_iter()
             .filter_map(|(place, object)| variable(&mut params, place, object))
             .collect();
-        params.finish(Loop { variables })
+        let warnings = params.warnings();
+        params.finish(Loop { variables, warnings })
     },
 };
 
@@ -133,6 +135,7 @@ fn empty(kind: &str) -> Json {
 
 struct Loop {
     variables: Vec<Variable>,
+    warnings: Vec<ParamProblem>,
 }
 
 #[async_trait]
@@ -143,7 +146,8 @@ impl Component for Loop {
             Start::From(reference) => Some(reference.clone()),
         });
         let outputs = NodeOutputs::named(self.variables.iter().map(|variable| variable.name.as_str()));
-        Shape { reads: Reads::always(reads), outputs, ..Shape::default() }
+        let warnings = self.warnings.clone();
+        Shape { reads: Reads::always(reads), outputs, warnings, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
@@ -182,7 +186,7 @@ mod tests {
         let node = Node::new(
             "Loop",
             json!({"maximum_loop_count": 0, "logical_operator": "xor",
-                "loop_termination_condition": [{"variable": "", "operator": "eval"}], "loop_variables": [{"value": 1}, {"variable": "x", "input_mode": "variable", "value": "?"}]}),
+                "loop_termination_condition": [{"variable": "", "operator": "eval", "value": 1}], "loop_variables": [{"value": 1}, {"variable": "x", "input_mode": "variable", "value": "?"}]}),
         );
         let places = [
             "/maximum_loop_count",

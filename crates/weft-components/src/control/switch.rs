@@ -30,7 +30,8 @@ static CONDITIONS: Field = Field::raw(
         Field::raw("to", Kind::Targets, "where to go on"),
     ]),
     "the cases, of which the first counts that matches",
-);
+)
+.elsewhere(&["cases", "condition"]);
 static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches");
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {

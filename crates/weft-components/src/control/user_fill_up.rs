@@ -60,7 +60,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 None
             }
         };
-        let fields = fields::declared(&mut params);
+        let fields = fields::declared(&mut params, &fields::INPUTS);
         let timeout = timeout(&mut params, &fields);
         let (downstream, warnings) = (source.downstream.to_vec(), params.warnings());
         params.finish(UserFillUp { tips, fields, timeout, downstream, warnings })

@@ -35,7 +35,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 .problem(ParamProblem::new("/groups", "there is no group").help("add a group of variables"));
         }
         let groups = groups.into_iter().map(|(place, object)| group(&mut params, place, object)).collect();
-        params.finish(VariableAggregator { groups })
+        let warnings = params.warnings();
+        params.finish(VariableAggregator { groups, warnings })
     },
 };
 
@@ -53,15 +54,19 @@ fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> G
     }
     let variables = object.get("variables").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     if variables.is_empty() {
-        params.problem(ParamProblem::new(
-            pointer(&["groups", &place, "variables"]),
-            "the group has no variables",
-        ));
+        let at = pointer(&["groups", &place, "variables"]);
+        let message = format!("the group has no variables: `{name}` is always empty");
+        params.warn(ParamProblem::new(at, message).help("add variables, or take the group out"));
     }
     let mut references = Vec::new();
     for (number, variable) in variables.iter().enumerate() {
         let text = variable.get("value").unwrap_or(variable).as_str().unwrap_or_default();
-        let at = pointer(&["groups", &place, "variables", &number.to_string(), "value"]);
+        let row = pointer(&["groups", &place, "variables", &number.to_string()]);
+        if text.trim().is_empty() {
+            params.passed_over(row);
+            continue;
+        }
+        let at = format!("{row}/value");
         references.extend(params.reference_at(at, text));
     }
     Group { name, references }
@@ -69,6 +74,7 @@ fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> G
 
 struct VariableAggregator {
     groups: Vec<Group>,
+    warnings: Vec<ParamProblem>,
 }
 
 #[async_trait]
@@ -76,7 +82,7 @@ impl Component for VariableAggregator {
     fn shape(&self) -> Shape {
         let reads = self.groups.iter().flat_map(|group| group.references.iter().cloned());
         let outputs = NodeOutputs::named(self.groups.iter().map(|group| group.name.as_str()));
-        Shape { reads: Reads::always(reads), outputs, ..Shape::default() }
+        Shape { reads: Reads::always(reads), outputs, warnings: self.warnings.clone(), ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
@@ -125,10 +131,15 @@ mod tests {
             assert_eq!(Node::new("VariableAggregator", params).problems(), expected);
         };
         check(json!({}), &["/groups"]);
-        check(json!({"groups": [{}]}), &["/groups/0/group_name", "/groups/0/variables"]);
+        check(json!({"groups": [{}]}), &["/groups/0/group_name"]);
         check(
             json!({"groups": [{"group_name": "g", "variables": [{"value": "x"}]}]}),
             &["/groups/0/variables/0/value"],
         );
+        let blank =
+            json!({"groups": [{"group_name": "g", "variables": [{"value": ""}]}, {"group_name": "h"}]});
+        let warnings = Node::new("VariableAggregator", blank).build().shape().warnings;
+        let places: Vec<_> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+        assert_eq!(places, ["/groups/0/variables/0", "/groups/1/variables"]);
     }
 }

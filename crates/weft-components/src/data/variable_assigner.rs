@@ -31,11 +31,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let changes = params
-            .objects(&VARIABLES)
+            .rows(&VARIABLES, &["variable", "parameter"])
             .into_iter()
             .filter_map(|(place, object)| change(&mut params, place, object))
             .collect();
-        params.finish(VariableAssigner { changes })
+        let warnings = params.warnings();
+        params.finish(VariableAssigner { changes, warnings })
     },
 };
 
@@ -94,6 +95,7 @@ fn operand(params: &Params<'_>, value: &Json) -> Operand {
 
 struct VariableAssigner {
     changes: Vec<Assignment>,
+    warnings: Vec<ParamProblem>,
 }
 
 #[async_trait]
@@ -103,7 +105,8 @@ impl Component for VariableAssigner {
             self.changes.iter().flat_map(|change| change.operand.references()).cloned().collect();
         let targets = self.changes.iter().map(|change| &change.target);
         let changes: Vec<_> = targets.filter(|target| !operands.contains(target)).cloned().collect();
-        Shape { reads: Reads::always(changes.iter().cloned().chain(operands)), changes, ..Shape::default() }
+        let reads = Reads::always(changes.iter().cloned().chain(operands));
+        Shape { reads, changes, warnings: self.warnings.clone(), ..Shape::default() }
     }
 
     async fn run(&self, _ctx: &NodeContext) -> Result<Finished> {

@@ -21,13 +21,17 @@
 //! So whatever is kept beside other values is charged when it is made, and before the next is.
 
 mod charged;
+mod names;
 
 use std::collections::BTreeSet;
 
 use weft_core::reference::{Names, Segment};
 use weft_core::{Error, Reference, Result, Template};
 
+pub(super) use names::Named;
+
 use charged::{write, write_charged, write_loop, write_members};
+use names::NamesOfTemplate;
 
 /// How deep brackets may nest.
 const NESTING_MAX: usize = 40;
@@ -43,19 +47,8 @@ pub(super) struct Rewritten {
     pub source: String,
     /// Variable name → what it stands for.
     pub variables: Vec<(String, Reference)>,
-    /// What it asks the engine for by name.
+    /// What it asks for by names that it does not make itself.
     pub named: BTreeSet<Named>,
-}
-
-/// Something that a template asks the engine for by name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Named {
-    /// `x|name`
-    Filter(String),
-    /// `x is name`
-    Test(String),
-    /// `x.name(…)`
-    Method(String),
 }
 
 /// A reference in braces: from, to (exclusive), what.
@@ -81,10 +74,11 @@ pub(super) fn is_template(text: &str, names: Names<'_>) -> bool {
 /// `Invalid` for a construct that is not allowed.
 pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
     let occurrences = occurrences(text, names);
-    let (source, variables, named) = (String::new(), Vec::new(), BTreeSet::new());
+    let (source, variables, named) = (String::new(), Vec::new(), NamesOfTemplate::default());
     let mut writer = Writer { text, names, occurrences, at: 0, source, variables, named };
     writer.text_mode()?;
-    Ok(Rewritten { source: writer.source, variables: writer.variables, named: writer.named })
+    let named = writer.named.asked_of_others();
+    Ok(Rewritten { source: writer.source, variables: writer.variables, named })
 }
 
 fn occurrences(text: &str, names: Names<'_>) -> Vec<Occurrence> {
@@ -150,35 +144,6 @@ impl Token<'_> {
     }
 }
 
-/// The filters, tests and methods that tokens name.
-fn named(tokens: &[Token<'_>]) -> Vec<Named> {
-    let mut found = Vec::new();
-    for (at, token) in tokens.iter().enumerate() {
-        let name = |at: usize| match tokens.get(at) {
-            Some(Token::Atom(name)) if name.starts_with(|c: char| c.is_alphabetic() || c == '_') => {
-                Some(*name)
-            }
-            _ => None,
-        };
-        let behind = tokens.get(at + 2);
-        found.extend(match token {
-            // A name with a dot is one of somebody's own.
-            Token::Operator("|") if behind != Some(&Token::Operator(".")) => {
-                name(at + 1).map(|name| Named::Filter(name.to_owned()))
-            }
-            Token::Atom("is") if at > 0 && tokens[at - 1].ends_operand() => {
-                let place = if name(at + 1) == Some("not") { at + 2 } else { at + 1 };
-                name(place).map(|name| Named::Test(name.to_owned()))
-            }
-            Token::Operator(".") if behind == Some(&Token::Open("(")) => {
-                name(at + 1).map(|name| Named::Method(name.to_owned()))
-            }
-            _ => None,
-        });
-    }
-    found
-}
-
 struct Writer<'a> {
     text: &'a str,
     names: Names<'a>,
@@ -186,7 +151,7 @@ struct Writer<'a> {
     at: usize,
     source: String,
     variables: Vec<(String, Reference)>,
-    named: BTreeSet<Named>,
+    named: NamesOfTemplate,
 }
 
 impl<'a> Writer<'a> {
@@ -280,7 +245,7 @@ impl<'a> Writer<'a> {
         if statement {
             check_statement(&tokens)?;
         }
-        self.named.extend(named(&tokens));
+        self.named.note(&tokens, tokens.first().filter(|_| statement).map(Token::text));
         self.source.push(' ');
         match tokens.first().filter(|_| statement) {
             Some(Token::Atom("set")) => {

@@ -23,6 +23,7 @@ const RETRIES_MAX: usize = 20;
 
 static LLM_ID: Field<String> =
     Field::text("llm_id", "the model, such as `deepseek-chat@DeepSeek`; the default one when empty")
+        .elsewhere(&["model", "model_name"])
         .widget(Widget::ChatModel);
 static TEMPERATURE: Field<Option<f64>> =
     Field::number("temperature", &(0.0..=2.0), "how freely words are chosen")
@@ -152,14 +153,17 @@ impl Asking {
 }
 
 /// The instructions.
-static SYS_PROMPT: Field<String> =
-    Field::text("sys_prompt", "the instructions").with_references().widget(Widget::Lines);
+static SYS_PROMPT: Field<String> = Field::text("sys_prompt", "the instructions")
+    .with_references()
+    .elsewhere(&["system_prompt", "system", "instructions"])
+    .widget(Widget::Lines);
 /// What is said after the history.
 static PROMPTS: Field = Field::raw(
     "prompts",
     Kind::Any,
     "what is said after the history: a text, or a list of `{role, content}`; the question when absent",
-);
+)
+.elsewhere(&["prompt", "user_prompt", "messages"]);
 /// Whether sources are cited.
 static CITE: Field<bool> =
     Field::flag("cite", "whether to cite the sources that the turn has found").on_by_default();

@@ -22,7 +22,7 @@ use weft_core::{
 };
 
 use crate::artifact;
-use crate::params::{Field, Kind, Params, Widget, choice, described, fields, pointer};
+use crate::params::{Field, Kind, Params, Widget, choice, described, fields, is_empty, pointer};
 use outputs::Declared;
 
 /// How much of what a program printed before it failed is told with the failure, in bytes from the end.
@@ -30,6 +30,7 @@ const TAIL_MAX: usize = 1_000;
 
 static LANG: Field<String> = Field::text("lang", "the language of the program")
     .one_of(&[choice("javascript", ""), choice("python", "with the standard library")])
+    .knows(&["js", "node", "nodejs", "py", "python3"])
     .by_model("the language of the program");
 static SCRIPT: Field<String> =
     Field::text("script", "the program, which defines `main`; references in it are left alone")
@@ -124,6 +125,8 @@ fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
     };
     match params.get(&ARGUMENTS) {
         None => Vec::new(),
+        // Some editors write a list where there are none.
+        Some(value) if is_empty(value) => Vec::new(),
         Some(Json::Object(given)) => given.iter().map(read).collect(),
         Some(other) => {
             let message = format!("must be an object, and is {}", described(other));
@@ -386,7 +389,7 @@ mod tests {
         let problems = |params: Json| Node::new("CodeExec", params).problems();
         assert_eq!(problems(json!({})), ["/script"]);
         assert_eq!(
-            problems(json!({"lang": "bash", "script": " ", "arguments": []})),
+            problems(json!({"lang": "bash", "script": " ", "arguments": [1]})),
             ["/lang", "/script", "/arguments"]
         );
     }

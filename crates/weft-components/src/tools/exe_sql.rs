@@ -32,12 +32,15 @@ static SQL: Field<Template> = Field::template(
 )
 .or("sys.query")
 .by_model("the SQL to carry out: statements that read, such as SELECT, with `;` between them");
-static DB_TYPE: Field<String> = Field::text("db_type", "what kind of database it is").or("mysql").one_of(&[
-    choice("mysql", "MySQL"),
-    choice("mariadb", "MariaDB"),
-    choice("postgres", "PostgreSQL"),
-    choice("sqlite", "a file below `files.root`, which `database` names"),
-]);
+static DB_TYPE: Field<String> = Field::text("db_type", "what kind of database it is")
+    .or("mysql")
+    .one_of(&[
+        choice("mysql", "MySQL"),
+        choice("mariadb", "MariaDB"),
+        choice("postgres", "PostgreSQL"),
+        choice("sqlite", "a file below `files.root`, which `database` names"),
+    ])
+    .knows(&["postgresql", "oceanbase", "mssql", "IBM DB2", "trino"]);
 static DATABASE: Field<Template> = Field::template("database", "the database on the server");
 static HOST: Field<Template> =
     Field::template("host", "the server").shown_when("db_type", &["mysql", "mariadb", "postgres"]);

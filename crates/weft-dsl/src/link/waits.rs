@@ -12,12 +12,17 @@ impl Linked {
     /// both ends share, and left out where it would close a circle.
     pub(super) fn wait(&mut self) {
         let mut wishes: Vec<Wish> = Vec::new();
+        let mut itself = Vec::new();
         for ix in 0..self.nodes.len() {
             let node = &self.nodes[ix];
             let always = node.reads.iter().map(|read| (read, None));
             let chosen = node.alternative_reads.iter().enumerate();
             let chosen = chosen.flat_map(|(a, reads)| reads.iter().map(move |read| (read, Some(a))));
             for (read, alternative) in always.chain(chosen) {
+                if read.node == Some(ix) {
+                    itself.push((ix, read.reference.clone()));
+                    continue;
+                }
                 let Some((waiter, source)) = read.node.and_then(|source| self.lift(ix, source)) else {
                     continue;
                 };
@@ -30,6 +35,9 @@ impl Linked {
                     alternative,
                 });
             }
+        }
+        for (ix, reference) in itself {
+            self.note_itself(ix, reference);
         }
         for ix in 0..self.nodes.len() {
             self.nodes[ix].alternative_waits = vec![Vec::new(); self.nodes[ix].alternative_reads.len()];
@@ -97,6 +105,17 @@ impl Linked {
         let rounds = owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
         if !together && !rounds {
             self.findings.push(Finding::ReadsLater(wish.reader, wish.reference.clone()));
+        }
+    }
+
+    /// What a node gave itself is there when it runs again.
+    fn note_itself(&mut self, ix: NodeIx, reference: Reference) {
+        let node = &self.nodes[ix];
+        let PlanScope { loops, owner, .. } = &self.scopes[node.scope];
+        let again = loops.iter().any(|l| l.nodes.contains(&ix))
+            || owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
+        if node.role == Role::Step && !again {
+            self.findings.push(Finding::ReadsLater(ix, reference));
         }
     }
 

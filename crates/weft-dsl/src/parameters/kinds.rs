@@ -2,7 +2,7 @@
 //! a single text a list of one.
 
 use weft_core::Json;
-use weft_core::field::{AnyField as _, Field, Kind};
+use weft_core::field::{AnyField as _, Field, FieldSpec, Kind};
 use weft_core::value::{number, truth, whole};
 
 use crate::parse::kind_of;
@@ -94,11 +94,12 @@ pub enum UnlistedWords {
 }
 
 /// Finds one.
-pub fn no_choice(kind: Kind, value: &Json, others: UnlistedWords) -> Option<NoChoice<'_>> {
-    let (Kind::Choice(choices), Json::String(text)) = (kind, value) else { return None };
+pub fn no_choice<'a>(spec: &FieldSpec, value: &'a Json, others: UnlistedWords) -> Option<NoChoice<'a>> {
+    let (Kind::Choice(choices), Json::String(text)) = (spec.kind, value) else { return None };
     let text = text.trim();
     let values = || choices.iter().map(|choice| choice.value).filter(|value| !value.is_empty());
-    if text.is_empty() || text.contains('{') || values().any(|value| value.eq_ignore_ascii_case(text)) {
+    let mut known = values().chain(spec.knows.iter().copied());
+    if text.is_empty() || text.contains('{') || known.any(|value| value.eq_ignore_ascii_case(text)) {
         return None;
     }
     let meant = misspelled(text, values());

@@ -14,6 +14,25 @@ pub struct KnownNames<'a> {
     pub names: Names<'a>,
     /// The globals of a new session.
     pub globals: &'a Map<String, Json>,
+    /// What the components give.
+    pub outputs: &'a dyn MeantOutputs,
+}
+
+/// Knows which output of a component somebody means.
+pub trait MeantOutputs {
+    /// The output that a component is mostly asked for, if it has outputs at all.
+    fn main(&self, component: &str) -> Option<&str>;
+
+    /// Whether a component has what this path leads to, as far as that is known.
+    fn has(&self, component: &str, path: &str) -> bool;
+}
+
+impl KnownNames<'_> {
+    /// The reference that is meant by a component and what somebody calls its output.
+    fn meant(self, id: &str, path: &str) -> String {
+        let main = self.outputs.main(id).filter(|_| !self.outputs.has(id, path));
+        format!("{id}@{}", main.unwrap_or(path))
+    }
 }
 
 /// What looks like a reference and is none.
@@ -31,7 +50,21 @@ impl Slip {
     fn new(code: &'static str, message: String, meant: &str) -> Self {
         Self { code, message, help: format!("write `{{{meant}}}`") }
     }
+
+    /// A component in braces, without the output that is meant.
+    fn whole(written: &str, id: &str, known: KnownNames<'_>) -> Self {
+        let message = format!("`{written}` names a component and none of its outputs: it is taken for text");
+        match known.outputs.main(id) {
+            Some(main) => Self::new(MALFORMED, message, &format!("{id}@{main}")),
+            None => {
+                let help = format!("write `{{{id}@` and the name of an output, then `}}`");
+                Self { code: MALFORMED, message, help }
+            }
+        }
+    }
 }
+
+const MALFORMED: &str = "malformed-reference";
 
 /// The short names of what an Iteration gives its body.
 const OF_AN_ITEM: [&str; 3] = ["item", "index", "result"];
@@ -44,6 +77,9 @@ pub fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Op
     // Some parameters read a text that is nothing but a reference as one, braces or not.
     let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     let taken = |reference: &str| if reference == bare { "" } else { ": it is taken for text" };
+    if let Some(slip) = spaced(text, known, &taken) {
+        return Some(slip);
+    }
     if let Some(reference) = unclosed(text, known) {
         let message = format!("`{{{reference}` is not closed{}", taken(reference));
         return Some(Slip::new("unclosed-reference", message, reference));
@@ -52,7 +88,68 @@ pub fn first(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Op
         let message = format!("`{reference}}}` is not opened{}", taken(reference));
         return Some(Slip::new("unopened-reference", message, reference));
     }
-    misspelled(text, known, suggester).or_else(|| unknown(text, known, suggester))
+    misspelled(text, known, suggester)
+        .or_else(|| doubled(text, known, suggester))
+        .or_else(|| unknown(text, known, suggester))
+}
+
+/// What stands between single braces, each with the place of its opening one.
+fn in_braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.match_indices('{').filter_map(|(open, _)| {
+        let inside = &text[open + 1..];
+        let close = inside.find(['{', '}', '\n']).filter(|close| inside[*close..].starts_with('}'))?;
+        let inside = inside[..close].trim_matches(' ');
+        (inside.len() <= INSIDE_MAX).then_some((open, inside))
+    })
+}
+
+/// A reference with a space in the id or in the name of the output.
+fn spaced(text: &str, known: KnownNames<'_>, taken: &dyn Fn(&str) -> &'static str) -> Option<Slip> {
+    in_braces(text).find_map(|(_, inside)| {
+        let (id, path) = inside.split_once('@')?;
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | ' ');
+        let lost = known.names.components.contains(id)
+            && path.chars().all(is_name)
+            && Reference::parse(inside, known.names).is_none();
+        let end = taken(inside);
+        let (what, name) = if id.contains(' ') { ("the id of a component", id) } else { ("an output", path) };
+        let message = format!("`{{{inside}}}` has a space in {what}, which references cannot have{end}");
+        let help = format!("call it `{}`, or another name without spaces", name.replace(' ', "_"));
+        (lost && inside.contains(' ')).then_some(Slip { code: MALFORMED, message, help })
+    })
+}
+
+/// Words of templates that are values and no names.
+const LITERALS: [&str; 6] = ["true", "false", "none", "True", "False", "None"];
+
+/// `{{ name.member }}` or `{{#name.member#}}`, as other engines write references.
+fn doubled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
+    // Statements give names of their own, and only components that read them know which.
+    if text.contains("{%") {
+        return None;
+    }
+    in_braces(text).filter(|(open, _)| text[..*open].ends_with('{')).find_map(|(open, inside)| {
+        let after = text[open + 1..].split_once('}')?.1;
+        let name = inside.trim_matches('#').trim_matches(' ');
+        let is_path = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '-'));
+        let lost = after.starts_with('}') && is_path && Reference::parse(name, known.names).is_none();
+        if !lost || name.is_empty() || LITERALS.contains(&name) {
+            return None;
+        }
+        let written = format!("{{{{ {name} }}}}");
+        if known.names.components.contains(name) {
+            return Some(Slip::whole(&written, name, known));
+        }
+        let message = format!("`{written}` is no reference: it is taken for text");
+        if let Some(meant) = separated(name, known).or_else(|| global(name, known, suggester)) {
+            return Some(Slip::new(MALFORMED, message, &meant));
+        }
+        let starts = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        let is_word = !name.contains([':', '-']) && name.split('.').all(|part| !part.is_empty());
+        let help = "write a value of this canvas as `{Component@output}` or `{env.name}`, \
+                    and one brace where braces are meant as they stand";
+        (starts && is_word).then(|| Slip { code: MALFORMED, message, help: help.to_owned() })
+    })
 }
 
 /// A text that is nothing but a reference without braces, to a component that is not there under this name.
@@ -65,7 +162,7 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
         separated(text, known).filter(|meant| meant.split('@').next().is_some_and(|id| id.contains(':')))
     {
         let message = format!("`{text}` is no reference: it is taken for text");
-        return Some(Slip::new("malformed-reference", message, &meant));
+        return Some(Slip::new(MALFORMED, message, &meant));
     }
     let (id, path) = text.split_once('@').filter(|(id, _)| id.contains(':'))?;
     // Without names nothing is an output of anything.
@@ -77,7 +174,7 @@ fn unknown(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Opti
     let ids = known.names.components.iter().map(|id| id.as_str());
     let meant = suggester.misspelled_among(id, ids)?;
     let message = format!("`{text}` is no reference, since there is no `{id}`: it is taken for text");
-    Some(Slip::new("malformed-reference", message, &format!("{meant}@{path}")))
+    Some(Slip::new(MALFORMED, message, &format!("{meant}@{path}")))
 }
 
 /// What of the beginning of a text is the name of a value of this canvas, and what kind of name.
@@ -138,24 +235,26 @@ fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
     None
 }
 
-/// The first text in single braces that is nearly a reference: another mark where the `@` belongs, or a global with a
-/// slip in its name.
+/// The first text in single braces that is nearly a reference: a component alone, another mark where the `@` belongs, a
+/// global with a slip in its name, or one that texts cannot refer to.
 fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
-    let mut at = 0;
-    while let Some(open) = text[at..].find('{').map(|found| at + found) {
-        at = open + 1;
-        let close = text[at..].find(['{', '}', '\n']).map(|found| at + found)?;
-        let inside = text[at..close].trim_matches(' ');
-        if !text[close..].starts_with('}') || text[..open].ends_with('{') || inside.len() > INSIDE_MAX {
-            continue;
+    let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{'));
+    single.into_iter().find_map(|(_, inside)| {
+        let written = format!("{{{inside}}}");
+        if known.names.components.contains(inside) {
+            return Some(Slip::whole(&written, inside, known));
         }
-        let meant = separated(inside, known).or_else(|| global(inside, known, suggester));
-        if let Some(meant) = meant {
-            let message = format!("`{{{inside}}}` is no reference: it is taken for text");
-            return Some(Slip::new("malformed-reference", message, &meant));
+        if known.globals.contains_key(inside) && Reference::parse(inside, known.names).is_none() {
+            let message =
+                format!("`{written}` is taken for text: only `sys.`, `env.` and `secret.` are read");
+            let name = inside.rsplit('.').next().unwrap_or(inside);
+            let help = format!("declare `{name}` under `variables`, and write `{{env.{name}}}`");
+            return Some(Slip { code: MALFORMED, message, help });
         }
-    }
-    None
+        let meant = separated(inside, known).or_else(|| global(inside, known, suggester))?;
+        let message = format!("`{written}` is no reference: it is taken for text");
+        Some(Slip::new(MALFORMED, message, &meant))
+    })
 }
 
 /// `{Agent:A.content}`: what was probably meant.
@@ -171,7 +270,7 @@ fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
         .filter(|(_, path)| !path.is_empty() && !path.contains(' '))
         .find(|(id, _)| known.names.components.contains(*id))?;
     let whole = known.names.components.contains(inside);
-    (!whole).then(|| format!("{id}@{path}"))
+    (!whole).then(|| known.meant(id, path))
 }
 
 /// `{sy.query}` or, in the body of an Iteration, `{itme}`: what was probably meant.
@@ -201,12 +300,24 @@ mod tests {
 
     use super::*;
 
+    struct Outputs;
+
+    impl MeantOutputs for Outputs {
+        fn main(&self, component: &str) -> Option<&str> {
+            (component == "Agent:A").then_some("content")
+        }
+
+        fn has(&self, component: &str, path: &str) -> bool {
+            component != "Agent:A" || path.starts_with("content")
+        }
+    }
+
     fn check(text: &str, expected: &str) {
-        let components: HashSet<_> = ["Agent:A".into(), "b".into()].into();
+        let components: HashSet<_> = ["Agent:A".into(), "b".into(), "c d".into()].into();
         let item = "b".into();
-        let globals = json!({"sys.query": "", "env.town": ""});
+        let globals = json!({"sys.query": "", "env.town": "", "my.town": "", "town": ""});
         let names = Names { components: &components, item: Some(&item) };
-        let known = KnownNames { names, globals: globals.as_object().unwrap() };
+        let known = KnownNames { names, globals: globals.as_object().unwrap(), outputs: &Outputs };
         let slip = first(text, known, &mut Suggester::default());
         let told =
             slip.map(|slip| format!("{} {}", slip.code.split('-').next().unwrap_or_default(), slip.help));
@@ -255,9 +366,44 @@ mod tests {
         check("Agnet:A@content", "malformed write `{Agent:A@content}`");
         check("Agent:A@content", "");
         check("me:you@example.org", "");
-        check("{b of all} {b}", "");
+        check("{b of all}", "");
         check("{item} {index} {sys.query}", "");
-        check("{Agent:A} {query} {a.b} { \"item\": 1 }", "");
-        check("{{ sy.query }}", "");
+        check("{query} {a.b} { \"item\": 1 }", "");
+    }
+
+    #[test]
+    fn a_component_alone() {
+        check("use {Agent:A}.", "malformed write `{Agent:A@content}`");
+        check("use {{ Agent:A }}", "malformed write `{Agent:A@content}`");
+        check("{ b }", "malformed write `{b@` and the name of an output, then `}`");
+        check("{\"a\": {b}}", "malformed write `{b@` and the name of an output, then `}`");
+    }
+
+    #[test]
+    fn names_with_spaces() {
+        check("{b@x} {b@my key}", "malformed call it `my_key`, or another name without spaces");
+        check("{c d@x}", "malformed call it `c_d`, or another name without spaces");
+        check("{Agent:A@content and more", "unclosed write `{Agent:A@content}`");
+    }
+
+    #[test]
+    fn globals_that_texts_cannot_refer_to() {
+        check("{my.town}", "malformed declare `town` under `variables`, and write `{env.town}`");
+        check("{town}", "malformed declare `town` under `variables`, and write `{env.town}`");
+    }
+
+    #[test]
+    fn references_as_others_write_them() {
+        let as_here = "malformed write a value of this canvas as `{Component@output}` or `{env.name}`, and one brace \
+                       where braces are meant as they stand";
+        check("so {{#Agent:A.text#}}", "malformed write `{Agent:A@content}`");
+        check("so {{ b.text }}", "malformed write `{b@text}`");
+        check("so {{ sy.query }}", "malformed write `{sys.query}`");
+        check("so {{ user.name }}", as_here);
+        check("so {{name}}", as_here);
+        check("{{ true }} {{ 1 }} {{ a + b }} {{}} {{ a.b }", "");
+        check("{{ item }} {{ sys.query }} {{ b@x }}", "");
+        check("{% set a = 1 %}{{ a }}", "");
+        check("{\"a\": {\"b\": {c}}}", "");
     }
 }

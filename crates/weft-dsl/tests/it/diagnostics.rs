@@ -513,3 +513,39 @@ fn a_text_that_nobody_can_read_aloud() {
     assert_eq!(found[0].message, "the text will not be read aloud: no model is configured for that");
     check_with(&canvas, &CompileOptions::default(), &[]);
 }
+
+/// Inside a Loop it is what the round before has given.
+#[test]
+fn what_a_component_gives_itself() {
+    let itself = |id: &str| node("Agent", json!({"sys_prompt": format!("after {{{id}@content}}")}), &[]);
+    let found = check(
+        &json!({
+            "begin": begin(&["a", "l"]), "a": itself("a"),
+            "l": node("Loop", json!({}), &[]), "i": inside("l", node("LoopItem", json!({}), &["b"])),
+            "b": inside("l", itself("b")),
+        }),
+        &[r#"warning reads-nothing /a/obj/params/sys_prompt "after {a@content}""#],
+    );
+    assert_eq!(found[0].help.as_deref(), Some("refer to another component: this is what it gives itself"));
+}
+
+#[test]
+fn findings_name_components_as_the_file_does() {
+    let found = check(
+        &json!({
+            "begin": begin(&["m"]), "m": message("{PDFGenerator:P@download}"),
+            "PDFGenerator:P": node("PDFGenerator", json!({"content": "x"}), &[]),
+        }),
+        &[
+            r#"warning reads-nothing /m/obj/params/content/0 "{PDFGenerator:P@download}""#,
+            r#"warning unreachable /PDFGenerator:P "PDFGenerator:P""#,
+        ],
+    );
+    assert!(
+        found[0].message.starts_with("`PDFGenerator:P@download` never has a value"),
+        "{}",
+        found[0].message
+    );
+    assert_eq!(found[1].component.as_ref().unwrap().as_str(), "PDFGenerator:P");
+    assert_eq!(found[1].name.as_deref(), Some("PDFGenerator:P"));
+}

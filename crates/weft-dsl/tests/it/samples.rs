@@ -34,6 +34,7 @@ pub fn files() -> Vec<(String, String)> {
 const HEADHUNTER: &[&str] = &[
     "will-fail",
     "unsupported-component",
+    "older-generation",
     "unsupported-component",
     "unsupported-component",
     "unsupported-component",

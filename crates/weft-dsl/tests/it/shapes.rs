@@ -1,7 +1,7 @@
 //! The shapes that files in use have.
 
 use serde_json::{Value as Json, json};
-use weft_dsl::canvas::Container;
+use weft_dsl::container::{Container, Form};
 use weft_dsl::load;
 
 use crate::{compiled, parsed};
@@ -25,16 +25,66 @@ fn good(document: &Json) -> weft_dsl::Compiled {
 #[test]
 fn wrapped_bare_and_as_text() {
     let dsl = json!({"components": components(), "unknown": [{"x": 1.50, "y": null}]});
-    let check = |document: Json, container: Container| {
-        assert_eq!(parsed(&document).container(), container);
+    let check = |document: Json, pointer: &str, form: Form| {
+        assert_eq!(parsed(&document).container(), &Container { pointer: pointer.to_owned(), form });
         assert_eq!(parsed(&document).dsl(), &dsl);
         assert_eq!(good(&document).plan.nodes.len(), 2);
     };
-    check(dsl.clone(), Container::Bare);
-    check(json!({"id": "41", "title": {"en": "T"}, "dsl": dsl, "avatar": "data:"}), Container::Wrapped);
-    check(
-        json!({"title": "T", "dsl": dsl.to_string(), "canvas_category": "agent_canvas"}),
-        Container::WrappedText,
+    check(dsl.clone(), "", Form::Object);
+    let row = json!({"id": "41", "title": {"en": "T"}, "dsl": dsl, "avatar": "data:"});
+    check(row.clone(), "/dsl", Form::Object);
+    check(json!({"title": "T", "dsl": dsl.to_string()}), "/dsl", Form::Text);
+    check(json!([row]), "/0/dsl", Form::Object);
+    check(json!({"title": "T", "dsl": {"dsl": dsl}}), "/dsl/dsl", Form::Object);
+    check(json!({"code": 0, "data": row}), "/data/dsl", Form::Object);
+    check(json!({"code": 0, "data": {"canvas": [row], "total": 1}}), "/data/canvas/0/dsl", Form::Object);
+    check(json!({"data": [{"dsl": dsl.to_string()}]}), "/data/0/dsl", Form::Text);
+}
+
+#[test]
+fn a_drawing_alone_is_a_canvas() {
+    let node = |id: &str, label: &str, form: Json| json!({"id": id, "data": {"label": label, "name": "N", "form": form}});
+    let mut drawing = json!({
+        "nodes": [node("begin", "Begin", json!({})), node("PDFGenerator:M", "PDFGenerator", json!({"content": "{env.town}"}))],
+        "edges": [{"source": "begin", "target": "PDFGenerator:M"}],
+        "variables": {"town": {"type": "string", "value": "Ulm"}}, "kept": 1,
+    });
+    for (document, place) in [
+        (drawing.clone(), "/nodes/1"),
+        (json!({"title": "T", "dsl": drawing}), "/dsl/nodes/1"),
+        (json!({"dsl": drawing.to_string()}), "/dsl/graph/nodes/1"),
+    ] {
+        let canvas = parsed(&document);
+        assert_eq!(canvas.nodes["DocGenerator:M"].place.node, place);
+        assert_eq!(canvas.dsl()["kept"], 1);
+        assert_eq!(canvas.as_written(), &document);
+        let compiled = compiled(&document);
+        assert_eq!((compiled.warnings, compiled.plan.nodes.len()), (vec![], 2));
+        assert_eq!(compiled.plan.globals["env.town"], "Ulm");
+        let upgraded = canvas.to_json();
+        assert_eq!(parsed(&upgraded).to_json(), upgraded);
+    }
+    drawing["graph"] = json!({"nodes": [], "edges": []});
+    assert_eq!(parsed(&drawing).nodes.len(), 0, "a `graph` counts before what is beside it");
+}
+
+#[test]
+fn what_is_said_of_a_canvas_stands_around_it() {
+    let row = json!({"canvas_category": "dataflow_canvas", "dsl": {"components": components()}});
+    for document in [row.clone(), json!([row]), json!({"canvas_category": "x", "data": row})] {
+        assert_eq!(parsed(&document).category.as_deref(), Some("dataflow_canvas"));
+    }
+}
+
+#[test]
+fn of_several_canvases_none_is_read() {
+    let row = json!({"dsl": {"components": components()}});
+    let problems = load(json!({"data": [row, row, row]}).to_string().as_bytes()).unwrap_err();
+    let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+    assert_eq!((problem.code, problem.pointer.as_str()), ("several-canvases", "/data/1/dsl"));
+    assert_eq!(
+        problem.message,
+        "there is more than one canvas: at /data/0/dsl, at /data/1/dsl and elsewhere"
     );
 }
 

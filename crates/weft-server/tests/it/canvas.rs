@@ -56,3 +56,30 @@ async fn an_edited_canvas_runs_as_it_is_now() {
     bench.post("/v1/canvas/set", json!({"id": id, "dsl": edited})).await.data();
     assert_eq!(ask().await, "now: q");
 }
+
+/// Editors export the drawing alone.
+#[tokio::test]
+async fn a_drawing_alone_is_stored_run_exported_and_imported() {
+    let bench = bench(Script::new()).await;
+    let node = |id: &str, label: &str, form: serde_json::Value| json!({"id": id, "data": {"label": label, "name": label, "form": form}});
+    let drawing = json!({
+        "nodes": [node("begin", "Begin", json!({})), node("m", "Message", json!({"content": ["{env.town}: {sys.query}"]}))],
+        "edges": [{"source": "begin", "target": "m"}],
+        "variables": {"town": {"type": "string", "value": "Ulm"}},
+    });
+    let made = bench.post("/api/v1/agents", json!({"title": "Drawn", "dsl": drawing})).await.data();
+    assert_eq!(made["dsl"], drawing);
+    let errors = made["problems"].as_array().into_iter().flatten().filter(|one| one["severity"] == "error");
+    assert_eq!(errors.count(), 0, "{made}");
+    let id = made["id"].as_str().unwrap();
+    let set = bench.post("/v1/canvas/set", json!({"id": id, "dsl": drawing.to_string()})).await.data();
+    assert_eq!(set["dsl"], drawing);
+    let asked = bench.post("/v1/canvas/completion", json!({"id": id, "query": "hi"})).await;
+    assert_eq!(said(&asked.frames()), "Ulm: hi");
+    let import = json!({"title": "Taken in", "dsl": {"dsl": drawing}});
+    let imported = bench.post("/api/v1/agents/import", import).await.data();
+    let asked = json!({"id": imported["id"], "query": "hi"});
+    assert_eq!(said(&bench.post("/v1/canvas/completion", asked).await.frames()), "Ulm: hi");
+    let export = bench.get(&format!("/api/v1/agents/{id}/export")).await;
+    assert_eq!(export.data()["dsl"]["graph"]["nodes"], drawing["nodes"]);
+}

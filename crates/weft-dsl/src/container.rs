@@ -1,0 +1,162 @@
+//! Finds the DSL in a document: the document itself, what editors and APIs put around it, or the drawing alone.
+
+use serde_json::{Map, json};
+use weft_core::Json;
+
+use crate::parse::kind_of;
+use crate::problem::{Problem, join};
+use crate::suggest::misspelled;
+
+/// How many objects and lists may be around a DSL: an answer, its data, a page of rows, a row.
+const AROUND_MAX: usize = 5;
+
+/// How many of several canvases are named.
+const NAMED_MAX: usize = 3;
+
+/// What surrounds the DSL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// JSON pointer of the DSL in the document.
+    pub pointer: String,
+    /// How it is written there.
+    pub form: Form,
+}
+
+/// How a DSL is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As an object with `components` or `graph`.
+    Object,
+    /// As JSON inside a text.
+    Text,
+    /// As what belongs below `graph`: editors export the drawing alone.
+    Drawing,
+}
+
+impl Container {
+    /// JSON pointer of the components.
+    pub fn components(&self) -> String {
+        join(&self.pointer, "components")
+    }
+
+    /// JSON pointer of the drawing.
+    pub fn graph(&self) -> String {
+        match self.form {
+            Form::Drawing => self.pointer.clone(),
+            Form::Object | Form::Text => join(&self.pointer, "graph"),
+        }
+    }
+}
+
+/// A DSL that was found, and what it is where that is no part of the document.
+pub type Found = (Container, Option<Json>);
+
+/// Finds the DSL.
+///
+/// # Errors
+/// When there is none, or when nobody can know which one is meant.
+pub fn find(document: &Json) -> Result<Found, Vec<Problem>> {
+    let mut found = Vec::new();
+    search(document, "", AROUND_MAX, &mut found);
+    if let Some(other) = found.get(1) {
+        return Err(several(&found[0].0.pointer, &other.0.pointer, &found));
+    }
+    found.pop().ok_or_else(|| vec![nothing_there(document)])
+}
+
+fn search(value: &Json, pointer: &str, around: usize, found: &mut Vec<Found>) {
+    let before = found.len();
+    if let Some(dsl) = value.get("dsl") {
+        let pointer = join(pointer, "dsl");
+        match dsl {
+            Json::String(text) if value.get("components").is_none() => found.extend(in_text(text, pointer)),
+            dsl if around > 0 => search(dsl, &pointer, around - 1, found),
+            _ => {}
+        }
+        if found.len() > before {
+            return;
+        }
+    }
+    if let Some(form) = form(value) {
+        let made = (form == Form::Drawing).then(|| drawn(value));
+        found.push((Container { pointer: pointer.to_owned(), form }, made));
+        return;
+    }
+    if around == 0 || found.len() > NAMED_MAX {
+        return;
+    }
+    match value {
+        Json::Array(items) => {
+            for (place, item) in items.iter().enumerate() {
+                search(item, &join(pointer, place), around - 1, found);
+            }
+        }
+        Json::Object(members) => {
+            for (key, member) in members.iter().filter(|(key, _)| *key != "dsl") {
+                search(member, &join(pointer, key), around - 1, found);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+    }
+}
+
+fn in_text(text: &str, pointer: String) -> Option<Found> {
+    let dsl: Json = serde_json::from_str(text).ok()?;
+    let dsl = match form(&dsl)? {
+        Form::Drawing => drawn(&dsl),
+        Form::Object | Form::Text => dsl,
+    };
+    Some((Container { pointer, form: Form::Text }, Some(dsl)))
+}
+
+fn form(value: &Json) -> Option<Form> {
+    let is = |key: &str, suits: fn(&Json) -> bool| value.get(key).is_some_and(suits);
+    if is("components", Json::is_object) || is("graph", Json::is_object) {
+        Some(Form::Object)
+    } else {
+        (is("nodes", Json::is_array) && is("edges", Json::is_array)).then_some(Form::Drawing)
+    }
+}
+
+/// The DSL whose drawing stands alone; what is beside it stays beside it.
+fn drawn(value: &Json) -> Json {
+    let mut dsl = value.as_object().cloned().unwrap_or_default();
+    let mut graph = Map::new();
+    for key in ["nodes", "edges"] {
+        graph.extend(dsl.remove(key).map(|part| (key.to_owned(), part)));
+    }
+    dsl.insert("graph".to_owned(), json!(graph));
+    Json::Object(dsl)
+}
+
+fn several(first: &str, second: &str, found: &[Found]) -> Vec<Problem> {
+    let shown = |pointer: &str| if pointer.is_empty() { "/".to_owned() } else { pointer.to_owned() };
+    let more = if found.len() > 2 { " and elsewhere" } else { "" };
+    let message = format!("there is more than one canvas: at {}, at {}{more}", shown(first), shown(second));
+    vec![Problem::error("several-canvases", second, message).help("keep one of them in the file")]
+}
+
+fn nothing_there(document: &Json) -> Problem {
+    let Some(object) = document.as_object() else {
+        let message = format!("a canvas is a JSON object, and this is {}", kind_of(document));
+        return Problem::error("not-an-object", "", message);
+    };
+    if let Some(Json::String(text)) = object.get("dsl").filter(|_| !object.contains_key("components"))
+        && let Err(error) = serde_json::from_str::<Json>(text)
+    {
+        return Problem::error("not-json", "/dsl", format!("the text under `dsl` is not JSON: {error}"));
+    }
+    let usual = ["components", "graph"];
+    let (pointer, object) = match object.get("dsl") {
+        Some(dsl) if !usual.iter().any(|half| object.contains_key(*half)) => {
+            ("/dsl", dsl.as_object().unwrap_or(object))
+        }
+        _ => ("", object),
+    };
+    let message = "there is neither an object `components` nor an object `graph`";
+    let help = "a canvas is the exported JSON of an agent: the DSL itself, an object with the DSL under `dsl`, \
+                or a drawing of `nodes` and `edges`";
+    let slip = object.keys().find_map(|key| misspelled(key, usual));
+    let meant = slip.map(|meant| format!("did you mean `{meant}`?"));
+    Problem::error("no-components", pointer, message).help(help).maybe_help(meant)
+}
