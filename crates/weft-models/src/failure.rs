@@ -274,7 +274,7 @@ mod tests {
         // Nor a part of one that lies where the words are cut.
         let words = format!("{}{}", "x".repeat(WORDS_MAX - 6), key.reveal());
         let full = garbled("m", words, &key).full();
-        assert!(full.ends_with("xxx***") && !full.contains("very"), "{full}");
+        assert!(full.contains("xxx***") && !full.contains("very"), "{full}");
         assert_eq!(masked("risk-free sk- Bearer abcdefgh", &key), "risk-free sk- Bearer ***");
     }
 }
