@@ -135,31 +135,29 @@ impl Masks {
         }
         let mut hiding = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let Hiding { hidden, known, .. } = &mut *hiding;
-        let before = hidden.len();
-        for (name, value) in found {
+        let forms = found.into_iter().flat_map(|(name, value)| {
+            let form = |way| Some((format!("{ENCODED}{way}{name}"), encoded(&value, way)?));
+            let forms: Vec<_> = (0..WAYS).filter_map(form).collect();
+            std::iter::once((name, value)).chain(forms)
+        });
+        let (before, mut outcome) = (hidden.len(), Ok(()));
+        for (name, value) in forms {
             if known.contains(value.as_str()) {
                 continue;
             }
-            let forms =
-                (0..WAYS).filter_map(|way| Some((format!("{ENCODED}{way}{name}"), encoded(&value, way)?)));
-            let forms: Vec<_> = forms.collect();
-            for (name, value) in std::iter::once((name, value)).chain(forms) {
-                if known.contains(value.as_str()) {
-                    continue;
-                }
-                if hidden.len() >= SECRETS_MAX * (1 + WAYS) {
-                    return Err(too_many(&name));
-                }
-                let value: Arc<str> = value.into();
-                known.insert(Arc::clone(&value));
-                hidden.push(Hidden { name: name.into(), value });
+            if hidden.len() >= SECRETS_MAX * (1 + WAYS) {
+                outcome = Err(too_many(&name));
+                break;
             }
+            let value: Arc<str> = value.into();
+            known.insert(Arc::clone(&value));
+            hidden.push(Hidden { name: name.into(), value });
         }
         if hidden.len() > before {
             // A secret within a longer one must not break that one up.
             hidden.sort_by_key(|one| std::cmp::Reverse(one.value.len()));
         }
-        Ok(())
+        outcome
     }
 
     /// From now on nobody's text may look like a mark, also while there is nothing to hide.
@@ -452,6 +450,14 @@ mod tests {
         strip_marks(&mut state);
         assert!(!is_sealed(&state.to_string()));
         assert_eq!(state["history"][1], "\u{f8fe} alone");
+    }
+
+    #[test]
+    fn a_secret_that_is_a_form_of_another_has_forms_of_its_own() {
+        let masks = Masks::default();
+        masks.add("env.a", &json!("pa ss/word")).unwrap();
+        masks.add("env.b", &json!("pa%20ss%2Fword")).unwrap();
+        assert_eq!(masks.text("?key=pa%2520ss%252Fword"), "?key=***");
     }
 
     #[test]
