@@ -274,12 +274,8 @@ impl App {
     /// # Errors
     /// As [`App::start_turn`].
     pub async fn start_turn_of(&self, session: &Session, input: TurnInput) -> Result<RunHandle> {
-        self.start_turn_as(RunId::generate(), session, input).await
-    }
-
-    async fn start_turn_as(&self, id: RunId, session: &Session, input: TurnInput) -> Result<RunHandle> {
         let input = self.with_files_read(&session.key.tenant, input).await?;
-        self.start_turn_read(id, session, input).await
+        self.start_turn_read(RunId::generate(), session, input).await
     }
 
     /// The same when the files that come along are read already.

@@ -58,10 +58,10 @@ pub type Found = (Container, Option<Json>);
 pub fn find(document: &Json) -> Result<Found, Vec<Problem>> {
     let mut found = Vec::new();
     search(document, "", AROUND_MAX, &mut found);
-    if let Some(other) = found.get(1) {
-        return Err(several(&found[0].0.pointer, &other.0.pointer, &found));
+    match found.as_slice() {
+        [(first, _), (second, _), more @ ..] => Err(vec![several(first, second, more)]),
+        _ => found.pop().ok_or_else(|| vec![nothing_there(document)]),
     }
-    found.pop().ok_or_else(|| vec![nothing_there(document)])
 }
 
 fn search(value: &Json, pointer: &str, around: usize, found: &mut Vec<Found>) {
@@ -129,11 +129,11 @@ fn drawn(value: &Json) -> Json {
     Json::Object(dsl)
 }
 
-fn several(first: &str, second: &str, found: &[Found]) -> Vec<Problem> {
-    let shown = |pointer: &str| if pointer.is_empty() { "/".to_owned() } else { pointer.to_owned() };
-    let more = if found.len() > 2 { " and elsewhere" } else { "" };
+fn several(first: &Container, second: &Container, more: &[Found]) -> Problem {
+    let shown = |at: &Container| if at.pointer.is_empty() { "/".to_owned() } else { at.pointer.clone() };
+    let more = if more.is_empty() { "" } else { " and elsewhere" };
     let message = format!("there is more than one canvas: at {}, at {}{more}", shown(first), shown(second));
-    vec![Problem::error("several-canvases", second, message).help("keep one of them in the file")]
+    Problem::error("several-canvases", &second.pointer, message).help("keep one of them in the file")
 }
 
 fn nothing_there(document: &Json) -> Problem {

@@ -163,8 +163,8 @@ impl RunDriver<'_> {
         let Some(first) = self.speakers.first else { return };
         // Whoever waits for the floor is still among the tasks, has its end put off, or was cut off together
         // with whom it listens to: what is more than that works.
-        let is_cut_off = |waits: &&u32| self.cut_off.iter().any(|outcome| outcome.activation == **waits);
-        let waiting = self.speakers.waiting.len() - self.speakers.waiting.iter().filter(is_cut_off).count();
+        let is_there = |waits: &&u32| self.cut_off.iter().all(|outcome| outcome.activation != **waits);
+        let waiting = self.speakers.waiting.iter().filter(is_there).count();
         let under_way = self.tasks.len() + self.done.len() + self.speakers.unsaid.len();
         let at_work = under_way.saturating_sub(waiting);
         if at_work == 0 || !self.machine.may_come(first) {
