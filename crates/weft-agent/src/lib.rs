@@ -1,7 +1,7 @@
 //! canvas JSON → plan → run → components → **agents** → events → API
 //!
 //! Question → model turns and tool calls → answer. A [`driver::Driver`] works on a [`driver::Job`]:
-//! it decides in pure code ([`turns`], [`planner`]) and acts through [`ask`] and [`calls`].
+//! it decides in pure code (`turns`, [`planner`]) and acts through [`ask`] and [`calls`].
 //!
 //! # For programs that embed the engine
 //!
@@ -90,7 +90,7 @@ pub mod function;
 pub mod graph;
 pub mod long_results;
 pub mod long_term;
-pub mod loop_guard;
+mod loop_guard;
 pub mod marks;
 pub mod memory;
 pub mod message;
@@ -105,9 +105,9 @@ mod standalone;
 pub mod structured;
 pub mod tool_search;
 pub mod toolkit;
-pub mod trace;
+mod trace;
 pub mod transcript;
-pub mod turns;
+mod turns;
 pub mod window;
 
 pub use driver::{Answer, Driver, End, Job, Options, Start};

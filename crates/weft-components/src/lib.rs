@@ -3,13 +3,13 @@
 //! What a canvas can do. One component is one file, and [`catalog`] is the one list.
 
 pub mod catalog;
-pub mod control;
-pub mod data;
+mod control;
+mod data;
 pub mod examples;
-pub mod ingestion;
-pub mod model;
-pub mod output;
-pub mod tools;
+mod ingestion;
+mod model;
+mod output;
+mod tools;
 
 mod artifact;
 mod jinja;

@@ -17,7 +17,7 @@ pub mod exception;
 pub mod fair;
 pub mod field;
 pub mod filter;
-pub mod floor;
+mod floor;
 pub mod form;
 mod hex;
 pub mod id;
@@ -33,7 +33,7 @@ pub mod pattern;
 pub mod pipeline;
 pub mod reference;
 pub mod rendering;
-pub mod retry;
+mod retry;
 pub mod seam;
 pub mod secret;
 #[cfg(test)]

@@ -1,27 +1,27 @@
 //! canvas JSON → plan → **run** → components → events → API
 //!
-//! [`machine`] decides and never waits; [`drive`] waits and never decides; [`journal`] numbers what
+//! `machine` decides and never waits; [`drive`] waits and never decides; `journal` numbers what
 //! happened, stores it and then shows it.
 
 mod answers;
 mod assign;
 mod begin;
-pub mod calls;
+mod calls;
 pub mod clock;
 pub mod compare;
 pub mod drive;
 pub mod engine;
 pub mod feed;
 pub mod form;
-pub mod frame;
+mod frame;
 mod history;
-pub mod journal;
+mod journal;
 mod keys;
 mod loops;
-pub mod machine;
+mod machine;
 mod masked;
 mod output_dedup;
-pub mod pause;
+mod pause;
 mod perform;
 mod pins;
 mod ready;
@@ -29,7 +29,7 @@ pub mod recording;
 mod recover;
 pub mod replay;
 mod retrying_store;
-pub mod scope;
+mod scope;
 mod secrets;
 pub mod session;
 mod suspend;
@@ -38,7 +38,7 @@ mod timeouts;
 mod turn_calls;
 mod values;
 mod waiting_nodes;
-pub mod watch;
+mod watch;
 mod weight;
 
 pub use engine::{Engine, EngineLimits, RunHandle, StartRun};

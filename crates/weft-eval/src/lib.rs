@@ -2,17 +2,17 @@
 //!
 //! A file names a canvas, what it is asked, and what is expected; it also holds what models and tools
 //! answered. The canvas runs on those answers, without anything outside, and every expectation is
-//! looked at in plain data ([`expect`], pure).
+//! looked at in plain data (`expect`, pure).
 
 pub mod case;
 pub mod dataset;
-pub mod expect;
+mod expect;
 pub mod file;
 pub mod judge;
-pub mod observed;
+mod observed;
 pub mod record;
 pub mod report;
-pub mod text;
+mod text;
 
 pub use case::{Mode, Subject};
 pub use file::{EvalFile, Invalid};

@@ -7,7 +7,7 @@
 
 mod backoff;
 mod child;
-pub mod config;
+mod config;
 mod definition;
 mod dial;
 mod events;

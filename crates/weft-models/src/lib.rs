@@ -4,9 +4,9 @@
 //! `llm_id` of a canvas; [`discover`] says which there are when nobody configured any.
 
 mod answer_form;
-pub mod cache;
-pub mod config;
-pub mod deadlines;
+mod cache;
+mod config;
+mod deadlines;
 mod directory;
 mod discover;
 pub mod estimate;
@@ -14,7 +14,7 @@ mod extractive;
 mod factories;
 mod failure;
 mod fallback;
-pub mod inline_tags;
+mod inline_tags;
 pub mod installed;
 #[cfg(feature = "local-embedder")]
 mod local;

@@ -5,14 +5,14 @@
 mod archive;
 pub mod chunk;
 pub mod element;
-pub mod format;
+mod format;
 mod grid;
-pub mod make;
+mod make;
 mod markup;
 mod media;
 mod parts;
 mod pictures;
-pub mod reader;
+mod reader;
 mod tesseract;
 mod tokens;
 mod words;

@@ -5,21 +5,21 @@
 
 pub mod answer;
 mod audit;
-pub mod auth;
-pub mod body;
+mod auth;
+mod body;
 mod chat_frames;
 mod connection;
 pub mod dialect;
-pub mod error;
+mod error;
 pub mod frames;
 pub mod mcp;
 mod open_files;
 pub mod openapi;
 mod path;
 pub mod router;
-pub mod routes;
+mod routes;
 pub mod serve;
-pub mod source_metadata;
+mod source_metadata;
 pub mod sse;
 pub mod state;
 pub mod webhook;
