@@ -12,10 +12,12 @@ use weft_core::{Error, Json, Result};
 use super::{coerce, cost};
 
 /// Faults that are told at once, at most.
+// A model mends a few faults at a time; the rest would only fill its window.
 const FAULTS_MAX: usize = 10;
 /// Characters of a value or of a list of values in a message.
 const SHOWN_MAX: usize = 200;
 /// Steps back that matching one pattern may take.
+// Look-around and back references make the matcher try again and again; the plain patterns never count here.
 const BACKTRACKS_MAX: usize = 100_000;
 /// Bytes that one compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
@@ -146,6 +148,7 @@ pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
 fn own(schema: &Map<String, Json>) -> Map<String, Json> {
     const DIALECTS: [&str; 5] = ["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"];
     let mut schema = schema.clone();
+    // References begin with `#`, and with an `$id` they would be relative to an address that nobody fetches.
     schema.shift_remove("$id");
     if schema.get("id").is_some_and(Json::is_string) {
         schema.shift_remove("id");
@@ -182,6 +185,7 @@ fn described(error: &ValidationError<'_>) -> String {
             format!("expected a text that matches {}, got {}", clipped(pattern), instance())
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            // One fault of each of a few alternatives: all of them together would be longer than the schema.
             let firsts = context.iter().filter_map(|errors| errors.first()).take(3).map(described);
             format!("none of the alternatives fits: {}", clipped(&firsts.collect::<Vec<_>>().join(", or ")))
         }
@@ -209,6 +213,7 @@ fn shown(value: &Json) -> String {
 
 fn clipped(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
+        // By characters, never by bytes: values are in any script.
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }

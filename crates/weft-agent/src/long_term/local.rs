@@ -13,6 +13,7 @@ use weft_core::{Error, ErrorKind, Result};
 use super::{LongTermMemory, Owner, Remembered, Storing};
 
 /// Memories of one owner, at most; the oldest go first.
+// A search goes over all of an owner's.
 pub const MEMORIES_MAX: usize = 10_000;
 /// Bytes of one memory, at most.
 pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
@@ -54,6 +55,7 @@ impl LocalMemory {
                 .because(cause)
         };
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(failed)?;
+        // Not waited for: the other process keeps it as long as it lives.
         file.try_lock().map_err(|_| {
             let message = format!("another process has the memories in {} open", path.display());
             Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
@@ -74,6 +76,7 @@ impl LocalMemory {
             state.take(serde_json::from_slice(&line).map_err(damaged)?);
             end += u64::try_from(length).unwrap_or_default();
         }
+        // The next line would be written behind half a one, and both could not be read.
         file.set_len(end).map_err(failed)?;
         state.file = Some((path.clone(), file));
         Ok(Self(Arc::new(Mutex::new(state))))
@@ -107,6 +110,7 @@ impl State {
             file.write_all(&line).map_err(failed)?;
             file.sync_data().map_err(failed)?;
         }
+        // Behind the write: what is found must be what the file has.
         self.take(memory);
         Ok(())
     }
@@ -134,6 +138,7 @@ impl LongTermMemory for LocalMemory {
             return Err(Error::invalid(format!("a memory has {MEMORY_BYTES_MAX} bytes at most")));
         }
         let mut state = self.state();
+        // A turn that is done again, or a user who says it twice, adds nothing.
         if let Some(known) = state.memories.iter().find(|known| known.owner == *owner && known.text == text) {
             return Ok(vec![known.id.clone()]);
         }
@@ -196,6 +201,7 @@ fn bm25(query: &[String], documents: &[Vec<String>]) -> Vec<f64> {
     let rarity: HashMap<&str, f64> = wanted
         .iter()
         .map(|term| {
+            // Over this owner's memories only: what others have says nothing about how rare a word is here.
             let with = counts.iter().filter(|counts| counts.contains_key(term)).count() as f64;
             (*term, (1.0 + (all - with + 0.5) / (with + 0.5)).ln())
         })

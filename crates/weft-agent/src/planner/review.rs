@@ -11,6 +11,7 @@ use crate::calls::{Decision, decision, limit_wait};
 const FIELD: &str = "plan";
 
 /// How often a plan is made anew before a no is the last word.
+// Each costs a request, and who says no so often is not helped by an eleventh one.
 pub const MADE_MAX: u32 = 10;
 
 /// A plan that waits for a person.
@@ -82,6 +83,7 @@ impl Review {
             // A reason would have the plan made again, for nobody.
             field["otherwise"] = Json::from("deny");
         }
+        // The plan stands in the tips, too: clients that know no field of this type show those.
         let mut tips = format!("An agent asks before it carries out its plan:\n{}", self.plan.trim());
         if let Some(why) = &self.unclear {
             tips.push_str(&format!(

@@ -17,6 +17,7 @@ const LIMIT_MAX: usize = 50;
 /// Keywords of one call, at most.
 const KEYWORDS_MAX: usize = 20;
 /// How long a reply waits for the memory, before and after.
+// A memory is a help: a reply without it is better than none.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Who uses an agent's long-term memory.
@@ -90,6 +91,7 @@ impl AgentMemory {
                 async move { memory.retrieve(retrieve).await }
             },
         )?;
+        // Recording is not: it may be a service that does not know the same text again.
         retrieve.traits.idempotent = true;
         Ok([record, retrieve])
     }
@@ -114,6 +116,7 @@ impl AgentMemory {
     async fn retrieve(&self, Retrieve { keywords, limit }: Retrieve) -> Result<String> {
         let limit = limit.clamp(1, LIMIT_MAX);
         let mut found: Vec<Remembered> = Vec::new();
+        // One after another, as stores are small services; the number of keywords is limited.
         for keyword in keywords
             .iter()
             .map(|keyword| keyword.trim())

@@ -3,6 +3,7 @@
 /// A rough count of tokens: one for every four characters, one for every character of Chinese,
 /// Japanese or Korean. It needs no vocabulary, and errs on the high side for English prose.
 pub fn tokens(text: &str) -> usize {
+    // Most texts, and without a look at each character.
     if text.is_ascii() {
         return text.len().div_ceil(4);
     }
@@ -31,6 +32,7 @@ pub fn cut(text: &str, max: usize) -> &str {
 pub fn head_and_tail(text: &str, max: usize) -> String {
     const MARK: &str = "\n[… left out …]\n";
     let left = max.saturating_sub(tokens(MARK));
+    // More of the beginning than of the end: there it says what it is.
     let head = cut(text, left * 2 / 3);
     let mut quarters = 0;
     let tail_from = text[head.len()..]
