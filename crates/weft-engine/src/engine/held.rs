@@ -45,6 +45,7 @@ impl Drop for ListedRun {
         // The session is free before a reader can see that the run is over.
         drop(self.lock.take());
         match self.became {
+            // Nothing to hand over: it is over, or somebody else's.
             Became::Ended | Became::Lost => {}
             Became::Left => self.engine.0.ownership.leave(self.lease.clone()),
             Became::HandedOver => {
@@ -127,6 +128,8 @@ impl Engine {
     pub fn busy_session(&self, key: &SessionKey) -> Option<BusySession> {
         let running = self.running();
         let freed = Arc::clone(running.sessions.get(key)?);
+        // Over all runs of this process: there are some thousand at most, and this is asked once for a
+        // question that found its session busy.
         let live = running.runs.iter().find(|(_, live)| live.session == *key);
         let background = live.is_some_and(|(_, live)| live.background);
         let abandoned = live.is_some_and(|(_, live)| live.is_abandoned());
