@@ -27,7 +27,28 @@ pub struct LocalMemory(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     memories: Vec<Memory>,
-    file: Option<(PathBuf, File)>,
+    file: Option<MemoryFile>,
+}
+
+/// The file of memories, and where its last whole line ends.
+#[derive(Debug)]
+struct MemoryFile {
+    path: PathBuf,
+    file: File,
+    end: u64,
+}
+
+impl MemoryFile {
+    /// Writes a line behind the last whole one.
+    fn append(&mut self, line: &[u8]) -> std::io::Result<()> {
+        // A write that failed half-way, such as on a disk without room, has left a part of its line. Behind it
+        // the next one could not be read, and nor could the file.
+        self.file.set_len(self.end)?;
+        self.file.write_all(line)?;
+        self.file.sync_data()?;
+        self.end += u64::try_from(line.len()).unwrap_or_default();
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,7 +99,7 @@ impl LocalMemory {
         }
         // The next line would be written behind half a one, and both could not be read.
         file.set_len(end).map_err(failed)?;
-        state.file = Some((path.clone(), file));
+        state.file = Some(MemoryFile { path: path.clone(), file, end });
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
@@ -99,16 +120,14 @@ impl State {
     }
 
     fn add(&mut self, memory: Memory) -> Result<()> {
-        if let Some((path, file)) = &mut self.file {
-            let failed = |cause| {
-                let message = format!("cannot write the memories in {}", path.display());
-                Error::new(ErrorKind::Unavailable, message).because(cause)
-            };
+        if let Some(file) = &mut self.file {
             let mut line = serde_json::to_vec(&memory)
                 .map_err(|cause| Error::internal("cannot write down a memory").because(cause))?;
             line.push(b'\n');
-            file.write_all(&line).map_err(failed)?;
-            file.sync_data().map_err(failed)?;
+            file.append(&line).map_err(|cause| {
+                let message = format!("cannot write the memories in {}", file.path.display());
+                Error::new(ErrorKind::Unavailable, message).because(cause)
+            })?;
         }
         // Behind the write: what is found must be what the file has.
         self.take(memory);

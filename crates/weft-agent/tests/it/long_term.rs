@@ -84,6 +84,8 @@ async fn memories_in_a_file_outlive_the_process() {
     drop(memory);
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"id\":").unwrap();
     let memory = LocalMemory::open(&path).unwrap();
+    // As a write that fails half-way leaves it.
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"id\":").unwrap();
     memory.add(&Owner::user("eve"), "Eve has a cat.", Storing::Inferred).await.unwrap();
     drop(memory);
     let memory = LocalMemory::open(&path).unwrap();
