@@ -281,6 +281,11 @@ impl Notebook {
         subtask.outcome = Some(outcome);
         subtask.finished_ms = Some(now_ms);
         let next = plan.subtasks.iter().position(|one| !one.state.is_over());
+        // A part that was put in meanwhile comes before the one in progress, which then has to wait: one is worked on
+        // at a time, and in order.
+        for later in plan.subtasks.iter_mut().filter(|one| one.state == PlanState::InProgress) {
+            later.state = PlanState::Todo;
+        }
         if let Some(subtask) = next.and_then(|at| plan.subtasks.get_mut(at)) {
             subtask.state = PlanState::InProgress;
         }
