@@ -97,7 +97,12 @@ impl Review {
 /// A plan is rejected more often than it is denied.
 fn rejected(answer: &Json) -> Json {
     let word = |text: &str| match text.get(..6) {
-        Some(head) if head.eq_ignore_ascii_case("reject") => format!("deny{}", &text[6..]),
+        Some(head) if head.eq_ignore_ascii_case("reject") => {
+            // "rejected" as well, as "approved" and "denied" are words for the same.
+            let rest = &text[6..];
+            let tense = rest.get(..2).is_some_and(|tense| tense.eq_ignore_ascii_case("ed"));
+            format!("deny{}", if tense { &rest[2..] } else { rest })
+        }
         _ => text.to_owned(),
     };
     match answer {
@@ -128,6 +133,9 @@ mod tests {
         check(json!("approve"), Said::Approved);
         check(json!("deny"), Said::Rejected(String::new()));
         check(json!("reject"), Said::Rejected(String::new()));
+        check(json!("Rejected"), Said::Rejected(String::new()));
+        check(json!("rejected: too long"), Said::Rejected("too long".to_owned()));
+        check(json!({"decision": "rejected", "reason": "no"}), Said::Rejected("no".to_owned()));
         check(json!("Reject: too long"), Said::Rejected("too long".to_owned()));
         check(json!({"decision": "reject", "reason": "no"}), Said::Rejected("no".to_owned()));
         check(json!({"decision": "deny", "reason": "no"}), Said::Rejected("no".to_owned()));
