@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_core::{Error, ErrorKind, Result, Tool};
 
+use super::turn::Turn;
 use crate::function::tool;
 use crate::long_term::{LongTermMemory, Owner, Remembered, Storing};
+use crate::message::Message;
 
 /// Memories that are looked up for a reply.
 pub(super) const RETRIEVED: usize = 5;
@@ -149,6 +151,33 @@ impl AgentMemory {
     /// Remembers an exchange.
     pub(super) async fn keep(&self, text: &str) -> Result<()> {
         in_time(self.store.add(&self.owner, text, Storing::Inferred)).await.map(drop)
+    }
+}
+
+impl Turn<'_> {
+    /// What fits the message in the long-term memory. Without it there is a reply all the same.
+    pub(super) async fn recall(&mut self, asked: &str) -> Result<()> {
+        let extras = &self.agent.extras;
+        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
+            return Ok(());
+        };
+        match memory.recalled(asked).await {
+            Ok(Some(text)) => self.inform("long_term_memory", text).await,
+            Ok(None) => Ok(()),
+            Err(error) => self.warn("what is remembered is left out", &error).await,
+        }
+    }
+
+    /// Remembers the exchange beyond the session. A memory that fails, fails no reply.
+    pub(super) async fn keep(&self, asked: &str, reply: &Message) -> Result<()> {
+        let extras = &self.agent.extras;
+        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
+            return Ok(());
+        };
+        match memory.keep(&format!("user: {asked}\n{}: {}", self.agent.name, reply.text())).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.warn("the exchange is not remembered", &error).await,
+        }
     }
 }
 
