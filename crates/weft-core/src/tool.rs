@@ -290,6 +290,7 @@ impl ToolOutput {
     /// A value: a text as it is, anything else as JSON.
     pub fn value(value: Json) -> Self {
         let text = to_text(&value);
+        // A text would be kept twice.
         let value = (!value.is_string()).then_some(value);
         Self { blocks: vec![Block::Text { text }], value, ..Self::default() }
     }
@@ -305,6 +306,7 @@ impl ToolOutput {
     pub fn to_text(&self) -> String {
         let parts = self.blocks.iter().map(|block| match block {
             Block::Text { text } => text.clone(),
+            // A data URL is megabytes of base64, of which a model reads nothing and pays for each token.
             Block::Image { url } if url.starts_with("data:") => "[an image]".to_owned(),
             Block::Audio { url } if url.starts_with("data:") => "[a recording]".to_owned(),
             Block::Image { url } => format!("[an image: {url}]"),

@@ -139,6 +139,7 @@ impl Outputs {
         }
         let Some((name, rest)) = path.split_once('.') else { return Value::null() };
         match self.get(name) {
+            // The whole name first: components may give an output a name with a dot in it.
             Some(value) => walk(&value.snapshot(), rest.split('.')).into(),
             None => Value::null(),
         }
@@ -240,6 +241,7 @@ fn weighed(json: &Json, levels_left: usize) -> Option<usize> {
 pub fn number(value: &Json) -> Option<f64> {
     match value {
         Json::Number(number) => number.as_f64(),
+        // Rust reads `inf` and `nan` as numbers; JSON has neither, and people mean the words.
         Json::String(text) => text.trim().parse::<f64>().ok().filter(|number| number.is_finite()),
         _ => None,
     }
@@ -290,6 +292,7 @@ pub fn walk<'a>(start: &'a Json, path: impl IntoIterator<Item = &'a str>) -> Jso
     let mut current = Cow::Borrowed(start);
     for step in path {
         let next = match &current {
+            // Models give objects as texts: a path leads into these as well.
             Cow::Borrowed(Json::String(text)) => inside(text, step).map(Cow::Owned),
             Cow::Borrowed(json) => member(json, step).map(Cow::Borrowed),
             Cow::Owned(Json::String(text)) => inside(text, step).map(Cow::Owned),
