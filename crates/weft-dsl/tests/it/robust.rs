@@ -1,5 +1,7 @@
 //! No input makes it panic or hang.
 
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
 use weft_dsl::{CompileOptions, compile, load};
@@ -232,6 +234,20 @@ fn a_text_of_ten_megabytes() {
     let text = format!("{} {{sys.query}}", "{x} ".repeat(2_500_000));
     let compiled = crate::compiled(&chain(1, &text));
     assert_eq!(compiled.plan.nodes[1].reads.len(), 1);
+}
+
+/// Without bounds it would be minutes, or all memory there is.
+const MOMENTS: Duration = Duration::from_secs(20);
+
+#[test]
+fn slips_in_the_names_of_members_are_looked_for_a_few_times() {
+    let members: Map<_, _> = (0..60).map(|n| (format!("{}{n:02}", "member".repeat(9)), json!(1))).collect();
+    let text: String = (0..300).map(|n| format!("{{env.v.{}{n:03}}}", "member".repeat(9))).collect();
+    let mut document = chain(1, &text);
+    document["variables"] = json!({"v": {"type": "object", "value": members}});
+    let problems = crate::problems(&document.to_string(), &CompileOptions::default());
+    let slips = problems.iter().filter(|problem| problem.message.contains("has no member")).count();
+    assert!((1..=64).contains(&slips), "{slips}");
 }
 
 #[test]
