@@ -240,6 +240,22 @@ fn a_text_of_ten_megabytes() {
 const MOMENTS: Duration = Duration::from_secs(20);
 
 #[test]
+fn old_ids_in_a_drawing_with_many_edges() {
+    let began = Instant::now();
+    let id = |n: usize| format!("Splitter:{n}");
+    let nodes: Vec<Json> = (0..9_000).map(|n| json!({"id": id(n), "data": {"label": "Note"}})).collect();
+    let edge = |n: usize| {
+        let (from, to) = (id(n % 9_000), id(n * 7 % 9_000));
+        json!({"id": format!("xy-edge__{from}start-{to}end"), "source": from, "target": to})
+    };
+    let edges: Vec<Json> = (0..60_000).map(edge).collect();
+    let canvas = load(json!({"nodes": nodes, "edges": edges}).to_string().as_bytes()).unwrap();
+    let last = &canvas.dsl()["graph"]["edges"][59_999];
+    assert_eq!(last["id"], "xy-edge__TokenChunker:5999start-TokenChunker:5993end");
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
 fn slips_in_the_names_of_members_are_looked_for_a_few_times() {
     let members: Map<_, _> = (0..60).map(|n| (format!("{}{n:02}", "member".repeat(9)), json!(1))).collect();
     let text: String = (0..300).map(|n| format!("{{env.v.{}{n:03}}}", "member".repeat(9))).collect();
