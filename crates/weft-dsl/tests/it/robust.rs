@@ -240,6 +240,29 @@ fn a_text_of_ten_megabytes() {
 const MOMENTS: Duration = Duration::from_secs(20);
 
 #[test]
+fn a_drawing_with_many_edges_and_conditions() {
+    let began = Instant::now();
+    let edges: Vec<Json> = (1..=100_000)
+        .map(|n| json!({"source": "s", "target": "m", "sourceHandle": format!("Case {n:06}")}))
+        .collect();
+    let conditions = vec![json!({}); 100_000];
+    let nodes = json!([{"id": "s", "data": {"label": "Switch", "form": {"conditions": conditions}}}]);
+    swallow(json!({"nodes": nodes, "edges": edges}).to_string().as_bytes());
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn categories_that_share_a_handle_do_not_multiply_its_edges() {
+    let edges = vec![json!({"source": "c", "target": "m", "sourceHandle": "u"}); 1_000];
+    let items: Vec<Json> = (0..200).map(|n| json!({"name": n.to_string(), "uuid": "u"})).collect();
+    let nodes = json!([{"id": "c", "data": {"label": "Categorize", "form": {"items": items}}}]);
+    let canvas = load(json!({"nodes": nodes, "edges": edges}).to_string().as_bytes()).unwrap();
+    let categories = canvas.nodes["c"].params["category_description"].as_object().unwrap();
+    let targets: usize = categories.values().map(|category| category["to"].as_array().unwrap().len()).sum();
+    assert_eq!(targets, 50_001, "one more than a canvas may have edges");
+}
+
+#[test]
 fn old_ids_in_a_drawing_with_many_edges() {
     let began = Instant::now();
     let id = |n: usize| format!("Splitter:{n}");
