@@ -18,6 +18,13 @@ async fn long_lists_come_in_pages() {
     assert_eq!(bench.fake.count("tools/list"), 3);
 }
 
+#[tokio::test]
+async fn limits_of_time_without_an_end_are_none() {
+    let longest = "connect_seconds = 9223372036854775807\nlist_seconds = 9223372036854775807";
+    let bench = Bench::new(&["echo"], &format!("{longest}\ncall_seconds = 9223372036854775807")).await;
+    assert_eq!(bench.call("echo").await.unwrap().to_text(), "{\"q\":\"x\"}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_is_kept_until_the_server_says_that_it_changed() {
     let bench = Bench::new(&["echo"], "").await;
