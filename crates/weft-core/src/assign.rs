@@ -149,6 +149,7 @@ impl AssignOperator {
             Self::Add => a + b,
             Self::Subtract => a - b,
             Self::Multiply => a * b,
+            // JSON could not write an infinity down.
             _ if b == 0.0 => return Err(Error::invalid("cannot divide by zero")),
             _ => a / b,
         };

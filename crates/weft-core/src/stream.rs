@@ -30,12 +30,14 @@ struct StreamState {
     pieces: Vec<Piece>,
     end: StreamEnd,
     /// So many pieces somebody has taken.
+    // The furthest of all readers counts: what one of them has shown cannot be taken back for the others.
     read: usize,
 }
 
 #[derive(Debug)]
 struct SharedTextInner {
     state: Mutex<StreamState>,
+    // One for all that wait: each looks for itself whether it has come what it waits for.
     changed: Notify,
     /// How often its end was taken back.
     taken_back: AtomicU32,
