@@ -21,6 +21,11 @@ const SHOWN_MAX: usize = 200;
 const BACKTRACKS_MAX: usize = 100_000;
 /// Bytes that one compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Bytes that all patterns of a schema may take together.
+// A few characters, `\p{L}{10}`, compile to hundreds of kilobytes, and a schema has room for thousands of them.
+const PATTERNS_BYTES_MAX: usize = 32 << 20;
+/// What a pattern of a schema that is kept ready is taken to cost, in bytes.
+const PER_PATTERN: usize = 16 << 10;
 
 /// Bytes of schemas that are kept ready. The tools of an agent are the same in each of its turns, and making a
 /// schema ready takes longer than most of what a tool does.
@@ -37,15 +42,16 @@ struct Ready {
 
 impl Ready {
     fn keep(&mut self, text: String, schema: &Arc<ArgumentSchema>) {
+        // What is compiled of patterns is much larger than their text.
+        let bytes = text.len() + cost::patterns(&schema.schema) * PER_PATTERN;
         // One schema must not push out most of the others.
-        if text.len() > READY_BYTES_MAX / 16 {
+        if text.len() > READY_BYTES_MAX / 16 || bytes > READY_BYTES_MAX / 2 {
             return;
         }
-        if self.bytes + text.len() > READY_BYTES_MAX {
+        if self.bytes + bytes > READY_BYTES_MAX {
             // All at once, so that no order of use need be kept: what is in use is soon made again.
             *self = Self::default();
         }
-        let bytes = text.len();
         if self.schemas.insert(text, Arc::clone(schema)).is_none() {
             self.bytes += bytes;
         }
@@ -136,10 +142,11 @@ impl ArgumentSchema {
 pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
     let schema = &schema.as_object().map_or_else(|| schema.clone(), |map| Json::Object(own(map)));
     cost::inspect(schema)?;
+    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / cost::patterns(schema).max(1));
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(BACKTRACKS_MAX)
-        .size_limit(PATTERN_BYTES_MAX)
-        .dfa_size_limit(PATTERN_BYTES_MAX);
+        .size_limit(bytes_max)
+        .dfa_size_limit(bytes_max);
     let validator = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
     validator.map_err(|error| described(&error))
 }
