@@ -140,8 +140,11 @@ impl Steps {
     /// The model has named the next step, or should have.
     pub fn replied(&mut self, reply: &str, ending: Ending) {
         self.replies += 1;
-        // Also when it is no step: the correction that follows is about these words.
-        self.add(Author::Assistant, reply);
+        // Also when it is no step: the correction that follows is about these words. Without a word it is none, and some
+        // providers refuse a conversation in which somebody says nothing.
+        if !reply.trim().is_empty() {
+            self.add(Author::Assistant, reply);
+        }
         match self.read(reply, ending) {
             Ok(calls) if calls.is_empty() => {}
             Ok(calls) => {
