@@ -380,6 +380,10 @@ mod tests {
         assert!(text.starts_with("begin") && text.ends_with("end") && tokens(text) < 490, "{}", text.len());
         assert!(note.unwrap().contains("last tools"));
         assert_eq!(head_and_tail("short", 100), "short");
+        assert_eq!(
+            (head_and_tail("short", usize::MAX).as_str(), cut("short", usize::MAX)),
+            ("short", "short")
+        );
     }
 
     #[test]
