@@ -440,7 +440,8 @@ fn micros(usage: Usage, prices: Prices) -> u64 {
         + cache_write_tokens as f64 * prices.cache_write.unwrap_or(prices.prompt)
         + completion_tokens as f64 * prices.completion;
     // Rounded up: many small calls would cost nothing else.
-    if micros.is_finite() && micros > 0.0 { micros.ceil() as u64 } else { 0 }
+    // What is more than can be counted is the most that can, and not nothing: it would use no budget up.
+    if micros > 0.0 { micros.ceil() as u64 } else { 0 }
 }
 
 #[cfg(test)]
@@ -520,6 +521,8 @@ mod tests {
         assert_eq!(budget.spent().tokens, u64::MAX);
         let endless = Budget::new(Holder::Run, limits(|l| l.seconds = Some(1e30)), Spent::default(), None);
         assert_eq!(endless.time_left(), Some(Duration::MAX));
+        let dear = Prices { prompt: f64::MAX, completion: 0.0, cache_read: None, cache_write: None };
+        assert_eq!(micros(usage, dear), u64::MAX);
     }
 
     #[tokio::test(start_paused = true)]
