@@ -1,7 +1,7 @@
 //! Memories in this process, and in a file if they are to outlive it.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,9 @@ pub struct LocalMemory(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     memories: Vec<Memory>,
+    /// How many of them each owner has.
+    // Counted anew for each line, a file of a hundred thousand memories would take minutes to open.
+    counts: HashMap<Owner, usize>,
     file: Option<MemoryFile>,
 }
 
@@ -77,11 +80,15 @@ impl LocalMemory {
         };
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(failed)?;
         // Not waited for: the other process keeps it as long as it lives.
-        file.try_lock().map_err(|_| {
-            let message = format!("another process has the memories in {} open", path.display());
-            Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
+        file.try_lock().map_err(|cause| match cause {
+            TryLockError::WouldBlock => {
+                let message = format!("another process has the memories in {} open", path.display());
+                Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
+            }
+            // Some file systems have no locks: nobody else has it open then.
+            TryLockError::Error(cause) => failed(cause).help("put the file on a disk of this machine"),
         })?;
-        let mut state = State::default();
+        let mut all = Vec::new();
         let (mut lines, mut line, mut end) = (BufReader::new(&file), Vec::new(), 0_u64);
         for number in 1.. {
             line.clear();
@@ -94,11 +101,12 @@ impl LocalMemory {
                 let message = format!("line {number} of {} is no memory", path.display());
                 Error::new(ErrorKind::Conflict, message).because(cause).help("put the file back from a copy")
             };
-            state.take(serde_json::from_slice(&line).map_err(damaged)?);
+            all.push(serde_json::from_slice(&line).map_err(damaged)?);
             end += u64::try_from(length).unwrap_or_default();
         }
         // The next line would be written behind half a one, and both could not be read.
         file.set_len(end).map_err(failed)?;
+        let mut state = State::newest(all);
         state.file = Some(MemoryFile { path: path.clone(), file, end });
         Ok(Self(Arc::new(Mutex::new(state))))
     }
@@ -109,11 +117,25 @@ impl LocalMemory {
 }
 
 impl State {
+    /// The newest of each owner, in their order.
+    fn newest(all: Vec<Memory>) -> Self {
+        let mut counts: HashMap<Owner, usize> = HashMap::new();
+        let is_kept = |memory: &Memory| {
+            let count = counts.entry(memory.owner.clone()).or_default();
+            let is_kept = *count < MEMORIES_MAX;
+            *count += usize::from(is_kept);
+            is_kept
+        };
+        let mut memories: Vec<Memory> = all.into_iter().rev().filter(is_kept).collect();
+        memories.reverse();
+        Self { memories, counts, file: None }
+    }
+
     fn take(&mut self, memory: Memory) {
-        let own = |known: &&Memory| known.owner == memory.owner;
-        if self.memories.iter().filter(own).count() >= MEMORIES_MAX
-            && let Some(oldest) = self.memories.iter().position(|known| known.owner == memory.owner)
-        {
+        let count = self.counts.entry(memory.owner.clone()).or_default();
+        if *count < MEMORIES_MAX {
+            *count += 1;
+        } else if let Some(oldest) = self.memories.iter().position(|known| known.owner == memory.owner) {
             self.memories.remove(oldest);
         }
         self.memories.push(memory);

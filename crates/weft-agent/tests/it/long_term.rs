@@ -97,6 +97,27 @@ async fn memories_in_a_file_outlive_the_process() {
 }
 
 #[tokio::test]
+async fn a_file_of_many_memories_is_opened_in_moments_and_keeps_the_newest_of_each() {
+    let path = std::env::temp_dir().join(format!("weft-memories-{}", weft_core::id::generate()));
+    let line = |user: &str, n: usize| {
+        format!("{{\"id\":\"{user}{n}\",\"owner\":{{\"user_id\":\"{user}\"}},\"text\":\"word{n}\"}}\n")
+    };
+    let of_eve = (0..MEMORIES_MAX + 10).map(|n| line("eve", n));
+    let of_others = (0..60_000).map(|n| line(&format!("user{n}"), n));
+    std::fs::write(&path, of_eve.chain(of_others).collect::<String>()).unwrap();
+    let begun = std::time::Instant::now();
+    let memory = LocalMemory::open(&path).unwrap();
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    let found = async |word: &str| memory.search(&Owner::user("eve"), word, 5).await.unwrap().len();
+    assert_eq!((found("word9").await, found("word10").await), (0, 1));
+    // One more, and the oldest of hers goes.
+    memory.add(&Owner::user("eve"), "the last", Storing::Verbatim).await.unwrap();
+    assert_eq!((found("word10").await, found("word11").await, found("last").await), (0, 1, 1));
+    drop(memory);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
 async fn memories_have_limits() {
     let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
     let long = memory.add(&eve, &"x".repeat(MEMORY_BYTES_MAX + 1), Storing::Verbatim).await;
