@@ -8,6 +8,7 @@ use crate::driver::Job;
 use crate::marks::MarkFilter;
 
 /// What stands between the texts of two rounds.
+// A blank line: in Markdown a single line break would run two rounds into one paragraph.
 const BETWEEN: &str = "\n\n";
 
 /// The visible text of an agent while it grows.
@@ -46,6 +47,7 @@ impl<'a> AnswerStream<'a> {
         let (said_before, said) = (said, String::with_capacity(said.len()));
         let mut voice = Self {
             writer,
+            // As it stands now: what was taken back before this voice began is none of its text.
             taken_back: writer.map_or(0, TextWriter::taken_back),
             citations,
             filter: None,
@@ -72,6 +74,8 @@ impl<'a> AnswerStream<'a> {
         self.forget_what_was_taken_back();
         match (piece, &self.citations) {
             (Piece::Text(text), Some(citations)) => {
+                // Made with the first text and not before: the sources of this message may come while it is
+                // written, and half a mark of the last message must not reach into this one.
                 let told = self.told_to_cite;
                 let filter = self.filter.get_or_insert_with(|| {
                     let filter = MarkFilter::new(citations.clone());
@@ -83,6 +87,7 @@ impl<'a> AnswerStream<'a> {
             (Piece::Text(text), None) => self.put(&text),
             (Piece::Thinking(text), _) => {
                 if let Some(writer) = self.writer {
+                    // Not kept in `said`: reasoning is shown while it comes, and is no part of the answer.
                     writer.push(Piece::Thinking(text));
                 }
             }
@@ -119,6 +124,8 @@ impl<'a> AnswerStream<'a> {
             let rest = filter.finish();
             self.put(&rest);
         }
+        // Blanks at the end of a message were held back and are dropped with it, so that two rounds always
+        // stand the same distance apart.
         self.blanks.clear();
         self.begun = false;
         self.apart = !self.said.is_empty();
@@ -145,8 +152,12 @@ impl<'a> AnswerStream<'a> {
             self.begun = true;
             let blanks = std::mem::take(&mut self.blanks);
             if !std::mem::take(&mut self.apart) {
+                // Nothing was said before: the blanks are the model's own (an indented code block begins with
+                // them) and stay.
                 return self.push(&format!("{blanks}{rest}"));
             }
+            // A text that ends its line itself, such as a list or a call that was shown, needs no second
+            // blank line.
             if !self.said.ends_with('\n') {
                 self.push(BETWEEN);
             }

@@ -16,6 +16,8 @@ pub(crate) use schema::validator;
 pub use schema::{ArgumentSchema, Problem};
 
 /// Bytes of text that are looked at, at most.
+// Far above any call that a model can write within its limit of tokens, and small enough that one reading
+// takes well under a second.
 pub const TEXT_MAX: usize = 4 << 20;
 
 /// What a model's text means.
@@ -38,10 +40,13 @@ pub struct Parsed {
 /// # Errors
 /// `Garbled`, with the place, when there is no value or its meaning would be a guess.
 pub fn parse(text: &str) -> Result<Parsed> {
+    // Before anything is read: the mender looks ahead at each quote, so its cost grows faster than that of
+    // plain JSON.
     if text.len() > TEXT_MAX {
         let message = format!("the text has {} bytes, and {TEXT_MAX} are the most that is read", text.len());
         return Err(Error::new(ErrorKind::Garbled, message).help("write less at once"));
     }
+    // The strict reader first: what is JSON means what it says, and no mending may change it.
     let strict = match serde_json::from_str(text) {
         Ok(value) => return Ok(Parsed { value, repaired: false }),
         Err(error) => error,

@@ -14,8 +14,10 @@ use weft_core::{Error, ErrorKind, Json, NodeContext, Piece, Result};
 use crate::structured::Schema;
 
 /// Bytes of one answer, its reasoning and its calls included, at most.
+// A provider that never ends its answer must not fill the memory of all other runs.
 const ANSWER_MAX: usize = 16 * 1024 * 1024;
 /// Calls of one answer, at most. What goes beyond is left out and told to the model.
+// Some models fall into a loop and write the same call until their limit of tokens.
 pub const CALLS_MAX: usize = 64;
 
 /// How an answer ended.
@@ -86,7 +88,10 @@ pub async fn ask(
     mut request: ChatRequest,
     show: &mut (dyn FnMut(Piece) + Send),
 ) -> Result<Reply> {
+    // Before the fingerprint and before anything is sent or kept: from here on the request has no secret in
+    // it.
     ctx.run.masks.request(&mut request);
+    // The place is taken before the call begins, so that agents side by side cannot both have the last one.
     if let Err(limit) = ctx.budget.take_model_call() {
         return Err(out_of(ctx, limit).await);
     }
@@ -97,6 +102,7 @@ pub async fn ask(
     let call = answered(ctx, model, request, &mut *show, &mut failure);
     let asking = ctx.effect_asking("model", Delivery::Idempotent, question, call);
     let answered = match ctx.budget.time_left() {
+        // No limit of time: no timer either.
         None => asking.await,
         Some(left) => match tokio::time::timeout(left, asking).await {
             Ok(answered) => answered,
@@ -105,12 +111,15 @@ pub async fn ask(
     };
     let (Answered { reply, by, end }, made_now) = answered?;
     if (unheard || !made_now) && !reply.text.is_empty() {
+        // Whoever did the work before has shown it to a text that is gone; this one begins anew and needs all
+        // of it.
         show(Piece::Text(reply.text.as_str().into()));
     }
     let (reason, usage) = match end {
         End::Whole { reason, usage } => (reason, usage),
         End::Broken { kind, message } => return Err(failure.unwrap_or_else(|| Error::new(kind, message))),
     };
+    // A call made now has noted its use when its end came, so that a failure behind it still counts it.
     if !made_now {
         let used = used(ctx, by.as_ref().unwrap_or(model.info()), usage);
         if ctx.effects.are_recorded() {
@@ -148,11 +157,15 @@ async fn answered(
 ) -> Result<Answered> {
     let unheard = request.audience == Audience::Nobody;
     let mut nobody = |_: Piece| {};
+    // Nothing is handed on of what may be taken back: an answer that breaks off is then asked for again in
+    // silence.
     let show = if unheard { &mut nobody } else { show };
     let mut coming = Coming::default();
     let error = match coming.collect(ctx, model, request, show).await {
         Ok((reason, usage)) => {
             let Coming { reply, by, .. } = coming;
+            // Also a filtered answer: it was given and paid for, and doing the work again must come to the
+            // same.
             return Ok(Answered { reply, by, end: End::Whole { reason, usage } });
         }
         Err(error) => error,
@@ -163,6 +176,7 @@ async fn answered(
     }
     let end = End::Broken { kind: error.kind, message: error.full() };
     *failure = Some(error);
+    // Without its calls: half a call must never be made when the work is done again.
     let reply = Reply { text: coming.reply.text, ..Reply::default() };
     Ok(Answered { reply, by: coming.by, end })
 }
@@ -230,6 +244,8 @@ impl Coming {
                 self.size += arguments.len() + length(&id) + length(&name) + size_of::<usize>();
                 self.calls.add(index, id, name, &arguments);
             }
+            // The pieces so far were taken back by who reads them; which model answers stays, as its prices
+            // do.
             ChatDelta::Restarted => *self = Self { by: self.by.take(), ..Self::default() },
             ChatDelta::AnsweredBy(info) => self.by = Some((*info).clone()),
             // They are told to the run, which takes waiting.
@@ -259,6 +275,8 @@ pub async fn ask_structured(
         if repairs_left == 0 {
             return Err(Schema::given_up(problem));
         }
+        // The model sees its own answer with what is wrong with it: without it, it would often give the same
+        // one.
         repairs_left -= 1;
         request.messages.push(ChatMessage::new(Author::Assistant, answer));
         request.messages.push(ChatMessage::new(Author::User, Schema::complaint(&problem)));
@@ -348,6 +366,7 @@ impl Calls {
 
     /// The calls by index, and how many there were beyond them.
     fn finish(mut self) -> (Vec<ToolCall>, usize) {
+        // Providers send the pieces of several calls interleaved; the index is the model's own order.
         self.by_index.sort_by_key(|(index, _)| *index);
         (self.by_index.into_iter().map(|(_, call)| call).collect(), self.left_out.len())
     }

@@ -14,10 +14,13 @@ pub type Counts = HashMap<String, usize>;
 #[expect(clippy::cast_precision_loss, reason = "no text has so many words")]
 pub fn scores(query: &str, texts: &[Counts]) -> Vec<f64> {
     let lengths: Vec<usize> = texts.iter().map(|text| text.values().sum()).collect();
+    // At least 1: without a single word the division below would make every score not a number.
     let average = (lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64).max(1.0);
     let asked: HashSet<String> = words(query).collect();
     let rarity = |word: &str| {
         let with = texts.iter().filter(|text| text.contains_key(word)).count() as f64;
+        // With the 1 inside, a word that stands in most texts still counts a little; without it such words
+        // would lower a score.
         (1.0 + (texts.len() as f64 - with + 0.5) / (with + 0.5)).ln()
     };
     let mut scores = vec![0.0; texts.len()];
@@ -35,6 +38,8 @@ pub fn scores(query: &str, texts: &[Counts]) -> Vec<f64> {
 /// The places of the scores above 0, best first; of equal ones the first.
 pub fn best(scores: &[f64]) -> Vec<usize> {
     let mut best: Vec<usize> = (0..scores.len()).filter(|place| scores[*place] > 0.0).collect();
+    // `total_cmp`, so that the order is one order whatever the numbers, and the place after it, so that it is
+    // always the same one.
     best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
     best
 }
@@ -56,6 +61,7 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     let mut small = false;
     let mut end = |word: &mut String| {
         let stem = match word.strip_suffix('s') {
+            // "this" and "gas" are no plurals, and neither is "class".
             Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
             _ => word.clone(),
         };
@@ -66,6 +72,7 @@ pub fn words(text: &str) -> impl Iterator<Item = String> {
     };
     for letter in text.chars() {
         let alone =
+            // Kana, Han and Hangul: written without blanks, a sentence would be a single word.
             matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
         if alone || !letter.is_alphanumeric() || (small && letter.is_uppercase()) {
             end(&mut word);

@@ -31,16 +31,21 @@ use crate::window::tokens;
 pub const SCRIPT_FUNCTION: &str = "run_script";
 
 /// Calls of one script, at most.
+// Each round of calls runs the script anew with all answers, so the cost grows with the square of this.
 const CALLS_MAX: usize = 200;
 /// Bytes of everything that calls gave one script, at most: it is told all of it each time.
+// It also goes into the state of a run that waits for a person, which is a row in the store.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
 /// Tokens of the signatures of tools in the description.
+// The description is part of every request; a search for tools finds the rest.
 const SIGNATURES_TOKENS_MAX: usize = 4_000;
 /// Letters of a tool's description beside its signature.
 const SUMMARY_LETTERS_MAX: usize = 160;
 /// How long a script may take with all its calls.
 const TIME_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// What one run of a script may use.
+// Short, since a script only computes between two rounds of calls: what takes long are the calls, and their
+// time is counted elsewhere.
 const LIMITS: Limits = Limits {
     time: Duration::from_secs(10),
     memory_bytes: 128 << 20,
@@ -58,6 +63,7 @@ const PYTHON: &str = include_str!("code_mode/script.py");
 /// What registering it fails with.
 pub fn add_scripts(tools: &Toolkit, model: Arc<dyn ChatModel>, options: &Options) -> Result<()> {
     let work: Vec<Arc<Tool>> = of_work(tools);
+    // A script without tools has nothing that the model could not write itself.
     if work.is_empty() {
         return Ok(());
     }
@@ -93,6 +99,8 @@ fn description(work: &[Arc<Tool>]) -> String {
     let mut left = work.len();
     for tool in work {
         let line = format!("\n- {}", signature(tool));
+        // Stops at the first that does not fit, so that what is shown is the start of one order and stays the
+        // same from request to request, which providers' caches need.
         if tokens(&text) + tokens(&line) > SIGNATURES_TOKENS_MAX {
             break;
         }
@@ -142,6 +150,7 @@ impl ToolBody for Scripts {
     fn call(&self, invocation: Invocation) -> ToolStream {
         let (tools, model, options) = (self.tools.clone(), Arc::clone(&self.model), self.options.clone());
         Box::pin(futures::stream::once(async move {
+            // Weak, as this tool is in the toolkit itself: a strong one would keep both for ever.
             let tools = tools.upgrade().ok_or_else(|| Error::internal("the tools are not there any more"))?;
             // Its calls are told as calls of the script.
             let name = format!("{}-->{SCRIPT_FUNCTION}", invocation.agent.name).into();
@@ -224,6 +233,7 @@ impl Script {
         options: &Options,
         ctx: &Arc<NodeContext>,
     ) -> Result<ToolStep> {
+        // Without a writer: what a script's calls say is no part of the agent's text.
         let job = Job { ctx, model, tools, options, writer: None };
         // The time that the script sees is that of its first run, also when that was in another process.
         (self.now_ms, _) = ctx.effect("time", Delivery::Idempotent, async { Ok(self.now_ms) }).await?;
@@ -237,6 +247,7 @@ impl Script {
                     })?;
                     return Ok(ToolStep::Suspended(Suspension { form, state }));
                 }
+                // Before the budget: what was given is in the state even when there is no more.
                 self.called()?;
                 if let Some(limit) = end.limit {
                     return Err(ctx.budget.error(limit));
@@ -299,6 +310,7 @@ impl Script {
         for OpenCall { call, state, .. } in self.open.drain(..) {
             let CallState::Done(done) = state else { continue };
             let gave = if done.failed { Gave::Error(done.text) } else { Gave::Value(done.result) };
+            // As the script wrote them: it compares them with what it asks for when it runs again.
             let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
             self.answers.push(Answered { name: call.name, arguments, gave });
         }
@@ -338,6 +350,7 @@ fn told(result: Result<Json>, ran: &Ran, calls: usize) -> ToolOutput {
     match result {
         Ok(result) => value["result"] = result,
         Err(error) => {
+            // The same form as every failure, but beside what was printed, which mostly says why.
             let told: Json = serde_json::from_str(&failure_text(&error)).unwrap_or_default();
             value["error"] = told["error"].clone();
         }

@@ -17,9 +17,11 @@ use crate::structured::Schema;
 use crate::window::Line;
 
 /// The format of what a suspended loop remembers.
+// Raised when a state that an older program wrote would be misread; a person's answer may come weeks later.
 const FORMAT: u32 = 1;
 
 /// Tokens of one result in the conversation unless somebody says otherwise.
+// About a long article: the usual window has room for several, and few results are longer.
 pub const RESULT_TOKENS: usize = 10_000;
 
 /// How an agent works, whatever its driver.
@@ -217,5 +219,6 @@ pub fn kept<T: for<'de> Deserialize<'de>>(driver: &str, state: Json) -> Result<T
         }
     };
     let kept: Kept<T> = serde_json::from_value(state).map_err(|cause| refuse(Some(cause)))?;
+    // A canvas may have been changed to another driver while its run waited.
     if kept.format == FORMAT && kept.driver == driver { Ok(kept.state) } else { Err(refuse(None)) }
 }

@@ -25,6 +25,8 @@ pub use {schemars, serde};
 pub type Made = Result<Tool>;
 
 /// Pieces that an iterator may be ahead of its reader.
+// Enough that the thread need not wait for each reading, few enough that an iterator without end fills
+// nothing.
 const PIECES_AHEAD_MAX: usize = 16;
 
 /// What a function of the program may give: anything that can be written as JSON, as one value or as a piece
@@ -164,11 +166,14 @@ fn on_a_thread<R: Send + 'static>(
 ) -> BoxStream<'static, Result<R>> {
     async_stream::stream! {
         let (send, mut pieces) = mpsc::channel(PIECES_AHEAD_MAX);
+        // Owned by the stream: a reader that goes away lets the channel close, and the thread ends at its
+        // next piece.
         let mut thread = JoinSet::new();
         thread.spawn_blocking(move || work(send));
         while let Some(piece) = pieces.recv().await {
             yield piece;
         }
+        // A panic of the iterator closes the channel like its end does; only the join tells them apart.
         if let Some(Err(cause)) = thread.join_next().await {
             yield Err(Error::internal("the tool broke").because(cause));
         }
@@ -188,6 +193,7 @@ fn accumulated<R: IntoOutput>(mut pieces: BoxStream<'static, Result<R>>) -> Tool
                     return;
                 }
             }
+            // Cumulative, as chunks of every tool are: a reader may skip any of them.
             yield Ok(ToolStep::Progress(whole.clone()));
         }
         yield Ok(ToolStep::Done(whole));
@@ -198,6 +204,7 @@ fn accumulated<R: IntoOutput>(mut pieces: BoxStream<'static, Result<R>>) -> Tool
 /// Adds a piece: text goes on where text ended. Of what nobody would be shown no more is kept.
 fn append(whole: &mut ToolOutput, piece: ToolOutput) {
     for block in piece.blocks {
+        // One more than may be shown, so that the toolkit sees that there was more and says so.
         let room = whole.blocks.len() <= BLOCKS_MAX;
         match (whole.blocks.last_mut(), block) {
             (Some(Block::Text { text }), Block::Text { text: more }) => {
@@ -257,10 +264,12 @@ where
 /// # Errors
 /// `Invalid` when the type's JSON is no object with named members.
 pub fn arguments_schema<A: JsonSchema>() -> Result<Json> {
+    // Some providers refuse `$ref` in the schema of a tool.
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<A>();
     let mut schema = schema.to_value();
     if let Json::Object(members) = &mut schema {
+        // Providers check for fields that they know.
         members.shift_remove("$schema");
         // The type's own words are about the type, and the tool has a description.
         members.shift_remove("description");
@@ -268,6 +277,7 @@ pub fn arguments_schema<A: JsonSchema>() -> Result<Json> {
             members.entry("properties").or_insert_with(|| Json::Object(Map::new()));
         }
     }
+    // Titles repeat the names of fields; in each request they would cost tokens and say nothing.
     without_titles(&mut schema, Place::Schema);
     match schema.get("properties") {
         Some(Json::Object(_)) => Ok(schema),

@@ -279,6 +279,8 @@ impl GraphAgentBuilder {
             return Err(Error::invalid("an agent needs a name"));
         }
         use weft_core::tool::ToolSession as _;
+        // Found when the agent is made: in the first turn the provider would only say that the request is
+        // wrong.
         if !model.info().tools && !tools.tools().is_empty() {
             let message = format!("the model `{}` cannot call tools", model.info().name);
             return Err(Error::invalid(message).help("choose another model"));

@@ -18,6 +18,7 @@ use crate::window::tokens;
 pub const READ_FUNCTION: &str = "read_result";
 
 /// Letters that the model sees of a long result at once.
+// Enough to see what it is, and mostly to know whether the rest is needed.
 const HEAD_LETTERS: usize = 2_000;
 /// Letters that one reading gives when the model does not say.
 const PART_LETTERS: usize = 8_000;
@@ -90,6 +91,7 @@ fn read_tool() -> Tool {
     });
     let mut tool = Tool::new(READ_FUNCTION, description, parameters, Origin::Function, Arc::new(Read));
     tool.traits.purpose = Purpose::ReadsResults;
+    // Files do not change, so a reading that was cut off may be made again.
     tool.traits.idempotent = true;
     tool
 }

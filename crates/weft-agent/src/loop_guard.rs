@@ -100,9 +100,12 @@ impl LoopGuard {
 
     /// The calls of a round are over.
     pub fn observe(&mut self, round: &[Observed]) -> Verdict {
+        // Nothing was called, so nothing was repeated; the row before it goes on.
         if round.is_empty() {
             return Verdict::Continue;
         }
+        // One limit for the round and not for each call: the guard is part of what is kept while a loop
+        // waits.
         let mut left = ROUND_MAX;
         let counted = round.iter().filter(|call| !call.poll);
         let calls: Vec<CallPrint> = counted.map(|call| CallPrint::of(call, &mut left)).collect();

@@ -61,6 +61,7 @@ impl MarkFilter {
         let held = std::mem::take(&mut self.held);
         let mut out = String::with_capacity(held.len());
         let mut rest = held.as_str();
+        // Character by character, so that the same text comes out however it was cut into pieces.
         while let Some(c) = rest.chars().next() {
             let seen = if self.code.is_prose() { recognise(rest, self.before, ahead) } else { Seen::Nothing };
             match seen {
@@ -111,6 +112,7 @@ impl MarkFilter {
                 _ => 0,
             };
         }
+        // A mark that is left out leaves what stood before it as its neighbour.
         self.before = text.chars().next_back().or(self.before);
         text.chars().for_each(|c| restored(c, out));
     }

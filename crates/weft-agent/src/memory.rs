@@ -8,6 +8,7 @@ use crate::message::{ContentBlock, Message, ToolResult, ToolUse};
 use crate::react::Summary;
 
 /// Messages that a memory holds, at most. Beyond that the oldest go, a call never without its results.
+// A memory is written as a whole each time that its session is kept.
 pub const MESSAGES_MAX: usize = 10_000;
 
 /// The messages of one conversation. Every message is in it once, by its id.
@@ -71,6 +72,7 @@ impl Memory {
 
     /// Adds a message at the end, unless it is there already.
     pub fn add(&mut self, message: Message) {
+        // The hub of several agents and a reply that is taken up again may bring the same one.
         if self.messages.iter().any(|known| known.id == message.id) {
             return;
         }
@@ -167,6 +169,7 @@ impl Memory {
         let mut closed = Vec::with_capacity(self.messages.len() + open.len());
         let mut due: Vec<Message> = Vec::new();
         for message in self.messages.drain(..) {
+            // Behind the results that are there: providers want those of one message together.
             if message.tool_results().next().is_none() {
                 closed.append(&mut due);
             }

@@ -122,6 +122,8 @@ pub enum Source {
 impl Source {
     /// Reads an address; a data URL with base64 becomes its bytes.
     pub fn of_url(url: &str) -> Self {
+        // As bytes in a message of their own kind: an address of a megabyte would be shown to the model as
+        // text.
         let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
         match inline {
             Some((media_type, data)) => {
@@ -225,6 +227,7 @@ pub(crate) fn text_of(content: &[ContentBlock]) -> String {
         ContentBlock::Image { source } => Some(shown("an image", source)),
         ContentBlock::Audio { source } => Some(shown("a recording", source)),
         ContentBlock::Video { source } => Some(shown("a video", source)),
+        // Those go to the model in forms of their own, or not at all.
         ContentBlock::Thinking { .. } | ContentBlock::ToolUse(_) | ContentBlock::ToolResult(_) => None,
     });
     parts.collect::<Vec<_>>().join("\n")

@@ -46,7 +46,11 @@ fn begin(job: &Job<'_>, start: Start) -> Result<(Turns, Map<String, Json>)> {
 impl Driver for Native {
     async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
         let (mut turns, answers) = begin(job, start)?;
+        // Taken out of the turns while it is under way: what is kept is put back in only where the loop stops
+        // for a person.
         let background = Background::after(std::mem::take(&mut turns.background));
+        // Boxed: the loop's future holds those of a request and of a round, and sits inside that of a
+        // component.
         background.beside(Box::pin(work(job, turns, answers, &background))).await
     }
 }
@@ -66,6 +70,7 @@ async fn work<'a>(
     let mut repairs = job.options.repairs();
     let mut requests = 0;
     loop {
+        // Read before the step, which borrows the turns: the calls were written in that answer.
         let ending = turns.ending;
         match turns.step() {
             Step::Ask { offer } => {
@@ -91,6 +96,8 @@ async fn work<'a>(
                 turns.replied(reply)?;
             }
             Step::Call(open) => {
+                // Only the first round after a wait has answers; those of a later one would have the ids of
+                // other calls.
                 let said = std::mem::take(&mut answers);
                 let end = calls::make(job, open, &said, ending, Some(background)).await?;
                 if job.options.verbose {
@@ -111,11 +118,14 @@ async fn work<'a>(
             }
             // What it said while calls were under way is not its last word.
             Step::Done if background.something_to_tell().await? => turns.reopen(),
+            // Behind the look at what has come: an answer that is to be put right is the last one.
             Step::Done => match checked(job, &turns)? {
                 Checked::Text => return answered(job, turns, voice.finish(), None).await,
                 Checked::Value(value) => return answered(job, turns, voice.finish(), Some(value)).await,
                 Checked::Wrong(complaint, problem) => {
                     if repairs == 0 {
+                        // Without a limit a model that cannot keep to the form would be asked until the
+                        // budget is gone.
                         return Err(Schema::given_up(problem));
                     }
                     repairs -= 1;
@@ -167,6 +177,8 @@ async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offer
     Ok(ChatRequest {
         messages,
         sampling: options.sampling.clone(),
+        // A schema on the request keeps some providers from calling tools, so it is there only where none may
+        // be called.
         schema: options.schema.as_ref().filter(|_| offer == Offer::Nothing).map(|schema| schema.json.clone()),
         tools,
         tool_choice: if offer == Offer::Tools { ToolChoice::Auto } else { ToolChoice::None },

@@ -121,6 +121,8 @@ impl<'a> MessageHub<'a> {
         self.check(place)?;
         let Some(speaker) = self.participants.get_mut(place) else { return Err(nobody(place)) };
         let reply = speaker.reply_to_memory().await?;
+        // Not the speaker, whose memory has the reply already; told as said by somebody it would be read as
+        // another's.
         let others = self.participants.iter_mut().enumerate().filter(|(other, _)| *other != place);
         for (_, participant) in others {
             participant.observe(reply.clone()).await?;

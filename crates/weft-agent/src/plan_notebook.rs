@@ -18,6 +18,7 @@ use weft_core::{Error, ErrorKind, Result};
 /// The group of its tools where the model chooses which groups it needs.
 pub const PLAN_GROUP: &str = "plan_related";
 /// Plans of the past that are kept, at most; the oldest go first.
+// The history is part of a session's state, which is written as a whole.
 pub const HISTORY_MAX: usize = 100;
 /// Subtasks of one plan where nobody says otherwise, at most.
 pub const SUBTASKS_MAX: usize = 50;
@@ -176,6 +177,8 @@ impl Notebook {
         if count > subtasks_max {
             return refused(format!("the plan has {count} subtasks; {subtasks_max} are allowed"));
         }
+        // Not refused: a model that begins anew has mostly forgotten the plan, and the history keeps what was
+        // done.
         let replaced = self.current.take().map(|plan| {
             let name = plan.name.clone();
             self.archive(plan, PlanState::Abandoned, now_ms);
@@ -196,8 +199,10 @@ impl Notebook {
     }
 
     fn archive(&mut self, plan: Plan, state: PlanState, now_ms: i64) {
+        // A plan that was finished is not abandoned by the next one.
         let state = if plan.state.is_over() { plan.state } else { state };
         let finished_ms = plan.finished_ms.or(Some(now_ms));
+        // One that was taken up again is in the history once, at its new place.
         self.history.retain(|known| known.id != plan.id);
         self.history.push(Plan { state, finished_ms, ..plan });
         let more = self.history.len().saturating_sub(HISTORY_MAX);
@@ -223,6 +228,7 @@ impl Notebook {
                 return refused(format!("there is no place {at}: use one from 0 to {count}"));
             }
             Revision::Revise(at, draft) => plan.subtask(at)?.draft = draft,
+            // A plan without parts would count as over, and the hint would ask for its end.
             Revision::Delete(_) if count == 1 => {
                 return refused("it is the plan's only subtask: finish the plan as abandoned instead");
             }
@@ -231,6 +237,7 @@ impl Notebook {
                 plan.subtasks.remove(at);
             }
         }
+        // Derived each time and never set by the model: the two cannot disagree.
         plan.follow_subtasks();
         Ok(())
     }
@@ -246,6 +253,7 @@ impl Notebook {
         match state {
             PlanState::Done => return refused("use `finish_subtask` for a subtask that is done"),
             PlanState::InProgress => {
+                // In order, since each part is written with the outcome of those before it in mind.
                 plan.check_earlier(at)?;
                 let other = plan.subtasks.iter().position(|one| one.state == PlanState::InProgress);
                 if let Some(other) = other.filter(|other| *other != at) {
@@ -273,6 +281,11 @@ impl Notebook {
         subtask.outcome = Some(outcome);
         subtask.finished_ms = Some(now_ms);
         let next = plan.subtasks.iter().position(|one| !one.state.is_over());
+        // A part that was put in meanwhile comes before the one in progress, which then has to wait: one is worked on
+        // at a time, and in order.
+        for later in plan.subtasks.iter_mut().filter(|one| one.state == PlanState::InProgress) {
+            later.state = PlanState::Todo;
+        }
         if let Some(subtask) = next.and_then(|at| plan.subtasks.get_mut(at)) {
             subtask.state = PlanState::InProgress;
         }
@@ -310,6 +323,7 @@ impl Notebook {
             self.archive(plan, PlanState::Abandoned, now_ms);
             name
         });
+        // What had come of it then does not count any more; what came of its parts does.
         let mut plan = Plan { state: PlanState::Todo, finished_ms: None, outcome: None, ..plan };
         plan.follow_subtasks();
         self.current = Some(plan);

@@ -30,6 +30,7 @@ use crate::window::{Line, fit, room};
 /// The name under which a waiting planner is kept.
 const NAME: &str = "planner";
 /// A conversation with more messages than this has a question that may lean on it.
+// Instructions, a greeting and the question: there is nothing before it that it could lean on.
 const STANDALONE_MAX: usize = 3;
 
 /// Analyses the task, asks for the next calls, makes them, looks at what they gave, and again, until it
@@ -104,6 +105,7 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
     let plan = if options.analyse || options.review {
         let messages = prompts::analyse(instructions, &request, tools, options);
         let plan = staged(job, Stage::first("analyze_task"), messages).await?.unwrap_or_default();
+        // The analysis is a help, not a condition: the task itself says what is to be done.
         if plan.is_empty() {
             prompts::concat(instructions, &request, options)
         } else {
@@ -162,6 +164,7 @@ async fn rewritten(job: &Job<'_>, lines: &[Line], asked: String) -> Result<Strin
     let rest = lines.iter().filter(|line| line.message.author != Author::System).cloned().collect();
     // What stands last is what it is all about, so the oldest of a long conversation goes.
     let room = room(job.model.info().window, job.options.sampling.max_tokens, 0) / 2;
+    // Half the window, so that the question in its new words has room, too.
     let Ok((said, _)) = fit(rest, room) else { return Ok(asked) };
     let messages = prompts::rewrite(&said, &job.options.planner);
     let rewritten = staged(job, Stage::first("Multi-turn conversation optimization"), messages).await?;
@@ -179,6 +182,8 @@ async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequ
     let options = job.options;
     let room = room(job.model.info().window, options.sampling.max_tokens, 0);
     let (messages, note) = fit(lines, room)?;
+    // Some chat templates fail on two messages of one author in a row; models that cannot call tools mostly
+    // have such.
     let messages = alternating(messages);
     if let Some(note) = note {
         job.ctx.signal(Signal::Warn(note)).await?;
@@ -224,6 +229,7 @@ async fn next_step(
     let lines = lines.chain(std::iter::once(prompts::next_nudge()).map(Line::pinned)).collect();
     let request = request(job, lines, Form::Free).await?;
     let mut show = |piece| {
+        // The list of calls is for us; shown, it would be part of the answer.
         if matches!(piece, Piece::Thinking(_)) {
             voice.piece(piece);
         }
@@ -239,6 +245,7 @@ async fn look_at_results(job: &Job<'_>, steps: &mut Steps) -> Result<()> {
     let looked_back = if job.options.planner.reflect {
         staged(job, reflection, prompts::reflect(&steps.request, &seen, &job.options.planner)).await?
     } else {
+        // In the trace all the same, so that clients see the same stages with and without a model.
         report(job, reflection, seen.as_str()).await?;
         None
     };

@@ -212,6 +212,7 @@ impl Definition {
     /// # Errors
     /// `Conflict` when one of the agent's own has the name of one that is added here.
     fn equipped(&self, notebook: Option<&PlanNotebook>, tasks: &Tasks) -> Result<Toolkit> {
+        // Each session switches its groups on and off; what a shared toolkit has active would be everybody's.
         let tools = self.tools.fork();
         for tool in &self.extras.background {
             tools.register(tasks.starting(tool)?)?;
@@ -451,6 +452,7 @@ impl ReActAgentBuilder {
             memory.owner.check()?;
         }
         let definition = Definition { name, instructions, model, tools, settings, hooks, seams, extras };
+        // Tried once now, so that a clash of names is found when the agent is made and not in a conversation.
         definition.equipped(definition.notebook(Notebook::default()).as_ref(), &Tasks::default())?;
         Ok(ReActAgent(Arc::new(definition)))
     }

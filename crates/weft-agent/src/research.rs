@@ -38,6 +38,7 @@ use crate::trace::{Gave, Traced};
 use crate::window::cut;
 
 /// Tokens of what was found for one query, at most, as the model reads it.
+// A search of its own is read by a request of its own; several of these must fit beside the reasoning.
 const FOUND_MAX: usize = 4_096;
 /// What a query is called where the run is told of it.
 const QUERY_TOOL: &str = "research_query";
@@ -228,6 +229,8 @@ impl Research<'_> {
 
     /// Asks these sources for these queries, which follow so many others.
     async fn search(&self, before: usize, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
+        // Numbered over the whole research: the number is the place in the journal, whoever of them is
+        // faster.
         let answers = queries.iter().enumerate().map(|(place, query)| self.answer(before + place, query, of));
         join_all(answers).await.into_iter().collect()
     }
@@ -240,9 +243,12 @@ impl Research<'_> {
             (kind, source.search(&inside, query).await)
         });
         let traced = self.traced(place, query).await?;
+        // All of them, also when one fails: what the others have found is kept in the journal and counts.
         let found = join_all(each).await;
         let ended = |found: &Result<Found>| found.as_ref().is_err_and(|error| ends_the_work(error.kind));
         let mut found = found;
+        // A run that is over or has no budget left is no failure of a source, and going on would only fail
+        // again.
         if let Some(place) = found.iter().position(|(_, found)| ended(found))
             && let (_, Err(error)) = found.swap_remove(place)
         {
@@ -353,6 +359,8 @@ impl Course<'_, '_> {
         for (kind, found) in &answer.found {
             let Ok(found) = found else { continue };
             for cited in &found.cited {
+                // Several queries find the same passage; counted once, a source's number says how much it has
+                // contributed.
                 if !findings.cited.iter().any(|known| known.number == cited.number) {
                     findings.cited.push(cited.clone());
                     *findings.sources.entry(*kind).or_default() += 1;
@@ -361,6 +369,7 @@ impl Course<'_, '_> {
         }
         let failed = failures(answer);
         for failure in &failed {
+            // A source that is down fails every query in the same words.
             if !findings.notes.contains(failure) {
                 findings.notes.push(failure.clone());
             }

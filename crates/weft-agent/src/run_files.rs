@@ -9,6 +9,7 @@ use weft_core::seam::file_store::{StoredFile, plain_name};
 use weft_core::{NodeContext, Result};
 
 /// Bytes of an id that follows from a run's work.
+// Enough that no two works of a store meet by chance; nothing is secret about it.
 const ID_BYTES: usize = 16;
 
 /// Keeps a file with the conversation of a run. To be called within an effect.
@@ -25,6 +26,7 @@ pub async fn keep(ctx: &NodeContext, name: &str, mime_type: &str, bytes: Bytes) 
     // It follows from the work, so that doing the work again keeps one file.
     let mut hash = Sha256::new();
     for part in [ctx.call_key().as_bytes(), name.as_bytes()] {
+        // With its length before each part, no two pairs of key and name run together to the same bytes.
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

@@ -56,6 +56,7 @@ pub(crate) fn seams() -> Seams {
 /// The run around work of a program. Nothing of it is kept: there is no journal.
 pub(crate) fn run_context(seams: &Arc<Seams>, limits: BudgetLimits, session: &str) -> Arc<RunContext> {
     Arc::new(RunContext {
+        // A program that embeds the engine is one tenant, but every seam asks for one.
         tenant: TenantId::from("program"),
         run: weft_core::id::generate().as_str().into(),
         canvas: "".into(),
@@ -125,6 +126,7 @@ struct WallClock(Instant);
 
 impl Clock for WallClock {
     fn now_ms(&self) -> i64 {
+        // A clock that stands before 1970 is no reason to fail.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }

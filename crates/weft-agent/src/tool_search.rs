@@ -31,12 +31,15 @@ const FOUND: usize = 5;
 /// Tools that one search gives, at most.
 const FOUND_MAX: usize = 20;
 /// Found tools that are on offer at the same time: those found or called last.
+// Beyond some dozens models choose worse, and each definition costs tokens in every request.
 const ON_OFFER_MAX: usize = 40;
 /// Tokens of names in the description of the search, so that the model knows what there may be.
+// In every request, as the search's description is.
 const NAMES_TOKENS_MAX: usize = 600;
 /// Letters of a description in the answer of a search; the whole of it comes with the definition.
 const SUMMARY_LETTERS_MAX: usize = 200;
 /// Words that are read of one tool.
+// Descriptions come from servers, and each search reads all of them.
 const WORDS_MAX: usize = 2_000;
 
 /// Whether tools are searched for.
@@ -108,6 +111,7 @@ pub fn on_offer(tools: Vec<Arc<Tool>>, used: &[Used]) -> Vec<Arc<Tool>> {
     let known = searches.map(|search| found(&search.name, used));
     let scripted = tools.iter().any(|tool| tool.traits.purpose == Purpose::RunsScripts);
     let wanted = |tool: &Arc<Tool>| match tool.traits.purpose {
+        // Scripts call them by name; their definitions would fill the prompt that scripts are to keep short.
         Purpose::Work if scripted => false,
         Purpose::Work => known.as_ref().is_none_or(|known| known.contains(tool.name.as_str())),
         // The provider's is no definition; it is what says that the others are to be found.
@@ -120,6 +124,7 @@ pub fn on_offer(tools: Vec<Arc<Tool>>, used: &[Used]) -> Vec<Arc<Tool>> {
 /// The names of what was found and called last.
 fn found<'a>(search: &str, used: &'a [Used]) -> HashSet<&'a str> {
     let mut names = HashSet::new();
+    // From the last call backwards: when there is no room for all, what was found long ago goes.
     for call in used.iter().rev() {
         let listed = call.results["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         let of_search = if call.name == search { listed } else { &[] };

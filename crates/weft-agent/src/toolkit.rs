@@ -20,8 +20,10 @@ use crate::tool_search::{found_by_provider, on_offer};
 use crate::window::tokens_of_tools;
 
 /// Characters of a function name, at most.
+// The least that providers allow.
 const NAME_MAX: usize = 64;
 /// Bytes of text that one call gives the model, at most; the rest is left out and said so.
+// The journal keeps every result, and a run has a limit of what its journal takes.
 pub const OUTPUT_MAX: usize = 1 << 20;
 
 /// Blocks of one result, at most.
@@ -29,6 +31,7 @@ pub(crate) const BLOCKS_MAX: usize = 1_000;
 /// Bytes of images, recordings and files that one call gives, at most.
 const MEDIA_MAX: usize = 16 << 20;
 /// How long one call may take, whatever its tool says.
+// An instant that far ahead can still be computed; a duration without end cannot be added to now.
 const TIME_LIMIT_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// A group of tools that are switched on and off together.
@@ -90,10 +93,12 @@ impl Toolkit {
     /// a schema of arguments that is none.
     pub fn register(&self, mut tool: Tool) -> Result<Arc<Tool>> {
         tool.name = function_name(&tool.name);
+        // Before the schema is read: what is preset is neither asked for nor checked.
         hide(&mut tool.parameters, &tool.preset);
         let named = |error: Error| {
             Error::new(error.kind, format!("the tool `{}` cannot be used", tool.name)).because(error)
         };
+        // Outside of the lock, as making a schema ready may take milliseconds.
         let schema = ArgumentSchema::shared(&tool.parameters).map_err(named)?;
         let mut state = self.state();
         if tool.group != BASIC_GROUP && !state.groups.contains_key(&tool.group) {
@@ -127,6 +132,7 @@ impl Toolkit {
         let before = state.tools.len();
         state.tools.retain(|entry| !which(&entry.tool));
         state.by_name =
+            // Places behind a removed tool have moved.
             (0..).zip(&state.tools).map(|(place, entry)| (entry.tool.name.clone(), place)).collect();
         before - state.tools.len()
     }
@@ -153,6 +159,8 @@ impl Toolkit {
     /// `NotFound` naming the first unknown group; then nothing changes.
     pub fn set_active(&self, names: &BTreeSet<String>) -> Result<()> {
         let mut state = self.state();
+        // Looked at before anything changes: half of a change would leave the model with groups that it did
+        // not ask for.
         if let Some(name) =
             names.iter().find(|name| *name != BASIC_GROUP && !state.groups.contains_key(*name))
         {
@@ -232,6 +240,7 @@ pub(crate) fn meant<'a>(tools: &'a [Arc<Tool>], name: &str) -> Option<&'a Arc<To
     if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
         return Some(tool);
     }
+    // The name as an older engine spelt it stands in saved canvases and in prompts that people wrote.
     let mended = |name: &str| name.replace("search_my_dateset", "search_my_dataset");
     let name = mended(name);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -265,6 +274,7 @@ impl ToolSession for Toolkit {
 /// The arguments as the tool gets them: those the model may set are checked, presets are laid over them.
 fn arguments(tool: &Tool, schema: &ArgumentSchema, invocation: &Invocation) -> Result<Map<String, Json>> {
     let mut given = invocation.arguments.clone();
+    // Taken out and not refused: a model that sets a preset has guessed a name it was never shown.
     given.retain(|name, _| !tool.preset.contains_key(name));
     let mut arguments = schema.check(given).map_err(|problem| {
         Error::invalid(format!("the arguments of `{}` are wrong: {problem}", tool.name))
@@ -310,7 +320,9 @@ fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
 impl Call {
     async fn next(&mut self) -> Result<ToolStep> {
         let Self { tool, invocation, steps, deadline, so_far, .. } = self;
+        // A tool that breaks ends its call and nothing else; its stream is not polled again.
         let next = AssertUnwindSafe(async {
+            // Made within the caught part: a body may panic before it gives a stream.
             let steps = steps.get_or_insert_with(|| tool.body.call(invocation.clone()));
             steps.next().await
         });
@@ -350,6 +362,7 @@ fn bounded(mut output: ToolOutput) -> ToolOutput {
         // The value would bring back what is left out of the text.
         output.value = None;
     }
+    // Counted apart: pictures are long and cost the model little, text is what fills its window.
     let (mut left, mut media) = (OUTPUT_MAX, MEDIA_MAX);
     for block in &mut output.blocks {
         let (what, length) = match block {
@@ -424,6 +437,7 @@ pub struct Offered {
 impl Offered {
     /// The schemas of the tools on offer now, and how many tokens they take.
     pub fn now(&mut self, tools: Vec<Arc<Tool>>) -> (Arc<[ToolSchema]>, usize) {
+        // By identity: comparing definitions would cost as much as writing them anew.
         let same = tools.len() == self.tools.len()
             && tools.iter().zip(&self.tools).all(|(now, before)| Arc::ptr_eq(now, before));
         if !same {

@@ -80,6 +80,8 @@ pub fn tidy<'a>(
 ) {
     for (id, name) in calls {
         *name = function_name(name);
+        // The sign sets ids of tasks inside of a call apart from the call's own; within an id an answer could
+        // be meant for two.
         *id = id.trim().replace(INSIDE, "_");
         if id.is_empty() || taken.contains(id) {
             // Ids of this form are known to be nobody's.
@@ -97,6 +99,7 @@ pub fn tidy<'a>(
 /// call is followed by its result, the first one if there are several; a call without a result gets
 /// one that says so; a result without a call is left out.
 pub fn mended(lines: Vec<Line>) -> Vec<Line> {
+    // Most conversations: nothing to put in order, nothing copied.
     if lines.iter().all(|line| line.message.tool_calls.is_empty() && line.message.author != Author::Tool) {
         return lines;
     }
@@ -143,6 +146,7 @@ pub fn mended(lines: Vec<Line>) -> Vec<Line> {
         tidy.push(asked);
         for id in ids {
             let result = results.remove(&id);
+            // In the order of the calls and not of the results, as some providers match them by place.
             tidy.push(result.unwrap_or_else(|| Line { message: ChatMessage::tool(id, NOT_EXECUTED), keep }));
         }
     }

@@ -107,6 +107,7 @@ impl Turns {
 
     /// What is to be done next.
     pub fn step(&mut self) -> Step<'_> {
+        // A round under way is ended first: its calls have begun, and their results are paid for.
         if self.open.is_none() {
             if self.over {
                 return Step::Done;
@@ -124,6 +125,7 @@ impl Turns {
 
     /// From here on there are no more calls; the model is told why and asked for its answer.
     pub fn close(&mut self, why: Limited) {
+        // Told once, and by the first reason.
         if self.limited.is_some() {
             return;
         }
@@ -144,6 +146,7 @@ impl Turns {
             // A call of what is not on offer is a slip; the words beside it are the answer.
             calls.clear();
         }
+        // Reasoning alone says nothing to anybody.
         if calls.is_empty() && text.trim().is_empty() {
             self.empties += 1;
             // A model that has reached its limit of tokens before it spoke would do so again.
@@ -168,6 +171,7 @@ impl Turns {
             return Ok(());
         }
         let mut calls: Vec<OpenCall> = calls.into_iter().map(OpenCall::new).collect();
+        // Said with the last one that is there, as each of those left out would need an id for its result.
         if let Some(last) = calls.last_mut().filter(|_| calls_left_out > 0) {
             last.left_out = Some(format!(
                 "more than {CALLS_MAX} calls in one message; {calls_left_out} more were left out"
@@ -199,6 +203,7 @@ impl Turns {
     /// A call in the background is over: the model is told.
     pub fn ended(&mut self, call: BackgroundCall) {
         let placeholder = call.placeholder();
+        // What programs read of the agent's calls is what the call gave and not that it had begun.
         if let Some(used) = self.used.iter_mut().find(|used| used.results == placeholder) {
             *used = Used {
                 arguments: std::mem::take(&mut used.arguments),

@@ -13,12 +13,14 @@ const PER_MESSAGE: usize = 4;
 /// Tokens that an image is taken to cost.
 const PER_IMAGE: usize = 1_000;
 /// A question is never cut below this many tokens.
+// A shorter piece of a question is likely to ask something else.
 pub const QUESTION_MIN: usize = 200;
 /// What a tool gave is never cut below this many tokens as long as its round is kept.
 const RESULT_MIN: usize = 100;
 /// The same when there are so many results that even then they do not fit.
 const MANY_RESULTS_MIN: usize = 12;
 /// The share of a window that is filled, in percent.
+// Counting without the model's own vocabulary is off by some percent.
 const WINDOW_PERCENT: usize = 97;
 /// Tokens kept free for an answer without a limit of its own, at most.
 const ANSWER_TOKENS: usize = 1_024;
@@ -88,6 +90,7 @@ pub fn tokens_of_tools(tools: &[ToolSchema]) -> usize {
 pub fn room(window: usize, answer: Option<u32>, tools: usize) -> usize {
     let answer = answer.map_or(ANSWER_TOKENS, |max| usize::try_from(max).unwrap_or(ANSWER_TOKENS));
     let filled = window.saturating_mul(WINDOW_PERCENT) / 100;
+    // A limit of tokens above the window itself, which some models have, must leave room for a question.
     filled.saturating_sub(answer.min(window / 2)).saturating_sub(tools)
 }
 
@@ -104,6 +107,7 @@ pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<St
     });
     let mut fitted = Fitting::new(lines);
     let mut notes = Vec::new();
+    // The last round is what the model is about to answer; the others have had their effect.
     let earlier = |keep: Keep| matches!(keep, Keep::Round(round) if Some(round) != last_round);
     if fitted.total > room && fitted.shorten_results(room, RESULT_MIN, earlier) {
         notes.push("what tools gave in earlier rounds was shortened".to_owned());
@@ -160,6 +164,7 @@ impl Fitting {
         let results = self.lines.iter_mut().filter(|(line, _)| is_result(line));
         let sized = results.map(|line| (tokens(&line.0.message.text), line));
         let mut long: Vec<_> = sized.filter(|(size, _)| *size > least).collect();
+        // One long result cut in half costs less than ten short ones cut to nothing.
         long.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
         let mut any = false;
         for (size, (line, cost)) in long {
@@ -375,6 +380,10 @@ mod tests {
         assert!(text.starts_with("begin") && text.ends_with("end") && tokens(text) < 490, "{}", text.len());
         assert!(note.unwrap().contains("last tools"));
         assert_eq!(head_and_tail("short", 100), "short");
+        assert_eq!(
+            (head_and_tail("short", usize::MAX).as_str(), cut("short", usize::MAX)),
+            ("short", "short")
+        );
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub const READ_MAX: usize = 512 * 1024 * 1024;
 /// What a value costs besides its text.
 pub const NODE_COST: usize = 32;
 /// How deep values may nest.
+// Going through a value goes down once for each, and so does freeing it.
 const DEPTH_MAX: usize = 64;
 
 /// A template, checked once.
@@ -322,6 +323,52 @@ mod tests {
             .collect();
         inputs.room().worked(worked);
         jinja.render_within(&inputs, read_max)
+    }
+
+    #[test]
+    fn no_template_goes_down_further_than_the_stack() {
+        let chains: [&dyn Fn(usize) -> String; 13] = [
+            &|n| format!("{{{{ {}1 }}}}", "-".repeat(n)),
+            &|n| format!("{{{{ {}1 }}}}", "not ".repeat(n)),
+            &|n| format!("{{{{ x{} }}}}", ".a".repeat(n)),
+            &|n| format!("{{{{ x{} }}}}", "()".repeat(n)),
+            &|n| format!("{{{{ x{} }}}}", "[0]".repeat(n)),
+            &|n| format!("{{{{ 'x'{} }}}}", "|upper".repeat(n)),
+            &|n| format!("{{{{ 1{} }}}}", "*1".repeat(n)),
+            &|n| format!("{{{{ 1{} }}}}", "**1".repeat(n)),
+            &|n| format!("{{{{ 'x'{} }}}}", "~'y'".repeat(n)),
+            &|n| format!("{{{{ 1{} }}}}", " or 1".repeat(n)),
+            &|n| format!("{{{{ 1{} }}}}", " is odd".repeat(n)),
+            &|n| format!("{{{{ 1{} }}}}", " if 0 else 1".repeat(n)),
+            &|n| format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(n)),
+        ];
+        for chain in chains {
+            // As long as one may be, whatever comes of it: the process is still there.
+            for count in (10..=150).step_by(10) {
+                drop(rendered(&chain(count)));
+            }
+            for count in [151, 5_000] {
+                let error = rendered(&chain(count)).unwrap_err().to_string();
+                assert!(error.contains("more than 1"), "{}: {error}", &chain(3));
+            }
+        }
+        assert_eq!(rendered(&format!("{{{{ {}1 }}}}", "-".repeat(150))).unwrap(), "1");
+        assert_eq!(rendered(&format!("{{{{ 'x'{} }}}}", "~'y'".repeat(150))).unwrap().len(), 151);
+        // Below one another they count together, and beside one another they don't.
+        let inside = format!("{{{{ 1{}({}1) }}}}", "+".repeat(100), "-".repeat(60));
+        assert!(rendered(&inside).unwrap_err().to_string().contains("150 operators"));
+        let beside = format!("{{{{ [{}]|length }}}}", "1 + 1 + 1, ".repeat(200));
+        assert_eq!(rendered(&beside).unwrap(), "200");
+        assert_eq!(rendered(&"{{ 1 + 1 }}{% if 1 %}{% elif 1 %}{% endif %}".repeat(200)).unwrap().len(), 200);
+    }
+
+    #[test]
+    fn long_blocks_are_read_in_moments() {
+        let begun = std::time::Instant::now();
+        for part in [".a", "-", " ~ 'a'", "|upper", "[0]"] {
+            drop(rendered(&format!("{{{{ x{} }}}}", part.repeat(60_000 / part.len()))));
+        }
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
     #[test]

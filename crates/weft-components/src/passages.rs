@@ -10,6 +10,8 @@ use weft_core::value::to_text;
 use weft_knowledge::tokens::at_most;
 
 /// Tokens of text handed on, at most, with everything that stands around the passages.
+// More than most windows have. Whoever asks a model cuts once more, to its own; this is for values that
+// nobody cuts.
 pub(crate) const TOKENS_MAX: usize = 200_000;
 /// What stands between two passages.
 const SEPARATOR: &str = "\n------\n";

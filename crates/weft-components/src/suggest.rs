@@ -1,6 +1,7 @@
 //! What somebody meant who wrote a name that nobody knows.
 
 /// Names of at most this many letters are too short to be taken for another one.
+// Two slips of three letters make any word of any other.
 const SHORT: usize = 3;
 /// Letters that may be wrong.
 pub const SLIPS_MAX: usize = 2;

@@ -17,12 +17,16 @@ use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Reference, Re
 use crate::params::{Field, Kind, Params, Widget, described};
 
 /// Tries after the first, at most.
+// The node holds its run meanwhile, and a service that has failed ten times is down.
 const RETRIES_MAX: usize = 10;
 /// Seconds between two tries, at most.
 const DELAY_MAX: f64 = 60.0;
 /// Characters of an answer that an error shows.
+// Enough for the sentence in which a server says why. All of a page would go into the journal, and into the
+// prompt of a model that called it.
 const SHOWN_MAX: usize = 200;
 /// How wide the text of a web page is set.
+// Tables are set to it; a narrower one would break their cells into pieces that no model puts together.
 const PAGE_WIDTH: usize = 120;
 
 /// Headers that say how a request is framed and where it goes. A canvas that set them could make a server

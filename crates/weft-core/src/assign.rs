@@ -91,6 +91,8 @@ impl AssignOperator {
         match self {
             Self::Overwrite => Ok(operand),
             Self::Set => Ok(match (operand, old) {
+                // A variable that nobody has set and a text that is set to nothing stay texts: what puts them
+                // into a prompt expects no null.
                 (Json::Null, Json::Null | Json::String(_)) => "".into(),
                 (value, _) => value,
             }),
@@ -131,6 +133,7 @@ impl AssignOperator {
         };
         let (Json::Number(_), Some(a)) = (old, number(old)) else { return Err(not_number(old, "variable")) };
         let b = number(by).ok_or_else(|| not_number(by, "parameter"))?;
+        // A parameter may be a text: what people type into a form or a template puts together is one.
         let integers = old.as_i64().zip(by.as_i64().or_else(|| whole(b)));
         // Above 2⁵³ floating-point numbers cannot tell whole numbers apart.
         let exact = integers.and_then(|(a, b)| match self {
@@ -146,6 +149,7 @@ impl AssignOperator {
             Self::Add => a + b,
             Self::Subtract => a - b,
             Self::Multiply => a * b,
+            // JSON could not write an infinity down.
             _ if b == 0.0 => return Err(Error::invalid("cannot divide by zero")),
             _ => a / b,
         };
@@ -170,6 +174,7 @@ fn emptied(old: &Json) -> Json {
 
 fn list(value: Json) -> Result<Vec<Json>> {
     match value {
+        // A variable without a value: the first `append` begins its list.
         Json::Null => Ok(Vec::new()),
         Json::Array(items) => Ok(items),
         other => Err(Error::invalid(format!("the variable is {}, not a list", described(&other)))),
@@ -195,6 +200,7 @@ pub fn place<'a>(start: &'a mut Json, name: &str, path: &str) -> Result<&'a mut 
     if path.is_empty() {
         return Ok(start);
     }
+    // Looked at before anything is made on the way: a path that is refused has changed nothing.
     if path.split('.').count() >= DEPTH_MAX {
         return Err(Error::invalid(format!(
             "`{name}` cannot have members more than {DEPTH_MAX} levels deep"
@@ -246,6 +252,7 @@ fn element<'a>(items: &'a mut [Json], name: &str, step: &str) -> Result<&'a mut 
 /// `Invalid`.
 pub fn check_depth(path: &str, value: &Json) -> Result<()> {
     let steps = if path.is_empty() { 0 } else { path.split('.').count() };
+    // Counted from the variable itself: values that are allowed one by one would nest deeper together.
     if steps + depth(value) > DEPTH_MAX {
         return Err(Error::invalid(format!("the value is nested more than {DEPTH_MAX} levels deep")));
     }
@@ -276,6 +283,8 @@ enum StoredTextPart {
 impl From<Written> for Assignment {
     fn from(Written { target, operator, value, reference, text }: Written) -> Self {
         let operand = match (reference, text) {
+            // A journal has at most one of them; what names something else counts before what is a value
+            // itself.
             (Some(reference), _) => Operand::Reference(Reference::of_name(&reference)),
             (None, Some(parts)) => {
                 let segments = parts.into_iter().map(|part| match part {

@@ -178,6 +178,8 @@ pub struct Budget {
 impl Budget {
     /// A budget of which `spent` is used already, within `around`.
     pub fn new(holder: Holder, limits: BudgetLimits, spent: Spent, around: Option<Arc<Self>>) -> Arc<Self> {
+        // Runs work there side by side: the time that passes is not the time that they work, so theirs is
+        // added up.
         let shared = matches!(holder, Holder::Canvas(_) | Holder::Tenant(_));
         Self::since((!shared).then(Instant::now), holder, limits, spent, around)
     }
@@ -225,7 +227,7 @@ impl Budget {
         let mut budget = Some(self);
         while let Some(here) = budget.filter(|budget| budget.began.is_some()) {
             for (counter, number) in here.counters().into_iter().zip(numbers(spent)) {
-                counter.fetch_add(number, Ordering::Relaxed);
+                add(counter, number);
             }
             budget = here.around.as_deref();
         }
@@ -234,6 +236,8 @@ impl Budget {
     /// Takes note that at least so much has been used, by whomever.
     pub fn raise_to(&self, spent: Spent) {
         for (counter, number) in self.counters().into_iter().zip(numbers(spent)) {
+            // The greater one: what this process has counted since the store was asked is not in the store
+            // yet.
             counter.fetch_max(number, Ordering::Relaxed);
         }
     }
@@ -280,7 +284,10 @@ impl Budget {
     /// The error of work that a limit has ended: it names whose budget it is.
     pub fn error(&self, limit: Limit) -> Error {
         let around = || std::iter::successors(Some(self), |budget| budget.around.as_deref());
+        // Looked for again, because whoever asks knows the limit and not whose it is: the nearest one that is
+        // reached.
         let reached = around().find(|budget| budget.reached(limit));
+        // A period may have begun anew in the meantime, so that none is reached any more.
         let limited = || around().find(|budget| budget.limited(limit));
         let budget = reached.or_else(limited).unwrap_or(self);
         budget.holder.error(limit, budget.max(limit))
@@ -353,6 +360,8 @@ impl Budget {
             // Each counter stands for itself, and nothing else is read by it: no stronger ordering is needed.
             if counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
                 for counter in taken {
+                    // What was taken further in is given back, so that a budget around that is used up costs
+                    // those within nothing.
                     counter.fetch_sub(1, Ordering::Relaxed);
                 }
                 return Err(limit);
@@ -369,8 +378,8 @@ impl Budget {
         let micros = prices.map_or(0, |prices| micros(usage, prices));
         let mut budget = Some(self);
         while let Some(here) = budget {
-            here.tokens.fetch_add(tokens, Ordering::Relaxed);
-            here.micros.fetch_add(micros, Ordering::Relaxed);
+            add(&here.tokens, tokens);
+            add(&here.micros, micros);
             budget = here.around.as_deref();
         }
         micros
@@ -392,7 +401,12 @@ impl Budget {
     pub fn time_left(&self) -> Option<Duration> {
         let here = self.limits.seconds.map(|max| {
             let left = max - self.spent().millis as f64 / 1e3;
-            Duration::try_from_secs_f64(left).unwrap_or(Duration::ZERO)
+            // A limit beyond what a duration holds is none that is reached, and not one that is used up.
+            if left > 0.0 {
+                Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX)
+            } else {
+                Duration::ZERO
+            }
         });
         let around = self.around.as_ref().and_then(|around| around.time_left());
         match (here, around) {
@@ -400,6 +414,14 @@ impl Budget {
             (here, around) => here.or(around),
         }
     }
+}
+
+/// Adds to a counter, up to the largest number. What a provider says it has used is a stranger's number: a counter that
+/// began anew behind it would give a used-up budget back.
+fn add(counter: &AtomicU64, number: u64) {
+    let sum = |count: u64| Some(count.saturating_add(number));
+    // Never refused: there is always a sum.
+    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
 }
 
 fn numbers(spent: Spent) -> [u64; 6] {
@@ -410,12 +432,16 @@ fn numbers(spent: Spent) -> [u64; 6] {
 /// What a call cost, in millionths, rounded up.
 fn micros(usage: Usage, prices: Prices) -> u64 {
     let Usage { prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, .. } = usage;
+    // Providers count what is cached among the tokens of the question; numbers that do not fit together give
+    // 0 here and not a huge one.
     let read = prompt_tokens.saturating_sub(cache_read_tokens).saturating_sub(cache_write_tokens);
     let micros = read as f64 * prices.prompt
         + cache_read_tokens as f64 * prices.cache_read.unwrap_or(prices.prompt)
         + cache_write_tokens as f64 * prices.cache_write.unwrap_or(prices.prompt)
         + completion_tokens as f64 * prices.completion;
-    if micros.is_finite() && micros > 0.0 { micros.ceil() as u64 } else { 0 }
+    // Rounded up: many small calls would cost nothing else.
+    // What is more than can be counted is the most that can, and not nothing: it would use no budget up.
+    if micros > 0.0 { micros.ceil() as u64 } else { 0 }
 }
 
 #[cfg(test)]
@@ -482,6 +508,21 @@ mod tests {
         // A provider that counts them beside the others is not paid less than nothing.
         let beside = Usage { prompt_tokens: 100, ..usage };
         assert_eq!(micros(beside, prices(Some(0.2), Some(2.5))), 140 + 500 + 100);
+    }
+
+    #[test]
+    fn numbers_at_their_ends_use_a_budget_up_and_never_give_it_back() {
+        let budget = Budget::new(Holder::Run, limits(|l| l.tokens = Some(u64::MAX)), Spent::default(), None);
+        let usage = Usage { prompt_tokens: u64::MAX, ..Usage::default() };
+        budget.used(usage, None);
+        budget.used(Usage { prompt_tokens: 1, ..usage }, None);
+        assert_eq!(budget.take_model_call(), Err(Limit::Tokens));
+        budget.note(Spent { tokens: 1, ..Spent::default() });
+        assert_eq!(budget.spent().tokens, u64::MAX);
+        let endless = Budget::new(Holder::Run, limits(|l| l.seconds = Some(1e30)), Spent::default(), None);
+        assert_eq!(endless.time_left(), Some(Duration::MAX));
+        let dear = Prices { prompt: f64::MAX, completion: 0.0, cache_read: None, cache_write: None };
+        assert_eq!(micros(usage, dear), u64::MAX);
     }
 
     #[tokio::test(start_paused = true)]

@@ -21,12 +21,15 @@ impl Catalog {
         self.specs
             .get(kind)
             .copied()
+            // Canvases are written by hand and by many editors, which differ in case.
             .or_else(|| self.specs.values().find(|spec| spec.kind.eq_ignore_ascii_case(kind)).copied())
     }
 
     /// Every type, by name.
     pub fn all(&self) -> Vec<&'static ComponentSpec> {
         let mut all: Vec<_> = self.specs.values().copied().collect();
+        // The table has an order of its own in each process; what is written from it must not change from one
+        // to the next.
         all.sort_by_key(|spec| spec.kind);
         all
     }

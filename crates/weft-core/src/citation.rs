@@ -54,6 +54,7 @@ impl Citations {
     /// The sources a paused turn had when it stopped.
     pub fn restore(cited: impl IntoIterator<Item = Cited>) -> Self {
         let mut cited: Vec<_> = cited.into_iter().collect();
+        // The place in the list becomes the number again.
         cited.sort_by_key(|c| c.number);
         Self(Arc::new(Mutex::new(cited.into_iter().map(|c| c.chunk).collect())))
     }
@@ -64,6 +65,7 @@ impl Citations {
         chunks
             .into_iter()
             .map(|chunk| {
+                // By its id: the same passage that was found twice, with another score, is one source.
                 let index = known.iter().position(|k| k.id == chunk.id).unwrap_or_else(|| {
                     known.push(Arc::new(chunk));
                     known.len() - 1

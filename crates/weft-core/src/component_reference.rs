@@ -166,8 +166,10 @@ pub fn common_in_markdown() -> String {
 /// A table for each heading, in the order of the form.
 fn tables(groups: &'static [FieldGroup]) -> String {
     let mut titles: Vec<&str> = groups.iter().map(|group| group.title).collect();
+    // Groups with one heading follow each other and share a table.
     titles.dedup();
     let of = |title: &str| {
+        // What is read only to say that it has no effect helps nobody who writes a canvas.
         let offered = specs(groups.iter().filter(|group| group.title == title)).filter(|spec| spec.offered);
         table(title, &offered.collect::<Vec<_>>())
     };
@@ -184,6 +186,7 @@ fn table(title: &str, offered: &[&FieldSpec]) -> String {
     }
     table.push_str("\n| parameter | type | default | |\n|---|---|---|---|\n");
     for spec in offered {
+        // An empty text in a cell would look like a missing one.
         let default = spec.default.json().filter(|value| value.as_str() != Some(""));
         let default = default.map(|value| format!("`{}`", in_cell(&to_text(&value)))).unwrap_or_default();
         let (name, summary) = (spec.name, in_cell(&in_words(spec)));
@@ -215,6 +218,7 @@ fn in_words(spec: &FieldSpec) -> String {
         Kind::Object(members) if !members.is_empty() => {
             let _ = write!(words, ": {}", listed(members));
         }
+        // A bound that is none, as those of the type, would read as if it were one.
         Kind::Whole { min, max } if max != i64::MAX => {
             let _ = write!(words, "; {min} to {max}");
         }

@@ -48,6 +48,7 @@ impl EffectResult {
             Ok(value) => serde_json::to_value(value)
                 .map(|value| Self::Value(value.into()))
                 .map_err(|cause| Error::internal("cannot keep what a call gave").because(cause)),
+            // With the chain of causes: after a restart this text is all that is left of the error.
             Err(error) => Ok(Self::Failure { kind: error.kind, message: error.full().into() }),
         }
     }
@@ -183,11 +184,15 @@ impl Recorded {
         known: Option<Known>,
         then: Option<Arc<str>>,
     ) -> Result<EffectResult> {
+        // Older recordings do not have the questions: what stands at the place is taken for the answer there.
         let same = then.is_none() || call.question.is_none() || then == call.question;
         let elsewhere = || self.by_question.as_ref()?.get(call.question.as_ref()?).cloned();
         let (gave, answered) = match known {
             Some(Known::Begun) => {
+                // It leaves a permit: whoever begins to wait for this only now hears of it, too.
                 self.waiting.notify_one();
+                // In the recording the work ended by something else, such as a limit of time: an answer would
+                // let it go on.
                 return std::future::pending().await;
             }
             Some(Known::Ended(gave)) if same => (Some(gave), Match::Same),
@@ -209,6 +214,7 @@ impl Recorded {
 
 /// FNV-1a, 64 bits, as hexadecimal digits: the same for ever.
 fn fingerprint(kind: &str, question: &[u8]) -> String {
+    // A zero between them, so that the end of the kind and the beginning of the question cannot be exchanged.
     let bytes = kind.as_bytes().iter().chain(&[0]).chain(question);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -292,6 +298,7 @@ impl Effects {
         let count = state.counts.entry(stem.clone()).or_insert(0);
         let key: Arc<str> = format!("{stem}#{count}").into();
         *count += 1;
+        // Taken out, since each place comes up once and what a call gave may be large.
         let known = state.known.remove(&key);
         (key, known)
     }

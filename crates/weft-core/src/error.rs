@@ -162,6 +162,7 @@ impl Error {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = self.cause.as_ref().map(|c| &**c as _);
         while let Some(error) = cause {
             text.push_str(": ");
+            // Only our own errors say something else to the operator.
             match error.downcast_ref::<Self>() {
                 Some(error) => {
                     text.push_str(error.private_message());

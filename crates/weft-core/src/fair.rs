@@ -47,6 +47,7 @@ impl FairSlots {
     pub async fn acquire(&self, tenant: &TenantId) -> Result<Slot> {
         let coming = {
             let mut line = locked(&self.0);
+            // Nobody waits then: a place that comes back is given on before it counts as free.
             if line.free > 0 {
                 line.free -= 1;
                 return Ok(Slot(Some(Arc::clone(&self.0))));
@@ -86,6 +87,7 @@ impl Drop for Slot {
                 let next = line.next();
                 if next.is_none() {
                     line.free += 1;
+                    // It is free: the drop of `slot` behind this must not give it back a second time.
                     slot.0 = None;
                 }
                 next
@@ -93,6 +95,7 @@ impl Drop for Slot {
             let Some(next) = next else { return };
             match next.send(slot) {
                 Ok(()) => return,
+                // Whoever was told has gone away between being chosen and being told.
                 Err(back) => slot = back,
             }
         }
@@ -105,6 +108,7 @@ impl TenantLine {
             let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
             let next = waiting.pop_front();
             if waiting.is_empty() {
+                // Tenants come and go; an empty line for each that has ever waited would stay for ever.
                 drop(self.waiting.remove(&tenant));
             } else {
                 self.turns.push_back(tenant);

@@ -163,6 +163,7 @@ impl Condition {
     pub fn holds(&self, metadata: &Metadata) -> bool {
         if let Some(operator) = self.operator.opposite_of() {
             let positive = Self { operator, ..self.clone() };
+            // Of the whole condition and not of each value: `≠` holds only when no value is equal.
             return !positive.holds(metadata);
         }
         let values = match metadata.get(&self.key) {
@@ -170,6 +171,7 @@ impl Condition {
             Some(Json::Array(values)) => values.as_slice(),
             Some(value) => std::slice::from_ref(value),
         };
+        // A blank value says no more than none, so that `empty` and its opposite agree on it.
         values.iter().filter(|value| !is_blank(value)).any(|value| self.fits(value))
     }
 
@@ -190,6 +192,7 @@ impl Condition {
             FilterOperator::In => match wanted {
                 Json::Array(list) => list.iter().any(same),
                 Json::String(list) => {
+                    // People type such lists, and a Chinese keyboard gives the wide comma.
                     list.split([',', '，']).any(|one| same(&Json::String(one.trim().to_owned())))
                 }
                 one => same(one),
@@ -229,6 +232,8 @@ impl Number {
     fn of(value: &Json, asked: ComparisonKind) -> Option<Self> {
         match value {
             Json::Number(number) => {
+                // As `i128`, which has room for both kinds of whole numbers that JSON has: large ids differ
+                // in their last digits.
                 let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
                 whole.map(Self::Whole).or_else(|| number.as_f64().map(Self::Real))
             }

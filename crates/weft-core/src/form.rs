@@ -8,8 +8,10 @@ use crate::value::{Json, described, number, to_text, truth, whole};
 /// about the work of an agent: whoever asks for those asks again what is unclear.
 pub fn problem(description: &Json, value: &Json) -> Option<String> {
     let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
+    // Editors spell the types of fields in either case.
     let kind = text("type").to_ascii_lowercase();
     let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
+    // Pages send an empty text for a field that nobody has filled in.
     let empty = value.is_null() || optional && value.as_str().is_some_and(str::is_empty);
     let nothing = |value: &Json| value.as_array().is_some_and(Vec::is_empty) || value.as_str() == Some("");
     if empty || matches!(kind.as_str(), "approval" | "plan_review" | "credential") {
@@ -25,6 +27,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
         "boolean" if truth(value).is_none() => return must("true or false"),
         "integer" if number(value).and_then(whole).is_none() => return must("a whole number"),
         "number" | "float" if number(value).is_none() => return must("a number"),
+        // Numbers and truth values have a text form of their own and are taken for texts.
         "line" | "paragraph" | "text" | "string" if value.is_array() || value.is_object() => {
             return must("a text");
         }
@@ -34,6 +37,7 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     let options =
         description.get("options").and_then(Json::as_array).filter(|options| !options.is_empty())?;
     let offered: Vec<String> = options.iter().map(|option| to_text(meant(option))).collect();
+    // Compared as texts: a page sends the option 3 as the text `3`.
     if offered.contains(&to_text(value)) {
         return None;
     }
@@ -60,6 +64,7 @@ fn is_object(value: &Json) -> bool {
 }
 
 fn listed(options: &[String]) -> String {
+    // The message is for people: hundreds of options would hide what is wrong.
     const NAMED_MAX: usize = 20;
     let named = options.iter().take(NAMED_MAX).map(|option| format!("`{option}`"));
     let more = if options.len() > NAMED_MAX { ", …" } else { "" };

@@ -76,6 +76,7 @@ impl Inbox {
     /// `Conflict` when [`MESSAGES_MAX`] messages wait already.
     pub fn send(&self, text: impl Into<String>) -> Result<SentMessage> {
         let mut waiting = self.waiting();
+        // An agent that asks no model for long, or none at all, must not fill the memory of the process.
         if waiting.messages.len() >= MESSAGES_MAX {
             return Err(too_many());
         }
@@ -91,6 +92,7 @@ impl Inbox {
     /// come in again.
     pub fn deliver(&self, left: impl IntoIterator<Item = RunMessage>) {
         let mut waiting = self.waiting();
+        // Only what still waits there has to be remembered, so that this does not grow with the run.
         let before = std::mem::take(&mut waiting.known);
         for RunMessage { id, text, .. } in left {
             if !before.contains(&id) {
@@ -107,6 +109,8 @@ impl Inbox {
         };
         {
             let mut waiting = self.waiting();
+            // Before they are removed where they were left: a delivery in between would put them in once
+            // more.
             waiting.known.extend(ids.iter().cloned());
             waiting
                 .messages
@@ -142,6 +146,7 @@ impl SentMessage {
 
 impl Drop for SentMessage {
     fn drop(&mut self) {
+        // The run is over, and its messages are gone with it.
         let Some(inbox) = self.inbox.upgrade() else { return };
         let mut waiting = inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let is_it = |message: &Message| matches!(message.origin, Origin::Sent { number, .. } if number == self.number);
@@ -191,6 +196,7 @@ impl NodeContext {
                 None
             }
             Some(Known::Ended(EffectResult::Failure { .. })) => return Ok(None),
+            // Whatever waits in the inbox now was not there when the run was recorded.
             Some(Known::Begun) | None if self.effects.are_recorded() => return Ok(None),
             Some(Known::Begun) | None => match look() {
                 None => return Ok(None),

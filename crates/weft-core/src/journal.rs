@@ -289,6 +289,7 @@ pub enum Record {
         node: ComponentId,
     },
     /// A model was used.
+    // The name that stored journals have for it.
     #[serde(rename = "effect_finished")]
     ModelUsed {
         /// Which activation made it.
@@ -328,6 +329,7 @@ pub enum Record {
         reason: Limited,
     },
     /// A call to the outside is about to be made.
+    // As it is called in stored journals, which are older than the name here.
     #[serde(rename = "effect_began")]
     EffectStarted {
         /// Which activation makes it.

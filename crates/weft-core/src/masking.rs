@@ -20,6 +20,7 @@ pub const MASK: &str = "***";
 /// Bytes that a secret has at least to be looked for in texts: `on` or `de` stand in any.
 pub const LENGTH_MIN: usize = 5;
 /// Secrets of one run, at most.
+// Each is looked for in every text that a run writes, so the time that this takes grows with their number.
 const SECRETS_MAX: usize = 1_000;
 /// How a mark begins and ends. The characters are for private use, so that no text holds them by chance.
 const OPEN: &str = "\u{f8fe}weft-secret:";
@@ -142,10 +143,13 @@ impl Masks {
         });
         let (before, mut outcome) = (hidden.len(), Ok(()));
         for (name, value) in forms {
+            // Most values are written the same way in an address, within JSON and as they are.
             if known.contains(value.as_str()) {
                 continue;
             }
             if hidden.len() >= SECRETS_MAX * (1 + WAYS) {
+                // Those before it are hidden all the same: whoever goes on in spite of the error shows fewer
+                // of them.
                 outcome = Err(too_many(&name));
                 break;
             }
@@ -260,6 +264,7 @@ fn too_many(name: &str) -> Error {
 /// another number.
 fn replaced(text: &str, value: &str, by: &str) -> Option<String> {
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    // A number of five digits stands within longer ones by chance, and there it tells nothing.
     let number = value.bytes().all(|byte| byte.is_ascii_digit());
     let (mut shown, mut from) = (String::new(), 0);
     for (at, _) in text.match_indices(value) {
@@ -308,6 +313,7 @@ fn change(value: &mut Json, by: &dyn Fn(&str) -> Option<String>) -> bool {
         Json::Array(items) => items.iter_mut().fold(false, |changed, item| change(item, by) | changed),
         Json::Object(map) => {
             let mut changed = map.values_mut().fold(false, |changed, item| change(item, by) | changed);
+            // Rebuilt only when a name changes: an object keeps the order of its members.
             if map.keys().any(|key| by(key).is_some()) {
                 changed = true;
                 let renamed = std::mem::take(map).into_iter();

@@ -115,6 +115,8 @@ pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool
         Err(Error::invalid(message).help("choose an operator that fits the variable's type"))
     };
     match (left, operator) {
+        // A variable without a value has no type yet: a Loop that waits for one must not fail in its first
+        // round.
         (Json::Null, operator) => Ok(operator == Operator::Empty),
         // A number is never empty, also when it is 0, and the same goes for a truth value.
         (Json::Number(_) | Json::Bool(_), Operator::Empty) => Ok(false),
@@ -192,11 +194,13 @@ fn truth_word(value: &Json) -> Option<bool> {
 }
 
 fn order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
+    // Nothing is neither smaller nor greater than anything: an unset variable meets no bound.
     if left.is_null() || right.is_null() {
         return None;
     }
     match (number(left), number(right)) {
         (Some(a), Some(b)) => a.partial_cmp(&b),
+        // Dates in the ISO form are in their order as texts, too.
         _ => Some(to_text(left).cmp(&to_text(right))),
     }
 }
@@ -204,6 +208,7 @@ fn order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
 fn contains(whole: &Json, part: &Json) -> bool {
     match whole {
         Json::Array(items) => items.iter().any(|item| equal(item, part)),
+        // A model that was asked for a list answers with its text.
         Json::String(text) if text.trim_start().starts_with('[') => match parsed_list(whole) {
             Json::Array(items) => items.iter().any(|item| equal(item, part)),
             _ => folded(whole).contains(&folded(part)),

@@ -84,6 +84,7 @@ impl<K: Eq + Hash, V> OrderedMap<K, V> {
                 let place = list.iter().position(|(known, _)| known.borrow() == key)?;
                 Some(list.remove(place).1)
             }
+            // Not by a swap, which is faster and would move the last entry into the gap.
             OrderedEntries::Many(table) => table.shift_remove(key),
         }
     }

@@ -47,6 +47,7 @@ impl<'a> Params<'a> {
         component: impl Component + 'static,
     ) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
         let mut component: Arc<dyn Component> = Arc::new(component);
+        // Read here, so that no component can forget what every one of them has.
         let retries = self.take(&common::RETRY_MAX);
         let retry = RetryIf::read(self.get(&common::RETRY_IF).unwrap_or(&Json::Null), retries);
         match retry.and_then(|retry| {
@@ -133,6 +134,7 @@ impl<'a> Params<'a> {
         let given = |name: &&str| self.source.params.get(*name).is_some_and(|value| !value.is_null());
         let mut told = names().filter(given);
         let name = told.clone().find(|name| !self.source.params.get(*name).is_some_and(is_empty));
+        // All of them are empty: the first tells at least where to write.
         let name = name.or_else(|| told.next())?;
         Some((pointer(&[name]), self.source.params.get(name)?))
     }

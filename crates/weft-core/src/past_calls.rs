@@ -103,6 +103,7 @@ impl PastCalls {
         all.extend(calls);
         let mut chars: usize = all.iter().map(PastCall::chars).sum();
         let mut gone = 0;
+        // The oldest first: what a conversation turns to again is mostly what came last.
         while all.len() - gone > CALLS_MAX || chars > keeps.node_max() {
             let Some(oldest) = all.get(gone) else { break };
             chars -= oldest.chars();
@@ -124,6 +125,7 @@ impl PastCalls {
     /// Takes from the node that has most, until all of it is small enough.
     fn shrink(&mut self) {
         let chars = |calls: &Vec<PastCall>| calls.iter().map(PastCall::chars).sum::<usize>();
+        // The state of a session is read and written with each of its turns.
         while self.0.values().map(chars).sum::<usize>() > SESSION_CHARS_MAX {
             let Some(most) = self.0.values_mut().max_by_key(|calls| chars(calls)) else { break };
             most.remove(0);

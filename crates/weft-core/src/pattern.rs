@@ -13,6 +13,7 @@ pub const COMPILED_BYTES_MAX: usize = 256 << 10;
 /// When it is no regular expression, is larger than [`COMPILED_BYTES_MAX`], or looks around or back, which takes time
 /// without a limit.
 pub fn compile(text: &str) -> Result<Regex, regex::Error> {
+    // Without a bound a few characters, `.{999}{999}`, compile to what takes all memory.
     RegexBuilder::new(&translated(text)).size_limit(COMPILED_BYTES_MAX).build()
 }
 
@@ -36,6 +37,7 @@ fn translated(text: &str) -> Cow<'_, str> {
                 taken += escaped.map_or(0, char::len_utf8);
                 put = (escaped == Some('Z') && !in_class).then_some("\\z");
             }
+            // Between brackets braces are braces, and `\Z` is an error that is to be told as it is written.
             '[' => in_class = true,
             ']' => in_class = false,
             '{' if !in_class && is_repeated_at_most(rest) => put = Some("{0"),

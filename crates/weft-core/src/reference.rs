@@ -72,7 +72,10 @@ impl Reference {
     /// Parses a parameter whose entire value is a reference, with or without braces. A text counts
     /// only when it names a global or a component that exists, so `a@b.c` stays an address.
     pub fn whole(text: &str, names: Names<'_>) -> Option<Self> {
+        // Editors write references with one pair of braces, two, or none.
         let inner = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
+        // Looser than in a text: the whole value is the reference, so a path may hold what would end one
+        // there.
         if let Some((id, path)) = inner.split_once('@')
             && names.components.contains(id)
             && !path.is_empty()
@@ -155,6 +158,7 @@ impl Template {
                     segments.push(Segment::Reference(reference));
                     (at, literal_from) = (end, end);
                 }
+                // One character on and not behind what was looked at: a reference may begin within it.
                 None => at = open + 1,
             }
         }
@@ -340,6 +344,7 @@ impl Inputs {
     /// `Invalid` when there is no room for it.
     pub fn copied(&self, reference: &Reference) -> Result<Json> {
         let value = self.json(reference);
+        // Counted before it is copied: a thousand copies of a large value are what this is for.
         self.room.take(value::size(&value))?;
         Ok(Arc::unwrap_or_clone(value))
     }

@@ -65,6 +65,7 @@ impl TextRoom {
     /// # Errors
     /// `Invalid` when there is not as much.
     pub fn take(&self, bytes: usize) -> Result<()> {
+        // All or nothing: parts of one activation that run side by side share the room.
         let taken = |left: usize| left.checked_sub(bytes);
         match self.used.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken) {
             Ok(_) => Ok(()),
@@ -142,6 +143,7 @@ impl<'a> BoundedText<'a> {
 /// For JSON, which is written in parts that are texts themselves.
 impl Write for BoundedText<'_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        // serde_json hands over whole texts and single ASCII characters, so no character is ever cut.
         let text = std::str::from_utf8(part).map_err(io::Error::other)?;
         self.room.take(part.len()).map_err(io::Error::other)?;
         self.text.push_str(text);

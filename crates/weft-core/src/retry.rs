@@ -22,6 +22,7 @@ pub const RETRIES: usize = 2;
 /// How often it may be done again.
 pub const RETRIES_MAX: usize = 10;
 /// Conditions of one node, at most.
+// Each looks through the whole of an output after every try.
 const CONDITIONS_MAX: usize = 20;
 
 /// What is looked for in an output.
@@ -156,20 +157,24 @@ struct RetryingComponent {
 #[async_trait]
 impl Component for RetryingComponent {
     fn shape(&self) -> Shape {
+        // What a listener has heard of a try that is not wanted could not be taken back.
         Shape { streams: false, ..self.component.shape() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let main = self.component.shape().main_output;
         let mut left = self.retry.retries;
+        let mut again: Option<NodeContext> = None;
         loop {
-            let finished = self.component.run(ctx).await?;
+            let finished = self.component.run(again.as_ref().unwrap_or(ctx)).await?;
             // Nothing is over yet: the work goes on when the person has answered, and is looked at then.
             if finished.suspended.is_some() {
                 return Ok(finished);
             }
             let mut met = false;
             for condition in &self.retry.conditions {
+                // Each is asked although one is enough: an output that is still being written is waited for
+                // by all alike, and its failure is never passed over.
                 met |= condition.holds(&finished.outputs, main).await?;
             }
             if !met {
@@ -182,6 +187,11 @@ impl Component for RetryingComponent {
                 return Ok(finished);
             }
             left -= 1;
+            if ctx.resumed.is_some() && again.is_none() {
+                // From the beginning and not once more from where a person has answered: a call that was agreed to
+                // once would be made a second time.
+                again = Some(NodeContext { resumed: None, filled: serde_json::Map::new(), ..ctx.clone() });
+            }
         }
     }
 

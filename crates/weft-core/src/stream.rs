@@ -30,12 +30,14 @@ struct StreamState {
     pieces: Vec<Piece>,
     end: StreamEnd,
     /// So many pieces somebody has taken.
+    // The furthest of all readers counts: what one of them has shown cannot be taken back for the others.
     read: usize,
 }
 
 #[derive(Debug)]
 struct SharedTextInner {
     state: Mutex<StreamState>,
+    // One for all that wait: each looks for itself whether it has come what it waits for.
     changed: Notify,
     /// How often its end was taken back.
     taken_back: AtomicU32,
@@ -114,6 +116,7 @@ impl SharedText {
 
     fn change(&self, change: impl FnOnce(&mut StreamState)) {
         change(&mut self.lock());
+        // Without the lock, which each of those who wake takes first of all.
         self.0.changed.notify_waiters();
     }
 }
@@ -128,6 +131,7 @@ impl TextWriter {
     /// Adds a piece; an empty one is left out.
     pub fn push(&self, piece: Piece) {
         let (Piece::Text(text) | Piece::Thinking(text)) = &piece;
+        // Readers would wake for nothing, and an empty piece would count as read.
         if !text.is_empty() {
             self.text.change(|state| state.pieces.push(piece));
         }
@@ -162,6 +166,7 @@ impl TextWriter {
 impl Drop for TextWriter {
     fn drop(&mut self) {
         self.text.change(|state| {
+            // `finish` and `fail` consume the writer, so this runs behind them, too.
             if matches!(state.end, StreamEnd::Open) {
                 state.end = StreamEnd::Broken(ErrorKind::Cancelled, "the text was cut off".to_owned());
             }
@@ -228,6 +233,7 @@ impl TextReader {
         let next = self.next;
         let look = |state: &mut StreamState| {
             if let Some(piece) = state.pieces.get(next) {
+                // Under the lock that `take_back` holds: a piece is either read or taken back.
                 state.read = state.read.max(next + 1);
                 return Some(Ok(Some(piece.clone())));
             }
@@ -296,6 +302,7 @@ impl PendingOutput {
     /// When the producer failed or went away.
     pub async fn settled(&self) -> Result<Arc<Json>> {
         let mut outputs = self.outputs.clone();
+        // On a clone, so that several may wait for the same output.
         let produced = outputs.wait_for(Option::is_some).await;
         let cut_off = || Err((ErrorKind::Cancelled, "the output was cut off".to_owned()));
         let produced = produced.map_or_else(|_| cut_off(), |there| there.clone().unwrap_or_else(cut_off));

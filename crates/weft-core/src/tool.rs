@@ -77,6 +77,8 @@ pub const TOOL_TIME_LIMIT: Duration = Duration::from_secs(60);
 impl Default for ToolTraits {
     fn default() -> Self {
         Self {
+            // Who says nothing has not thought of it: what is done twice by mistake is worse than what is
+            // asked about once more.
             idempotent: false,
             approval: false,
             approval_timeout: None,
@@ -217,6 +219,7 @@ impl Tool {
 
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without its presets, which may hold keys.
         f.debug_struct("Tool").field("name", &self.name).field("origin", &self.origin).finish_non_exhaustive()
     }
 }
@@ -290,6 +293,7 @@ impl ToolOutput {
     /// A value: a text as it is, anything else as JSON.
     pub fn value(value: Json) -> Self {
         let text = to_text(&value);
+        // A text would be kept twice.
         let value = (!value.is_string()).then_some(value);
         Self { blocks: vec![Block::Text { text }], value, ..Self::default() }
     }
@@ -305,10 +309,12 @@ impl ToolOutput {
     pub fn to_text(&self) -> String {
         let parts = self.blocks.iter().map(|block| match block {
             Block::Text { text } => text.clone(),
+            // A data URL is megabytes of base64, of which a model reads nothing and pays for each token.
             Block::Image { url } if url.starts_with("data:") => "[an image]".to_owned(),
             Block::Audio { url } if url.starts_with("data:") => "[a recording]".to_owned(),
             Block::Image { url } => format!("[an image: {url}]"),
             Block::Audio { url } => format!("[a recording: {url}]"),
+            // With its address, by which a model can refer to it and ask for it again.
             Block::Resource { uri, text: Some(text), .. } => format!("{uri}\n{text}"),
             Block::Resource { uri, media_type, .. } if uri.starts_with("data:") => {
                 format!("[a file: {}]", media_type.as_deref().unwrap_or("of unknown type"))
@@ -373,6 +379,7 @@ where
 /// What a model is told about a call that could not be carried out: `{error: {kind, message,
 /// retryable}}`, the remedy included.
 pub fn failure_text(error: &Error) -> String {
+    // A model that knows repeats the call; else it tells its user that the thing can't be done.
     let retryable = error.kind.is_passing();
     serde_json::json!({"error": {"kind": error.kind.code(), "message": error.full(), "retryable": retryable}})
         .to_string()

@@ -26,6 +26,7 @@ pub enum Value {
 impl Value {
     /// JSON null.
     pub fn null() -> Self {
+        // Every reference to a branch that was not taken is nothing: one value serves them all.
         static NULL: std::sync::LazyLock<Arc<Json>> = std::sync::LazyLock::new(|| Arc::new(Json::Null));
         Self::Json(Arc::clone(&NULL))
     }
@@ -92,6 +93,7 @@ impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Json(json) => json.serialize(serializer),
+            // As far as it is: whoever writes a value down while it grows must not wait for its end.
             Self::Stream(text) => serializer.serialize_str(&text.so_far()),
             Self::Pending(output) => output.so_far().serialize(serializer),
         }
@@ -139,6 +141,7 @@ impl Outputs {
         }
         let Some((name, rest)) = path.split_once('.') else { return Value::null() };
         match self.get(name) {
+            // The whole name first: components may give an output a name with a dot in it.
             Some(value) => walk(&value.snapshot(), rest.split('.')).into(),
             None => Value::null(),
         }
@@ -163,6 +166,8 @@ impl Serialize for Outputs {
 
 impl<'de> serde::Deserialize<'de> for Outputs {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // By way of plain JSON, because what was written down is finished: no output comes back as one that
+        // still grows.
         let map = serde_json::Map::deserialize(deserializer)?;
         Ok(map.into_iter().collect())
     }
@@ -222,6 +227,7 @@ pub fn weight(json: &Json) -> Option<usize> {
 fn weighed(json: &Json, levels_left: usize) -> Option<usize> {
     match json {
         Json::String(text) => Some(text.len()),
+        // Nothing weighs something, too: a list of a million nulls takes as much memory as one of numbers.
         Json::Null | Json::Bool(_) | Json::Number(_) => Some(8),
         Json::Array(items) => {
             let levels_left = levels_left.checked_sub(1)?;
@@ -240,6 +246,7 @@ fn weighed(json: &Json, levels_left: usize) -> Option<usize> {
 pub fn number(value: &Json) -> Option<f64> {
     match value {
         Json::Number(number) => number.as_f64(),
+        // Rust reads `inf` and `nan` as numbers; JSON has neither, and people mean the words.
         Json::String(text) => text.trim().parse::<f64>().ok().filter(|number| number.is_finite()),
         _ => None,
     }
@@ -258,6 +265,8 @@ pub fn whole(number: f64) -> Option<i64> {
 pub fn truth(value: &Json) -> Option<bool> {
     match value {
         Json::Bool(flag) => Some(*flag),
+        // These two alone, as forms and other languages write them: of any other number nobody knows what was
+        // meant.
         Json::Number(number) if number.as_i64() == Some(1) => Some(true),
         Json::Number(number) if number.as_i64() == Some(0) => Some(false),
         Json::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
@@ -268,6 +277,7 @@ pub fn truth(value: &Json) -> Option<bool> {
 
 /// What kind of value something is, for a message.
 pub fn described(value: &Json) -> String {
+    // It stands in the middle of a sentence, and the value may be a document.
     const SHOWN_MAX: usize = 40;
     let kind = match value {
         Json::Null => return "nothing (null)".to_owned(),
@@ -290,6 +300,7 @@ pub fn walk<'a>(start: &'a Json, path: impl IntoIterator<Item = &'a str>) -> Jso
     let mut current = Cow::Borrowed(start);
     for step in path {
         let next = match &current {
+            // Models give objects as texts: a path leads into these as well.
             Cow::Borrowed(Json::String(text)) => inside(text, step).map(Cow::Owned),
             Cow::Borrowed(json) => member(json, step).map(Cow::Borrowed),
             Cow::Owned(Json::String(text)) => inside(text, step).map(Cow::Owned),
@@ -308,6 +319,7 @@ fn member<'a>(json: &'a Json, step: &str) -> Option<&'a Json> {
     match json {
         Json::Object(map) => map.get(step),
         Json::Array(items) => {
+            // Any other word leads nowhere, because a list has no members.
             let index: i64 = step.parse().ok()?;
             let count = i64::try_from(items.len()).ok()?;
             let index = if index < 0 { count + index } else { index };

@@ -129,6 +129,7 @@ impl std::fmt::Debug for SecretText {
 impl SecretText {
     /// As a canvas writes it; nothing for an empty text.
     pub fn new(text: &str) -> Option<Self> {
+        // As it is written: blanks may belong to a password.
         (!text.trim().is_empty()).then(|| Self(text.to_owned()))
     }
 
@@ -173,6 +174,7 @@ impl Network {
             // Of no bits at all everything is the same, and a shift by the whole width would overflow.
             rest == width || (a >> rest) == (b >> rest)
         };
+        // A server that listens on IPv6 sees callers of IPv4 as `::ffff:a.b.c.d`.
         match (self.address.to_canonical(), address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) if self.bits <= 32 => {
                 same(u32::from(own).into(), u32::from(other).into(), 32)

@@ -21,6 +21,7 @@ use crate::problem::{PARAMETER_WARNING, Problem, ProblemList, join};
 use crate::suggest::Suggester;
 
 /// How deep Iterations and Loops may nest.
+// Each round of a frame opens those inside it, so the rounds of a run multiply with every level.
 pub const FRAMES_DEEP_MAX: usize = 16;
 
 /// Builds the nodes of one canvas.
@@ -39,6 +40,8 @@ pub struct Builder<'a> {
     parents: HashSet<&'a ComponentId>,
     /// What leads to each component, in the order of the canvas.
     upstream: HashMap<&'a ComponentId, Vec<ComponentId>>,
+    /// The names and ids of the datasets there are, whatever their case.
+    datasets: Option<HashSet<String>>,
 }
 
 /// A draft and whether its component really is one.
@@ -60,9 +63,13 @@ impl<'a> Builder<'a> {
                 upstream.entry(&link.to).or_default().push(node.id.clone());
             }
         }
-        let mut builder = Self { canvas, catalog, options, ids, items: HashMap::new(), parents, upstream };
+        // No two of a tenant differ in case only.
+        let datasets = options.datasets.map(|known| known.iter().map(|name| name.to_lowercase()).collect());
+        let items = HashMap::new();
+        let mut builder = Self { canvas, catalog, options, ids, items, parents, upstream, datasets };
         for node in canvas.nodes.values() {
             if let (Some(parent), Some(Role::RoundStart)) = (&node.parent, builder.role(node)) {
+                // The first one counts, as the linker has it; more than one is reported there.
                 builder.items.entry(parent).or_insert(&node.id);
             }
         }
@@ -152,6 +159,7 @@ impl<'a> Builder<'a> {
                 self.report(node, &shape, suggester, problems);
                 (component, shape)
             }
+            // The rest of the canvas is still checked: an author hears of everything at once.
             None => (Arc::new(UnbuiltNode) as Arc<dyn Component>, self.guess(node, &downstream)),
         };
         let spec = spec.unwrap_or_else(|| self.stand_in(node));
@@ -215,16 +223,16 @@ impl<'a> Builder<'a> {
             problems.add(about(problem.maybe_help(warning.help.clone())));
         }
         for (pointer, name) in &shape.datasets {
-            // No two of a tenant differ in case only.
-            let is_it = |known: &String| known.to_lowercase() == name.trim().to_lowercase();
-            let Some(known) = self.options.datasets.filter(|known| !known.iter().any(is_it)) else {
+            let is_known = |known: &HashSet<String>| known.contains(&name.trim().to_lowercase());
+            if self.datasets.as_ref().is_none_or(is_known) {
                 continue;
-            };
+            }
+            let known = self.options.datasets.into_iter().flatten();
             let message = format!("there is no dataset `{name}`: the search will fail");
             let problem =
                 Problem::warning("unknown-dataset", format!("{}{pointer}", node.place.params), message)
                     .help("make it with `weft dataset ingest`, or name another one")
-                    .maybe_help(suggester.did_you_mean(name, known.iter().map(String::as_str)));
+                    .maybe_help(suggester.did_you_mean(name, known.map(String::as_str)));
             problems.add(about(problem));
         }
         if let (Some(pointer), Some(reason)) = (shape.aloud, self.options.no_voice) {
@@ -263,6 +271,8 @@ impl<'a> Builder<'a> {
     fn stand_in(&self, node: &CanvasNode) -> &'static ComponentSpec {
         match node.id.as_str() {
             "begin" => &UNKNOWN_ENTRY,
+            // A frame to its body: else every component inside would be reported for the one that is not
+            // known.
             _ if self.parents.contains(&node.id) => &UNKNOWN_FRAME,
             _ => &UNKNOWN_STEP,
         }
@@ -293,6 +303,7 @@ fn told(read: &Read) -> HashSet<String> {
 
 fn collect_ids(params: &Map<String, Json>, ids: &HashSet<ComponentId>, found: &mut Vec<ComponentId>) {
     let mut seen: HashSet<ComponentId> = found.iter().cloned().collect();
+    // A list instead of recursion costs nothing here, and each id is taken once.
     let mut open: Vec<&Json> = params.values().collect();
     while let Some(json) = open.pop() {
         match json {

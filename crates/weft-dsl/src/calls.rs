@@ -18,6 +18,7 @@ impl Linked {
         let mut callers: Vec<_> = (0..self.nodes.len()).filter(|ix| !lost.contains(ix)).collect();
         while let Some(caller) = callers.pop() {
             let called = self.nodes[caller].shape.calls.iter().filter_map(|id| self.by_id.get(id));
+            // Taken out of `lost` as it is found, so that agents who call each other end this.
             callers.extend(called.copied().filter(|ix| lost.remove(ix)));
         }
         for finding in &mut self.findings {

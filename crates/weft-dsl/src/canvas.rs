@@ -106,6 +106,7 @@ impl Canvas {
         let Some(dsl) = self.dsl.as_ref().filter(|_| self.renamed) else { return self.written.clone() };
         let dsl = match self.container.form {
             Form::Object | Form::Drawing => dsl.clone(),
+            // As a text again, as the document has it: whoever wrote it reads it so.
             Form::Text => Json::String(dsl.to_string()),
         };
         let mut document = self.written.clone();

@@ -88,6 +88,7 @@ pub fn compile(
 ) -> Result<Compiled, Vec<Problem>> {
     let mut problems = ProblemList::default();
     problems.extend(canvas.problems.iter().cloned());
+    // Run also when the document has errors already: all findings come at once.
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
     let found: Vec<_> =
@@ -131,8 +132,10 @@ impl<'a> Compiler<'a> {
         variables::check(self.canvas, &mut self.suggester, problems);
         problems.extend(upgrade::of_an_older_generation(self.canvas));
         let components = self.canvas.container().components();
+        // Before linking, whose time grows with products of these numbers.
         limits::check(&built, &components, problems)?;
         let (entry, extra_entries) = self.entry(&built, problems)?;
+        // Of these nothing is known, so nothing is said of where they lead.
         let unsound = (0..built.len()).filter(|&ix| !built[ix].sound).collect();
         let prologue = self.prologue(&entry);
         let linked = link(built.into_iter().map(|built| built.draft).collect(), &entry);
@@ -205,6 +208,7 @@ impl<'a> Compiler<'a> {
     ) -> Option<(ComponentId, HashSet<ComponentId>)> {
         let is_entry = |built: &&Built| built.draft.spec.role == Role::Entry && built.draft.parent.is_none();
         let entries: Vec<&ComponentId> = built.iter().filter(is_entry).map(|built| &built.draft.id).collect();
+        // `begin` is the id that editors give it; files that were made elsewhere may name it otherwise.
         let Some(entry) = entries.iter().find(|id| id.as_str() == "begin").or(entries.first()) else {
             let pointer = self.canvas.container().components();
             let help = match self.canvas.category.as_deref() {
@@ -231,6 +235,7 @@ impl<'a> Compiler<'a> {
             let message = format!("a run starts at `{entry}`, so this component never runs");
             let problem = match entry.as_str() {
                 "begin" => Problem::warning("several-entries", &node.place.node, message),
+                // Without a `begin` nobody can know which of them is meant.
                 _ => Problem::error(
                     "several-entries",
                     &node.place.node,
@@ -259,6 +264,7 @@ impl<'a> Compiler<'a> {
         match (param("enablePrologue"), param("prologue")) {
             _ if task => String::new(),
             (Some(Json::Bool(false)), _) => String::new(),
+            // Also an empty one: an author who clears the field wants no opening words.
             (_, Some(Json::String(prologue))) => prologue.clone(),
             _ => PROLOGUE.to_owned(),
         }

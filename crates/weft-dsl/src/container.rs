@@ -8,6 +8,7 @@ use crate::problem::{Problem, join};
 use crate::suggest::misspelled;
 
 /// How many objects and lists may be around a DSL: an answer, its data, a page of rows, a row.
+// The search visits every value on its way, and a text of a canvas that looks like one is not meant.
 const AROUND_MAX: usize = 5;
 
 /// How many of several canvases are named.
@@ -73,6 +74,7 @@ fn search(value: &Json, pointer: &str, around: usize, found: &mut Vec<Found>) {
             dsl if around > 0 => search(dsl, &pointer, around - 1, found),
             _ => {}
         }
+        // What is under `dsl` is meant, and not what stands beside it.
         if found.len() > before {
             return;
         }
@@ -82,6 +84,7 @@ fn search(value: &Json, pointer: &str, around: usize, found: &mut Vec<Found>) {
         found.push((Container { pointer: pointer.to_owned(), form }, made));
         return;
     }
+    // More than one is an error in any case; the others need not be found.
     if around == 0 || found.len() > NAMED_MAX {
         return;
     }
@@ -114,6 +117,7 @@ fn form(value: &Json) -> Option<Form> {
     if is("components", Json::is_object) || is("graph", Json::is_object) {
         Some(Form::Object)
     } else {
+        // Both of them: a list of `nodes` alone may be of anything.
         (is("nodes", Json::is_array) && is("edges", Json::is_array)).then_some(Form::Drawing)
     }
 }

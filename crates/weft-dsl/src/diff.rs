@@ -102,6 +102,7 @@ fn of_node(old: &CanvasNode, new: &CanvasNode) -> Option<NodeDiff> {
     let leads = |node: &CanvasNode| -> BTreeSet<String> {
         node.downstream.iter().map(|link| link.to.to_string()).collect()
     };
+    // As sets: the order of edges that are taken together makes no difference.
     let (before, now) = (leads(old), leads(new));
     let diff = NodeDiff {
         id: new.id.to_string(),

@@ -2,6 +2,7 @@
 //!
 //! The same rules by which the editor makes `components` out of `graph`.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use indexmap::IndexMap;
@@ -18,6 +19,11 @@ const SUB_AGENT_DEPTH_MAX: usize = 8;
 
 /// How many agents may share one sub-agent: each gets a copy of its parameters.
 const SUB_AGENT_COPIES_MAX: usize = 8;
+
+/// How many targets of edges are copied into the parameters of all nodes together.
+// Each category of a node may name the same handle, and so get all of its edges: what is left out beyond this is of a
+// canvas that has more edges than it may have in any case.
+const TARGETS_MAX: usize = crate::limits::EDGES_MAX + 1;
 
 /// The components that a drawing stands for. `pointer` is where the drawing is in the document.
 pub fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, CanvasNode> {
@@ -39,6 +45,10 @@ type Copies<'a> = HashMap<&'a str, usize>;
 struct DrawnCanvas<'a> {
     nodes: IndexMap<&'a str, DrawnNode<'a>>,
     edges: HashMap<&'a str, Vec<DrawnEdge<'a>>>,
+    /// Where the edges of a node lead that start at one of its handles.
+    by_handle: HashMap<(&'a str, &'a str), Vec<&'a str>>,
+    /// How many more targets are copied into parameters.
+    targets_left: Cell<usize>,
     sub_agents: HashSet<&'a str>,
 }
 
@@ -72,6 +82,7 @@ impl<'a> DrawnCanvas<'a> {
             Some((id, DrawnNode { index, id, label, name, form, parent }))
         };
         let mut edges: HashMap<&str, Vec<DrawnEdge<'_>>> = HashMap::new();
+        let mut by_handle: HashMap<(&str, &str), Vec<&str>> = HashMap::new();
         let mut sub_agents = HashSet::new();
         for (index, edge) in list("edges") {
             let (Some(source), Some(target)) = (text(edge, "/source"), text(edge, "/target")) else {
@@ -82,10 +93,12 @@ impl<'a> DrawnCanvas<'a> {
             if into == "agentTop" {
                 sub_agents.insert(target);
             }
+            by_handle.entry((source, from)).or_default().push(target);
             let pointer = format!("{pointer}/edges/{index}/target");
             edges.entry(source).or_default().push(DrawnEdge { pointer, target, from, into });
         }
-        Self { nodes: list("nodes").filter_map(node).collect(), edges, sub_agents }
+        let nodes = list("nodes").filter_map(node).collect();
+        Self { nodes, edges, by_handle, targets_left: Cell::new(TARGETS_MAX), sub_agents }
     }
 
     fn is_component(&self, id: &str) -> bool {
@@ -140,7 +153,11 @@ impl<'a> DrawnCanvas<'a> {
     }
 
     fn targets(&self, id: &str, handle: &str) -> Vec<Json> {
-        self.edges(id).iter().filter(|edge| edge.from == handle).map(|edge| edge.target.into()).collect()
+        let drawn = self.by_handle.get(&(id, handle)).map_or(&[][..], Vec::as_slice);
+        let left = self.targets_left.get();
+        let copied = &drawn[..drawn.len().min(left)];
+        self.targets_left.set(left - copied.len());
+        copied.iter().copied().map(Json::from).collect()
     }
 
     /// Sub-agents become tools; the error branch becomes `exception_goto`.
@@ -209,6 +226,7 @@ impl<'a> DrawnCanvas<'a> {
         let conditions = params.get_mut("conditions").and_then(Json::as_array_mut);
         for (index, condition) in conditions.into_iter().flatten().enumerate() {
             let drawn = self.targets(node.id, &format!("Case {}", index + 1));
+            // What the form holds stays where nothing is drawn: files that programs write may have no edges.
             if let (Some(condition), false) = (condition.as_object_mut(), drawn.is_empty()) {
                 condition.insert("to".to_owned(), Json::Array(drawn));
             }
@@ -269,6 +287,7 @@ fn title_chunker(params: &mut Map<String, Json>) {
         drawn.as_array().into_iter().flatten().map(list).collect::<Json>()
     };
     if let Some(rules) = params.remove("rules") {
+        // Levels that are there already were written for today's form and count.
         params.entry("levels").or_insert_with(|| lists(&rules, "levels"));
     } else if let Some(levels) = params.get_mut("levels") {
         *levels = lists(levels, "expressions");

@@ -15,6 +15,7 @@ use crate::secrets;
 /// Parts of a DSL that hold what was said and found in it, and no drawing.
 const LEFT_BY_RUNS: [&str; 4] = ["history", "path", "retrieval", "messages"];
 /// JSON within texts within JSON: so deep.
+// Headers are JSON in a text, which may hold another one. Each level is read and written anew.
 const TEXTS_DEEP_MAX: usize = 3;
 
 /// A canvas that may be handed on.
@@ -30,6 +31,7 @@ pub struct Export {
 
 /// Makes one of a canvas.
 pub fn export(canvas: &Canvas) -> Export {
+    // Without what stood around it: an answer of an API holds names of people and tenants.
     let mut dsl = canvas.dsl().clone();
     if let Json::Object(members) = &mut dsl {
         for part in LEFT_BY_RUNS {
@@ -77,7 +79,9 @@ impl Strip<'_> {
             if !(variable.is_secret() || told) {
                 continue;
             }
-            let places = [join(&join("/variables", name), "value"), join("/globals", format!("env.{name}"))];
+            // By where it is declared: variables are written as an object and as a list.
+            let declared = variable.pointer.strip_prefix(&canvas.container.pointer).unwrap_or_default();
+            let places = [join(declared, "value"), join("/globals", format!("env.{name}"))];
             for place in places {
                 if let Some(value) = dsl.pointer_mut(&place) {
                     self.empty(&place, value);
@@ -110,6 +114,7 @@ impl Strip<'_> {
                 }
             }
             Json::Object(members) => self.members(pointer, members, deep),
+            // A PIN or a password of digits is written as a number.
             Json::Number(_) if secrets::names_a_secret(key) => self.empty(pointer, value),
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }
@@ -195,6 +200,12 @@ mod tests {
             "{:?}",
             export.stripped
         );
+        let listed = json!({"dsl": {"components": dsl["components"],
+            "variables": [{"name": "city", "value": "Ulm"}, {"name": "login", "type": "secret", "value": "0815-4711"}]}});
+        let listed = super::export(&crate::load(listed.to_string().as_bytes()).unwrap());
+        assert_eq!(listed.dsl["variables"][1], json!({"name": "login", "type": "secret", "value": ""}));
+        assert_eq!(listed.dsl["variables"][0]["value"], "Ulm");
+        assert!(listed.stripped.contains(&"/variables/1/value".to_owned()), "{:?}", listed.stripped);
         // What was handed on can be read, and handing it on again changes nothing.
         let again = crate::load(text.as_bytes()).unwrap();
         assert_eq!(super::export(&again).dsl, export.dsl);

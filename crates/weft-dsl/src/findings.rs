@@ -89,6 +89,7 @@ impl Reporter<'_> {
         for (ix, node) in self.linked.nodes.iter().enumerate() {
             let Some(reason) = &node.shape.unsupported else { continue };
             let pointer = self.place(ix, |node| node.place.kind.clone());
+            // Also then a warning and no error: a canvas is drawn and saved before all of it can run.
             let problem = if certain.contains(&ix) && !node.exception.catches() {
                 Problem::warning("will-fail", pointer, format!("{reason}, and every run gets there")).help(
                     "take it out, or say in `exception_default_value` what takes the place of its result",
@@ -122,6 +123,7 @@ impl Reporter<'_> {
     }
 
     fn unreachable(&self, ix: NodeIx) -> Option<Problem> {
+        // It has been said of them that they never run.
         if self.extra_entries.contains(&self.linked.nodes[ix].id) {
             return None;
         }
@@ -143,6 +145,7 @@ impl Reporter<'_> {
     }
 
     fn endless_cycle(&self, cycle: &[NodeIx]) -> Option<Problem> {
+        // An error keeps the canvas from running, so it is one only where there is no way out at all.
         if cycle.iter().any(|&ix| self.ends_a_cycle(ix)) {
             return None;
         }

@@ -34,6 +34,8 @@ impl EnvVariable {
             (Json::Null, "object") => json!({}),
             (Json::Null, kind) if kind.starts_with("array") || kind == "list" => json!([]),
             (Json::Null, _) => json!(""),
+            // What is not of the type stays as it is: the check has told of it, and a text is better than
+            // nothing.
             (Json::String(text), kind) => typed(text, kind).unwrap_or_else(|| self.value.clone()),
             (value, _) => value.clone(),
         }
@@ -83,6 +85,7 @@ pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, EnvVari
         }
     }
     for (name, variable) in variables {
+        // After what the file says: a declaration is what an author wrote, the rest is left over from a run.
         globals.insert(format!("env.{name}"), variable.initial());
     }
     globals

@@ -9,6 +9,7 @@ pub fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize, usize
     const CLOSED: u8 = 2;
     let mut colour = vec![NEW; successors.len()];
     let mut back = Vec::new();
+    // A stack of its own: a canvas may be a chain of ten thousand nodes.
     let mut stack = vec![(start, 0)];
     colour[start] = OPEN;
     while let Some((node, next)) = stack.last_mut() {
@@ -95,6 +96,7 @@ impl Tarjan {
     }
 
     fn walk(&mut self, successors: &[Vec<usize>], root: usize) {
+        // The same: recursion would go as deep as the longest chain.
         let mut path = vec![(root, 0)];
         self.enter(root);
         while let Some((node, next)) = path.last_mut() {
@@ -104,6 +106,7 @@ impl Tarjan {
                 if self.index[to] == usize::MAX {
                     self.enter(to);
                     path.push((to, 0));
+                // Only what is still on the stack: a node of a closed component says nothing about this one.
                 } else if self.component[to] == usize::MAX {
                     self.low[node] = self.low[node].min(self.index[to]);
                 }
@@ -134,6 +137,7 @@ impl Tarjan {
 pub fn loop_body(forward: &[Vec<usize>], backward: &[Vec<usize>], header: usize, tail: usize) -> Vec<usize> {
     let down = reachable(forward, header);
     let up = reachable(backward, tail);
+    // The two ends always belong to it, also where the back edge is the only way between them.
     (0..forward.len()).filter(|&node| (down[node] && up[node]) || node == header || node == tail).collect()
 }
 

@@ -66,9 +66,11 @@ pub fn load(text: &[u8]) -> Result<Canvas, Vec<Problem>> {
         let problem = Problem::error("not-utf8", "", message).help("save the file as UTF-8");
         refuse(Problem { span: Some(at..at + 1), ..problem })
     })?;
+    // Some editors put a byte order mark in front, which the parser does not take.
     let json = source.strip_prefix('\u{feff}').unwrap_or(source);
     let document: Json = serde_json::from_str(json).map_err(|error| {
         let mut problem = not_json(json, &error);
+        // Findings point into the text as it was given, with the mark.
         let offset = source.len() - json.len();
         problem.span = problem.span.map(|span| span.start + offset..span.end + offset);
         refuse(problem)
@@ -90,11 +92,13 @@ fn not_json(text: &str, error: &serde_json::Error) -> Problem {
         Problem::error("too-deep", "", message)
     } else {
         let full = error.to_string();
+        // serde_json says the place in the same sentence; it is said once, as for the other findings.
         let what = full.split(" at line ").next().unwrap_or_default();
         Problem::error("not-json", "", format!("the document is not JSON: {what}, at {place}"))
     };
     let line: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let mut start = (line + error.column().saturating_sub(1)).min(text.len());
+    // The parser counts bytes, and its place may lie within a character.
     while !text.is_char_boundary(start) {
         start -= 1;
     }

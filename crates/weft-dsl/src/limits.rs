@@ -26,6 +26,7 @@ pub fn check(built: &[Built], pointer: &str, problems: &mut ProblemList) -> Opti
         .map(|built| {
             let branches = built.draft.shape.branches.as_deref();
             let chosen = branches.into_iter().flatten().flat_map(|(_, ids)| ids);
+            // A node with branches goes where these say; its own list is only a drawing.
             let plain = built.draft.downstream.iter().filter(|_| branches.is_none());
             let ids = chosen.chain(plain).chain(&built.draft.exception.goto);
             ids.filter_map(|id| by_id.get(id).copied()).collect()

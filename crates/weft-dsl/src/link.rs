@@ -110,6 +110,7 @@ impl Wiring {
             Some(branches) => branches.iter().flat_map(|(_, ids)| ids.iter().cloned()).collect(),
             None => draft.downstream.clone(),
         };
+        // Editors leave targets behind when the choice is taken back.
         let exception = if draft.exception.armed { draft.exception.goto.clone() } else { Vec::new() };
         Self { parent: draft.parent.clone(), ordinary, exception }
     }
@@ -267,6 +268,8 @@ impl Linked {
         let node = &mut self.nodes[from];
         match way {
             Way::Failure => node.exception.goto.retain(|id| *id != target),
+            // Kept with the node: when it chooses this branch at run time its activation fails, and does not
+            // end as if all were well.
             Way::Branch if !node.out_of_reach.contains(&target) => node.out_of_reach.push(target),
             Way::Branch | Way::Always => {}
         }
@@ -356,7 +359,10 @@ impl Linked {
                 self.nodes[edge.to].ins.push(place);
             }
             let to = &self.nodes[edge.to];
+            // What a run has used is known when those before it have ended: such a listener must not begin
+            // earlier.
             let listens = to.shape.listens && !reads_run_usage(to);
+            // Along a closing edge the text is that of the next pass.
             let hears = listens && reads_from(to, edge.from) && edge.closes.is_none();
             let from = &mut self.nodes[edge.from];
             if hears && edge.ordinary && from.shape.streams && from.shape.branches.is_none() {

@@ -1,5 +1,6 @@
 //! Checks that the outputs exist that the texts of a canvas refer to.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use weft_core::component::OutputSpec;
@@ -23,6 +24,8 @@ pub struct CanvasOutputs<'a> {
     named: HashMap<&'a ComponentId, HashMap<&'a str, KnownOutput<'a>>>,
     /// What other nodes write: an assigner may make an output of its own in another component.
     written: HashMap<&'a ComponentId, HashSet<&'a str>>,
+    /// How many more names that others write are compared with those that there are.
+    looks_left: Cell<usize>,
 }
 
 /// An output that there is.
@@ -66,7 +69,7 @@ impl<'a> CanvasOutputs<'a> {
             )
         };
         let nodes = built.iter().map(|built| (&built.draft.id, built)).collect();
-        Self { nodes, named: built.iter().map(named).collect(), written }
+        Self { nodes, named: built.iter().map(named).collect(), written, looks_left: Cell::new(LOOKS_MAX) }
     }
 
     /// Reports the references of a node to outputs that the components they name do not have.
@@ -82,6 +85,7 @@ impl<'a> CanvasOutputs<'a> {
         let shape = &built.draft.shape;
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let read: Vec<&Reference> = shape.reads.all().chain(collected).collect();
+        // Most nodes end here: finding the places reads all of their texts again.
         if built.sound && !read.iter().any(|reference| self.missing(reference).is_some()) {
             return;
         }
@@ -125,13 +129,23 @@ impl<'a> CanvasOutputs<'a> {
             return (!known).then_some((of, Missing::Member { output, member }));
         }
         let by_type = draft.spec.outputs.iter().any(|output| !output.optional && leads_to(output.name));
+        // The engine puts a default value there when the node fails, whatever its type.
         let by_default = draft.exception.default.is_some() && leads_to("result");
         let name = path.split('.').next().unwrap_or(path);
         let by_others = self.written.get(component).is_some_and(|paths| {
-            beginnings(path).any(|beginning| paths.contains(beginning)) && !is_slip(of, name)
+            beginnings(path).any(|beginning| paths.contains(beginning)) && !self.is_slip(of, name)
         });
         let known = by_type || by_default || by_others;
         (!known).then_some((of, Missing::Output(name)))
+    }
+
+    /// Whether a name that another component writes to is nearly one that there is.
+    fn is_slip(&self, of: &Built, name: &str) -> bool {
+        let Some(left) = self.looks_left.get().checked_sub(1) else { return false };
+        self.looks_left.set(left);
+        let by_type = of.draft.spec.outputs.iter().map(|output| output.name);
+        let named = of.draft.shape.outputs.named.iter().map(|output| output.name.as_str());
+        misspelled(name, by_type.chain(named).take(COMPARED_MAX)).is_some()
     }
 }
 
@@ -148,13 +162,9 @@ impl MeantOutputs for CanvasOutputs<'_> {
     }
 }
 
-/// Whether a name that another component writes to is nearly one that there is.
-fn is_slip(of: &Built, name: &str) -> bool {
-    let by_type = of.draft.spec.outputs.iter().map(|output| output.name);
-    let named = of.draft.shape.outputs.named.iter().map(|output| output.name.as_str());
-    misspelled(name, by_type.chain(named).take(COMPARED_MAX)).is_some()
-}
-
+/// How many names of one canvas are compared with the outputs of the component that they name.
+// Comparing two names takes thousands of steps, and a canvas has room for a hundred thousand references.
+const LOOKS_MAX: usize = 1_000;
 /// How many outputs of a component are compared with a name.
 const COMPARED_MAX: usize = 256;
 

@@ -80,6 +80,7 @@ impl ParameterWalk<'_> {
         members: &Map<String, Json>,
         at: &str,
     ) {
+        // This goes down by recursion, and what is nested deeper was not drawn by anybody.
         if self.deep == DEEP_MAX {
             return;
         }
@@ -203,6 +204,7 @@ impl ParameterWalk<'_> {
 
     fn warn(&mut self, code: &'static str, at: &str, message: String, help: String) {
         let ParameterComparison { node, told, .. } = self.comparison;
+        // One finding for one place: the component knows better what it needs.
         if told.contains(at) {
             return;
         }

@@ -21,6 +21,7 @@ use crate::suggest::Suggester;
 use crate::upgrade::{Renamed, upgrade};
 
 /// How many components a canvas may have.
+// What is worked out for pairs of nodes stays bounded with it.
 pub const COMPONENTS_MAX: usize = 10_000;
 
 /// Reads a document that `source` is the text of.
@@ -69,6 +70,8 @@ pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
     let globals = dsl.get("globals").and_then(Json::as_object).cloned().unwrap_or_default();
     let history = dsl.get("history").map(history).unwrap_or_default();
     (canvas.nodes, canvas.variables, canvas.globals, canvas.history) = (nodes, variables, globals, history);
+    // Problems name components, and a drawing may hold ids of many things that are none.
+    canvas.old_ids.retain(|new, _| canvas.nodes.contains_key(new.as_str()));
     canvas.problems = reader.problems;
     Ok(canvas)
 }
@@ -81,6 +84,7 @@ fn said_around<'a>(written: &'a Json, container: &Container, key: &str) -> Optio
         if said.is_some() {
             return said;
         }
+        // One object further out each time, until the root has been asked.
         at = &at[..at.rfind('/')?];
     }
 }
@@ -130,6 +134,7 @@ impl CanvasReader {
             return Ok(nodes);
         };
         let all = container.components();
+        // Before any of them is read.
         check_count(written.len(), &all)?;
         // What a component is called is only in the drawing: `components` knows ids alone.
         let names = display_names(dsl);
@@ -160,10 +165,12 @@ impl CanvasReader {
     fn node(&mut self, id: &str, name: &str, component: &Json, node: String) -> CanvasNode {
         self.keys(component, &OF_A_COMPONENT, &node, "a component");
         let (object, at) = match component.get("obj") {
+            // Without `obj` its members stand in the component itself, as people write it by hand.
             Some(object @ Json::Object(_)) => (object, join(&node, "obj")),
             _ => (component, node.clone()),
         };
         self.keys(object, &OF_AN_OBJECT, &at, "a component");
+        // Some files call it `name`.
         let key = if object.get("component_name").is_some() { "component_name" } else { "name" };
         let place = NodePlace {
             kind: join(&at, key),
@@ -209,6 +216,7 @@ impl CanvasReader {
         let pointer = join(&node.place.node, "downstream");
         match written {
             None | Some(Json::Null) => Vec::new(),
+            // A single successor is often written without its list.
             Some(Json::String(to)) => vec![WrittenEdge { to: to.as_str().into(), pointer }],
             Some(Json::Array(items)) => {
                 let mut links = Vec::with_capacity(items.len());

@@ -119,6 +119,7 @@ impl fmt::Display for Problem {
 pub const PARAMETER_WARNING: &str = "parameter-warning";
 
 /// How many problems of one canvas are kept; the rest is only counted.
+// Each is placed in the text and told to somebody; what is generated wrongly is wrong ten thousand times.
 pub const PROBLEMS_MAX: usize = 1_000;
 
 /// Gathers problems up to [`PROBLEMS_MAX`].
@@ -160,6 +161,7 @@ impl ProblemList {
         for (ix, span) in without.into_iter().zip(spans) {
             self.kept[ix].span = span;
         }
+        // A stable sort: findings at one place stay in the order in which they were made.
         self.kept.sort_by_key(|p| p.span.as_ref().map_or(0, |span| span.start));
         if self.dropped > 0 {
             let severity = if self.has_errors() { Severity::Error } else { Severity::Warning };
@@ -182,6 +184,7 @@ pub fn join(pointer: &str, step: impl fmt::Display) -> String {
 }
 
 fn escape(step: &str) -> String {
+    // In this order (RFC 6901 §3): the other way round the `~` of `~1` would be escaped once more.
     step.replace('~', "~0").replace('/', "~1")
 }
 

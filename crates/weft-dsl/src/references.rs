@@ -10,7 +10,7 @@ use weft_core::{ComponentId, Json, Reference, Template};
 use crate::canvas::{Canvas, CanvasNode};
 use crate::globals;
 use crate::problem::{Problem, ProblemList, join};
-use crate::suggest::{Suggester, misspelled};
+use crate::suggest::Suggester;
 
 /// A longer text is no reference in all its length.
 const REFERENCE_LENGTH_MAX: usize = 512;
@@ -43,22 +43,28 @@ pub fn check(
     suggester: &mut Suggester,
     problems: &mut ProblemList,
 ) {
-    let doubtful =
-        |reference: &&Reference| leads_nowhere(world, reference) || slip(world, reference).is_some();
-    let lost: Vec<_> = references.iter().copied().filter(doubtful).collect();
+    let mut seen = HashSet::new();
+    let mut lost: Vec<(&Reference, Option<MemberSlip<'_>>)> = Vec::new();
+    for &reference in references.iter().filter(|reference| seen.insert(**reference)) {
+        if leads_nowhere(world, reference) {
+            lost.push((reference, None));
+        } else if let Some(slip) = slip(world, reference, suggester) {
+            lost.push((reference, Some(slip)));
+        }
+    }
     if lost.is_empty() {
         return;
     }
     // To find the places all texts of the node are read again; most nodes never come to this.
     let places = places(world.canvas, text);
     let node = text.node;
-    let mut reported = HashSet::new();
-    for reference in lost {
-        if !reported.insert(reference) {
-            continue;
-        }
+    for (reference, slip) in lost {
         let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
-        problems.add(describe(world, reference, pointer, suggester).about(&node.id, &node.name));
+        let problem = match slip {
+            Some(slip) => slip.described(reference, pointer),
+            None => describe(world, reference, pointer, suggester),
+        };
+        problems.add(problem.about(&node.id, &node.name));
     }
 }
 
@@ -79,14 +85,24 @@ struct MemberSlip<'r> {
     meant: &'r str,
 }
 
+impl MemberSlip<'_> {
+    fn described(&self, name: &Reference, pointer: &str) -> Problem {
+        let Self { variable, member, meant } = self;
+        let message = format!("`{name}` is empty: `{variable}` has no member `{member}`");
+        Problem::warning("unknown-global", pointer, message).help(format!("did you mean `{meant}`?"))
+    }
+}
+
 /// Finds one. Other members may come while a canvas runs.
-fn slip<'r>(world: World<'r>, reference: &'r Reference) -> Option<MemberSlip<'r>> {
+fn slip<'r>(world: World<'r>, reference: &'r Reference, suggester: &mut Suggester) -> Option<MemberSlip<'r>> {
     let Reference::Global(name) = reference else { return None };
     let (at, _) = name.match_indices('.').find(|(at, _)| world.globals.contains_key(&name[..*at]))?;
     let members = world.globals.get(&name[..at])?.as_object()?;
     let member = name[at + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
     let known = members.keys().take(COMPARED_MAX).map(String::as_str);
-    Some(MemberSlip { variable: &name[..at], member, meant: misspelled(member, known)? })
+    // Of those that a canvas may have thousands of: each is compared with all members, letter by letter.
+    let meant = suggester.misspelled_among(member, known)?;
+    Some(MemberSlip { variable: &name[..at], member, meant })
 }
 
 /// How many members of a variable are compared with a name.
@@ -117,12 +133,6 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
             Problem::warning("unknown-secret", pointer, message)
                 .help(format!("put it with `weft secret set {secret}`"))
                 .maybe_help(suggester.did_you_mean(secret, known))
-        }
-        Reference::Global(name)
-            if let Some(MemberSlip { variable, member, meant }) = slip(world, reference) =>
-        {
-            let message = format!("`{name}` is empty: `{variable}` has no member `{member}`");
-            Problem::warning("unknown-global", pointer, message).help(format!("did you mean `{meant}`?"))
         }
         Reference::Global(name) => {
             let known = world.globals.keys().map(String::as_str);
@@ -162,6 +172,7 @@ fn note(json: &Json, pointer: &str, names: Names<'_>, places: &mut HashMap<Strin
             let is_one = bare.len() <= REFERENCE_LENGTH_MAX && bare.contains('@') && !bare.contains(several);
             let bare = is_one.then(|| bare.to_owned());
             for written in template.references().map(ToString::to_string).chain(bare) {
+                // The first place counts: a reference that stands in ten texts is one finding.
                 places.entry(written).or_insert_with(|| pointer.to_owned());
             }
         }

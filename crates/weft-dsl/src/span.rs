@@ -119,11 +119,13 @@ impl JsonScanner<'_> {
         while let Some(&byte) = self.bytes.get(self.at) {
             self.at += 1;
             match byte {
+                // The character behind it cannot end the string, whatever it is.
                 b'\\' => self.at += 1,
                 b'"' => break,
                 _ => {}
             }
         }
+        // A string that ends in a backslash, in a text that is no JSON.
         self.at = self.at.min(self.bytes.len());
         start..self.at
     }
@@ -171,6 +173,8 @@ impl JsonScanner<'_> {
         let start = self.at;
         let container = matches!(first, b'{' | b'[');
         let leading = key.unwrap_or(start..start + 1);
+        // What nobody asks for is skipped without recursion, so that a large document costs one look at each
+        // byte.
         let looks_inside = container && depth < DEPTH_MAX && !walk.wanted.nodes[node].is_empty();
         if !looks_inside {
             let span = self.skip()?;
@@ -223,6 +227,7 @@ impl JsonScanner<'_> {
 fn text(token: &[u8]) -> Cow<'_, str> {
     let inner = token.get(1..token.len().saturating_sub(1)).unwrap_or_default();
     if inner.contains(&b'\\') {
+        // Read as the parser reads it: a key that is written with escapes is the same key.
         return Cow::Owned(serde_json::from_slice(token).unwrap_or_default());
     }
     String::from_utf8_lossy(inner)

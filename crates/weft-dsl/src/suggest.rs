@@ -122,6 +122,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
             let differs = usize::from(a[i - 1] != b[j - 1]);
             row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + differs);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                // Swapped neighbours are the most frequent slip of typing.
                 row[j] = row[j].min(before[j - 2] + 1);
             }
         }

@@ -24,12 +24,14 @@ pub fn check(
         let message = format!("{what} leads to `{id}`, which does not exist");
         let problem = match decorative {
             Decorative::No => Problem::error("unknown-target", pointer, message),
+            // Nothing follows it there, so nothing is lost.
             Decorative::Yes => Problem::warning("unknown-target", pointer, message),
         };
         let help = suggester.did_you_mean(id.as_str(), ids.iter().map(ComponentId::as_str));
         problems.add(problem.maybe_help(help).about(&node.id, &node.name));
     };
     let draft = &built.draft;
+    // The branches of a node that was not built are a guess.
     let branches = draft.shape.branches.as_deref().filter(|_| built.sound);
     // A branching node goes where its branches say; its own list is only a drawing.
     let decorative = if branches.is_some() { Decorative::Yes } else { Decorative::No };

@@ -57,6 +57,7 @@ pub fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {
             map.texts(value);
         }
     }
+    // A document in which nothing changes is handed on as it was written.
     (upgraded != *dsl).then(|| (upgraded, map.0.into_iter().map(|(old, new)| (new, old)).collect()))
 }
 
@@ -73,6 +74,7 @@ fn renamed_ids(dsl: &Json) -> BTreeMap<String, String> {
     let renamed = |id: &str| {
         let (kind, suffix) = id.split_once(':')?;
         let new = format!("{}:{suffix}", new_name(&KINDS, kind)?);
+        // Two components with one id would be one.
         (!all.contains(new.as_str())).then_some(new)
     };
     all.iter().filter_map(|id| Some(((*id).to_owned(), renamed(id)?))).collect()
@@ -112,12 +114,16 @@ impl Ids {
             self.node(node);
         }
         for edge in graph.get_mut("edges").and_then(Json::as_array_mut).into_iter().flatten() {
+            // Editors make the id of an edge of those at its ends. It is looked through for these alone: a
+            // drawing may have ten thousand ids that change, and more edges.
+            let ends = ["source", "target"].map(|end| edge.get(end).and_then(Json::as_str));
+            let mut ids: Vec<_> =
+                ends.into_iter().flatten().filter_map(|id| self.0.get_key_value(id)).collect();
             for end in ["source", "target"] {
                 edge.get_mut(end).into_iter().for_each(|id| self.texts(id));
             }
             if let Some(Json::String(id)) = edge.get_mut("id") {
                 // The longest first: one id may be the start of another.
-                let mut ids: Vec<_> = self.0.iter().filter(|(old, _)| id.contains(old.as_str())).collect();
                 ids.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
                 ids.into_iter().for_each(|(old, new)| *id = id.replace(old, new));
             }

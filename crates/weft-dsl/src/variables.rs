@@ -18,6 +18,7 @@ pub fn check(canvas: &Canvas, suggester: &mut Suggester, problems: &mut ProblemL
         let kind = variable.kind.trim().to_lowercase();
         let known = TYPES.contains(&kind.as_str()) || kind.is_empty() || kind.starts_with("array");
         if !known {
+            // Of a type that nobody knows nothing is said otherwise: other editors have some of their own.
             if let Some(meant) = suggester.misspelled(&kind, TYPES.into_iter().chain(["array"])) {
                 let message = format!("`{}` is not a type: `env.{name}` begins as a text", variable.kind);
                 let problem = Problem::warning("unknown-choice", join(&variable.pointer, "type"), message);

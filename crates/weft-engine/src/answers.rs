@@ -65,6 +65,8 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
             machine.answer(*place, &waiting.form, &source(waiting, given), answers);
         }
     }
+    // Only where a call waits in the middle of work is it a loss to be passed over: a plain form is simply
+    // asked again.
     let within = open.iter().find(|((scope, ix), _)| machine.suspended_node(*scope, *ix).is_some());
     let Some(node) = within.map(|(_, waiting)| waiting.node.clone()) else { return };
     let forms: Vec<_> = open.into_iter().map(|(_, waiting)| waiting).collect();
@@ -138,6 +140,7 @@ fn refuse(mut wrong: Vec<String>) -> Result<()> {
 }
 
 /// How many fields are named that do not suit.
+// A form may have hundreds of fields, and a caller may have sent all of them wrong.
 const WRONG_MAX: usize = 20;
 
 fn problems(address: &str, form: &Form, answers: &Given) -> Vec<String> {
@@ -212,6 +215,7 @@ pub fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String)> {
 /// that come before the work: what is asked in the middle of it nobody could know beforehand.
 /// Whether any went on.
 pub fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
+    // The driver asks after each start, and forms come up rarely.
     if !std::mem::take(&mut machine.newly_waiting) {
         return false;
     }

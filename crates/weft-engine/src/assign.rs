@@ -67,6 +67,7 @@ impl Machine {
         let mut work = AssignmentPass { machine: self, scope, reads, texts, changes, weights, values_max };
         for assignment in assignments {
             work.apply(assignment).map_err(|cause| {
+                // The help of the cause is kept: it says how the assignment has to read.
                 let message = format!("cannot change `{}`", assignment.target);
                 let help = cause.help.clone();
                 Error { help, ..Error::new(cause.kind, message).because(cause) }
@@ -106,6 +107,8 @@ impl Machine {
                         let outputs = run.nodes[local].outputs.get_or_insert_default();
                         Arc::make_mut(outputs).set(&name, value);
                         self.weigh_node(scope, local);
+                    // The node is in a body whose round is over: what is read of it from here is what it was
+                    // last.
                     } else if let Some(past) = run.past.get_mut(&node) {
                         Arc::make_mut(&mut past.outputs).set(&name, value);
                         let new = outputs_weight(&past.outputs);
@@ -129,8 +132,10 @@ impl AssignmentPass<'_> {
             }
         };
         let (root, path) = self.root(&assignment.target)?;
+        // Depth first: values that nest too deep could be made and never be written as JSON again.
         check_depth(path, &operand)?;
         let at = self.changes.0.iter().position(|(known, _)| *known == root).unwrap_or_else(|| {
+            // A copy: until all assignments of the node have succeeded nobody may see any of them.
             let whole = self.whole(&root);
             self.weights.push(weight_of([&whole]));
             self.changes.0.push((root, whole));

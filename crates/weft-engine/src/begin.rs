@@ -30,8 +30,11 @@ impl Machine {
             let first = if free { self.in_line.pop_front() } else { None };
             let Some((scope, ix)) = first.or_else(|| self.ready.pop_front()) else { return Ok(None) };
             let node = &plan.nodes[ix];
+            // Its round may have been closed while it stood in line.
             let Some(run) = self.scopes.get_mut(&scope) else { continue };
             let state = &mut run.nodes[node.local];
+            // Whatever comes of it, it no longer stands in the queue: what reaches it from here on queues it
+            // again.
             state.queued = false;
             let asks = node.role == Role::Pause && state.status != Status::Resuming;
             // What was ready when it was queued need not be now: a loop
@@ -84,6 +87,7 @@ impl Machine {
                 }
             });
             if suspended.is_none() {
+                // Not for work that goes on: it has used up its edges when it began the first time.
                 took = take_edges(run, &plan, ix);
                 self.await_again(scope, ix);
             }

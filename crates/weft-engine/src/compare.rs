@@ -155,6 +155,8 @@ impl Story {
 /// Both lists in one: what both have keeps the order of the first, and what only the second has follows
 /// what came before it there.
 fn beside(first: &[ComparedActivation], second: &[ComparedActivation]) -> Vec<NodeComparison> {
+    // By place and order: the numbers of activations shift with the first difference, and everything behind
+    // it would differ.
     let places: BTreeMap<(&Where, usize), usize> =
         second.iter().enumerate().map(|(at, told)| ((&told.place, told.nth), at)).collect();
     let known: BTreeMap<(&Where, usize), ()> =
@@ -167,6 +169,8 @@ fn beside(first: &[ComparedActivation], second: &[ComparedActivation]) -> Vec<No
             all.push(only(one, Verdict::OnlyFirst));
             continue;
         };
+        // What ran earlier in the second run than its neighbours here has been passed by; it is still
+        // compared with its partner.
         if at >= next {
             let between = second.get(next..at).unwrap_or_default();
             all.extend(between.iter().filter(is_new).map(|told| only(told, Verdict::OnlySecond)));

@@ -48,6 +48,8 @@ use self::speak::Speakers;
 /// How the errors of work begin that did not end by itself.
 pub(crate) const STOPPED: &str = "stopped: ";
 
+/// As good as no end: an instant further ahead cannot be told, and adding a longer limit to now would panic.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Activations that end one after the other before it is looked at anything else.
 const STRETCH_MAX: u32 = 64;
 
@@ -236,7 +238,8 @@ impl<'a> RunDriver<'a> {
     pub async fn run(mut self) -> RunReport {
         let began = Instant::now();
         self.reopen_frames();
-        let result = self.go(began + self.limits.run.saturating_sub(self.worked)).await;
+        let left = self.limits.run.saturating_sub(self.worked).min(FOREVER);
+        let result = self.go(began + left).await;
         let (ending, error) = match result {
             Ok(()) if !self.machine.waiting_nodes().is_empty() => (Ending::Waiting, None),
             Ok(()) => match self.machine.stuck() {

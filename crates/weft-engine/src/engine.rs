@@ -260,8 +260,7 @@ impl Engine {
     ) -> Result<RunHandle> {
         let stores = self.stores()?;
         let place = self.place()?;
-        self.check_tenants_runs(&request.session.tenant)?;
-        let lock = SessionLock::take(self, &request.session)?;
+        let lock = SessionLock::for_new_turn(self, &request.session)?;
         self.say_at_work(&stores).await?;
         loop {
             let was_known = known.is_some();

@@ -19,7 +19,10 @@ pub fn unwrapped(value: &Json) -> Json {
 /// Whether every field that is not optional has a value.
 pub fn satisfied(form: &Form, answers: &serde_json::Map<String, Json>) -> bool {
     form.fields.iter().all(|(field, description)| {
+        // A field is asked for unless it says otherwise: a form that goes on without an answer by mistake
+        // cannot be taken back.
         let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
+        // Null is what clients send for a field that nobody has touched.
         optional || answers.get(field).is_some_and(|value| !value.is_null())
     })
 }

@@ -73,6 +73,7 @@ impl Machine {
             if !more {
                 break;
             }
+            // Rounds of a Loop build on each other.
             let at_once = if node.role == Role::Each { node.shape.parallelism.max(1) } else { 1 };
             if frame.live.len() >= at_once {
                 return;
@@ -133,6 +134,7 @@ impl Machine {
         let values: Vec<_> = values.collect();
         let bytes = weight_of(&values);
         if let Some(frame) = self.frames.get_mut(&round.frame) {
+            // By round and not pushed: rounds side by side end in any order.
             frame.collected.insert(round.index, values);
             frame.bytes += bytes;
             self.replace_bytes(0, bytes);
@@ -156,6 +158,7 @@ impl Machine {
             let list = frame.collected.values().filter_map(|values| values.get(place).cloned());
             outputs.set(name, Json::Array(list.collect()));
         }
+        // For the driver to tell: the machine writes no journal.
         self.consequences.push_back(Consequence::FrameDone(activation, Arc::new(outputs)));
     }
 
@@ -220,6 +223,7 @@ impl Machine {
     /// Drops the rounds of a frame and everything under way in them.
     fn clear(&mut self, activation: u32, why: Closed) {
         let Some(frame) = self.frames.get_mut(&activation) else { return };
+        // Taken first: what is cleared below must not open the next round.
         for scope in std::mem::take(&mut frame.live) {
             let inside: Vec<u32> =
                 self.running.iter().filter(|(_, running)| running.scope == scope).map(|(&a, _)| a).collect();

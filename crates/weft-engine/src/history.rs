@@ -17,6 +17,8 @@ pub fn before(
     }
     let opening = messages.iter().take_while(|message| message.role != USER && message.run.is_none()).count();
     messages.drain(..opening);
+    // A question without an answer between it and its repetition was not answered; to a model the repetition
+    // would look like impatience.
     messages.dedup_by(|later, earlier| {
         later.role == USER && earlier.role == USER && later.content == earlier.content
     });

@@ -13,6 +13,7 @@ const FIELD: &str = "credential";
 
 /// What the node remembers while it waits.
 #[derive(Deserialize, Serialize)]
+// So that the state of a node which waits for something else is not taken for one of these.
 #[serde(deny_unknown_fields)]
 struct LacksKey {
     /// Why it could not go on.
@@ -39,6 +40,7 @@ impl ResumedInput {
         if let Some(LacksKey { lacks_key, resumed, filled }) = waited {
             let answers = std::mem::replace(&mut context.filled, filled);
             context.resumed = resumed;
+            // Whatever else was answered is a try: the form has one question, and nothing is lost by trying.
             if answers.get(FIELD).is_some_and(gives_up) {
                 return Err(Error::new(ErrorKind::Unauthenticated, lacks_key));
             }

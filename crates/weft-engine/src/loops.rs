@@ -54,6 +54,7 @@ impl Machine {
         });
         let Some((scope, ix)) = reached else { return self.bury_all() };
         if let Some(run) = self.scopes.get_mut(&scope) {
+            // One at a time: what it does may reach the others in the ordinary way.
             run.nodes[plan.nodes[ix].local].excused = true;
         }
         self.work.push_back((scope, ix));
@@ -86,6 +87,7 @@ pub(crate) fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
     let inside = |ix: NodeIx| region.nodes.binary_search(&ix).is_ok();
     for &ix in &region.nodes {
         run.change(plan.nodes[ix].local, |state| {
+            // What is under way in the middle of a pass goes on; only what is over waits anew.
             if matches!(state.status, Status::Done | Status::Skipped) {
                 state.status = Status::Waiting;
             }

@@ -306,6 +306,8 @@ impl Machine {
             NextEdges::Exception => edges[edge].exception,
         };
         let outs = || plan.nodes[node].outs.iter().copied();
+        // What is not taken first: a node that both kinds lead to must not start before it is known which of
+        // them count.
         for edge in outs().filter(|&edge| !taken(edge)) {
             self.kill(scope, edge);
         }
@@ -323,6 +325,7 @@ impl Machine {
         let plan = &*self.plan;
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let Some(shape) = plan.scopes[run.plan_scope].edges.get(edge) else { return };
+        // Before the edge fires: the next pass opens the edges of the loop, this one among them.
         if let Some(region) = shape.closes {
             next_pass(run, plan, region);
         }

@@ -18,6 +18,7 @@ pub fn shown(masks: &Masks, outputs: Arc<Outputs>) -> Arc<Outputs> {
 /// An error as it may be shown: with its causes in words, since they may hold anything.
 pub fn masked(masks: &Masks, error: Error) -> Error {
     match masks.text(&error.full()) {
+        // With its causes and its help, as nothing had to be hidden.
         Cow::Borrowed(_) => error,
         Cow::Owned(text) => Error::new(error.kind, text),
     }

@@ -111,6 +111,7 @@ impl SpokenText {
     fn new_part(&mut self, text: Arc<str>) -> Option<Arc<str>> {
         let known = if self.repeats { self.before.get(self.said.len()..).unwrap_or_default() } else { "" };
         let common = common_start(known, &text);
+        // From the first other word on everything is new, although later words may be the same again.
         self.repeats &= common == text.len() && common < known.len();
         self.said.push_str(&text);
         match text.get(common..) {

@@ -79,6 +79,7 @@ impl Paused {
         globals: serde_json::Map<String, weft_core::Json>,
         limits: MachineLimits,
     ) -> Result<Machine> {
+        // Numbers of nodes mean places in one plan; in another they would wake the wrong nodes.
         if self.format > FORMAT || self.plan_version != plan.version || !self.fits(&plan) {
             let message = format!("run {} waits on another version of its canvas", self.run);
             return Err(Error::new(ErrorKind::Conflict, message).help("start a new turn"));
@@ -91,6 +92,7 @@ impl Paused {
         machine.next_activation = self.next_activation;
         machine.next_scope = self.next_scope;
         machine.allowance = self.allowance;
+        // A person may take days; that time is nobody's work.
         machine.spent = self.spent.without_time();
         // A new machine has entered its first node, as runs do that
         // begin; this one goes on from its own places.
@@ -111,6 +113,7 @@ impl Paused {
     /// Whether a caller's input speaks to this run. A bare question does when the form has at most one
     /// field; otherwise it begins a new turn. Work that waits in the middle is not lost to one.
     pub fn is_answered_by(&self, input: &TurnInput) -> bool {
+        // An empty turn goes on, too: its wait may be over by time alone.
         !input.inputs.is_empty() || input.query.is_empty() || self.fields <= 1 || self.waits_within()
     }
 

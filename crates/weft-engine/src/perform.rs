@@ -75,6 +75,7 @@ pub fn context_of(
 ) -> NodeContext {
     let filled = std::mem::take(&mut start.filled);
     let filled = match node.role {
+        // The entry's form is answered by the turn itself.
         Role::Entry if start.resumed.is_none() => form::unwrap(&run.input.inputs),
         _ => filled,
     };
@@ -301,6 +302,7 @@ pub fn bounded(mut outcome: ActivationOutcome, room: ActivationRoom) -> Activati
 /// About how many bytes what an activation gives takes as text; `None` when it nests too deep.
 fn size(finished: &Finished) -> Option<usize> {
     let outputs = finished.outputs.0.values().filter_map(Value::as_json);
+    // What an Iteration goes over is no output and held all the same.
     let items = finished.items.iter().flatten();
     let suspended = finished.suspended.iter();
     let suspended = suspended.flat_map(|suspended| suspended.form.fields.values().chain([&suspended.state]));

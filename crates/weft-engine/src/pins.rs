@@ -48,6 +48,8 @@ fn wrong_way(node: &PlanNode, pin: &Pin) -> Option<&'static str> {
 /// What a pinned node gives. One that shows a text to the user shows it.
 pub async fn given(node: &PlanNode, pin: &Pin, ctx: &NodeContext) -> Result<Finished> {
     let text = pin.outputs.get(node.shape.main_output).and_then(|value| value.as_json().cloned());
+    // Whoever listens is a Message: pinned, it says what it is pinned to, as its reader expects a message
+    // from it.
     if let Some(text) = text.as_ref().filter(|_| node.shape.listens).and_then(Json::as_str) {
         ctx.say(Piece::Text(text.into())).await?;
     }

@@ -52,6 +52,7 @@ impl Machine {
             let state = &run.nodes[self.plan.nodes[source].local];
             state.status == Status::Skipped && !state.pending
         };
+        // The round is mixed in, or each item of an Iteration would get the same of several texts.
         let pass = run.round.as_ref().map_or(0, |round| (round.index as u64 + 1).rotate_left(32));
         let first = usize::try_from(mix(self.seed ^ node.local as u64 ^ pass) % count as u64).unwrap_or(0);
         let order = (0..count).map(|i| (first + i) % count);
@@ -60,6 +61,7 @@ impl Machine {
             if waits.iter().any(|&source| skipped(source)) && count > 1 {
                 continue;
             }
+            // Only the chosen one's: to wait for what another text reads could be to wait for ever.
             let there = waits.iter().all(|&source| self.can_read(run, node, source));
             return there.then_some(alternative);
         }
@@ -81,11 +83,13 @@ impl Machine {
         // hold each state of a list that a loop adds to.
         let is_input = |read: &&PlannedRead| !node.shape.changes.contains(&read.reference);
         for read in node.reads.iter().chain(chosen).filter(is_input) {
+            // Everybody else gets whole texts: a component that reads half of one would work with that.
             let value = if node.shape.listens {
                 crate::values::read_early(self, scope, read)
             } else {
                 Value::Json(self.value(scope, read).snapshot())
             };
+            // Masked here and not in the journal: what is shown to clients comes from the same place.
             let hidden = read.reference.secret().is_some() || node.shape.secrets.contains(&read.reference);
             let shown = if hidden { Value::text(MASK) } else { value.clone() };
             named.0.insert(Arc::clone(&read.key), shown);

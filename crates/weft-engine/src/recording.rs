@@ -73,6 +73,7 @@ impl ReplayScript {
         for of in answers {
             for (key, question) in &of.asked {
                 if let Some(gave) = of.gave.get(key) {
+                    // The first answer: asked the same again, a model may have known more by then.
                     by_question.entry(Arc::clone(question)).or_insert_with(|| gave.clone());
                 }
             }
@@ -160,6 +161,7 @@ impl Recording {
         let whole = self.activations.values().filter(|of| !of.again);
         let gave = |known: &Known| match known {
             Known::Ended(gave) => Some(gave.clone()),
+            // A call that never came back has no answer to give.
             Known::Begun => None,
         };
         whole

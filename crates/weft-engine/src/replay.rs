@@ -345,6 +345,7 @@ impl Replay {
     async fn go_on(&mut self) {
         let recorded = Arc::clone(&self.recorded);
         tokio::select! {
+            // Signals before ends, as in the run itself: the order is part of what is compared.
             biased;
             Some((activation, signal)) = self.signals.recv() => self.signal(activation, signal),
             Some(outcome) = self.tasks.next() => {

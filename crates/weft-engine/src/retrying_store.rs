@@ -23,6 +23,8 @@ use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, Sessio
 use crate::engine::Stores;
 
 /// How long one call of a store may take.
+// Longer than a store that is merely busy takes; without it a connection that has died would hold its run for
+// ever.
 const CALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long a process waits for the store to take that it is at work. It says so again soon, and must not be
@@ -30,9 +32,11 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(10);
 const BEAT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How often a call is made that changes something which the run depends on.
+// With the pauses between them about six seconds, beside the calls themselves.
 const WRITES_TRIED_MAX: u32 = 8;
 
 /// How often a call is made that changes nothing.
+// Fewer than for writes: whoever reads can be told, and ask again.
 const READS_TRIED_MAX: u32 = 4;
 
 /// The pause before the first repetition; each further one is twice as long.

@@ -122,6 +122,7 @@ pub struct SuspendedSince {
 impl SuspendedSince {
     /// When a wait of so many seconds is over, in milliseconds since 1970.
     pub fn due(&self, timeout_seconds: Option<u64>) -> Option<i64> {
+        // Saturating: a canvas may say a wait of any length, and one without end is one.
         let ms = i64::try_from(timeout_seconds?.saturating_mul(1_000)).unwrap_or(i64::MAX);
         Some(self.at_ms.saturating_add(ms))
     }

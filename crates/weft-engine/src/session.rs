@@ -99,6 +99,7 @@ impl SessionState {
 
     /// The state after a turn, which was this run. The history is kept as messages, not here.
     pub fn after(&self, run: &RunId, mut globals: serde_json::Map<String, Json>, left: TurnOutcome) -> Self {
+        // The messages have it; kept here as well, a session would grow with its conversation.
         globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
         // The next turn is another run.
         globals.insert("sys.run_id".to_owned(), Json::String(String::new()));

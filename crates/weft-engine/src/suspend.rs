@@ -70,6 +70,7 @@ impl Machine {
             run.change(local, |node| {
                 node.status = Status::Suspended;
                 node.suspended = Some(Box::new(suspended));
+                // What it asks now is a new question, with a task and a time of its own.
                 node.asked = None;
                 node.spoken = kept(spoken);
             });

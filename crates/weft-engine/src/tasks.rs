@@ -29,6 +29,8 @@ impl Machine {
                 continue;
             }
             node.asked = Some(SuspendedSince { run: run.clone(), number, at_ms });
+            // As many numbers as it has fields, also those that are answered already: the id of a task must
+            // not depend on which answers came first.
             let tasks = node.suspended.as_ref().map_or(1, |suspended| suspended.form.fields.len());
             number = number.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX));
         }

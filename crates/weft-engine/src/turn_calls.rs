@@ -28,6 +28,7 @@ impl TurnCalls {
         }
         let calls = self.0.entry(node.id.clone()).or_default();
         if calls.len() == CALLS_MAX {
+            // The oldest: what an agent did last is what the next question is about.
             calls.pop_front();
         }
         calls.push_back(call.clone());

@@ -88,6 +88,7 @@ fn round_before<'a>(machine: &'a Machine, run: &'a ScopeRun, node: NodeIx) -> Op
     let round = run.round.as_ref()?;
     let loops = |ix: NodeIx| machine.plan.nodes[ix].role == Role::Repeat;
     let to_come = !matches!(run.nodes[machine.plan.nodes[node].local].status, Status::Done | Status::Skipped);
+    // Only in a Loop, whose rounds build on each other; rounds of an Iteration know nothing of one another.
     let in_loop = to_come && machine.plan.scopes[run.plan_scope].owner.is_some_and(loops);
     let past = machine.scopes.get(&round.parent)?.past.get(&node)?;
     (in_loop && past.frame == round.frame).then_some(&*past.outputs)

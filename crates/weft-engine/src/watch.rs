@@ -41,6 +41,7 @@ impl ProcessWatch {
         let since = self.looked.map_or(Duration::ZERO, |looked| now.saturating_duration_since(looked));
         self.looked = Some(now);
         let there: HashSet<&ProcessId> = processes.iter().map(|process| &process.id).collect();
+        // Those that have said good-bye or were forgotten: the table of the store bounds this one.
         self.seen.retain(|id, _| there.contains(id));
         for StoredProcess { id, beat, .. } in processes {
             match self.seen.get_mut(id) {

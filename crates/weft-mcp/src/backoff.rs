@@ -7,6 +7,7 @@ use tokio::time::Instant;
 /// The first wait; each further one is twice as long.
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait.
+// A server that is back is found within half a minute, and one that is gone is asked twice a minute.
 const LONGEST: Duration = Duration::from_secs(30);
 /// After this many failures in a row nobody waits any more: calls fail at once until it is time for one
 /// more attempt.
@@ -33,6 +34,7 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// What to do now.
     pub(crate) fn next(&self, now: Instant) -> ConnectDecision {
+        // By the clock that never goes back: set to another time, the machine would rest for hours.
         let left = self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         match left {
             Duration::ZERO => ConnectDecision::Try,
@@ -55,6 +57,7 @@ impl Backoff {
 
     /// An attempt has succeeded.
     pub(crate) fn succeeded(&mut self) {
+        // One success is enough: what failed before says nothing of the next time.
         *self = Self::default();
     }
 }

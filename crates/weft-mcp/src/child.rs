@@ -17,6 +17,7 @@ use crate::faults::{Faults, Redactor};
 use crate::lines::MessageLines;
 
 /// Lines of its complaints that are kept.
+// The last ones say why it ended; what it printed before is of no use to anybody.
 const COMPLAINTS_MAX: usize = 5;
 /// Bytes of one such line.
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
@@ -85,6 +86,7 @@ async fn keep_complaints(stderr: ChildStderr, complaints: Complaints) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
+        // Lossy, since a part of a long line may end within a character.
         let text = String::from_utf8_lossy(&line).trim().to_owned();
         if text.is_empty() {
             continue;

@@ -11,6 +11,7 @@ use weft_core::{Json, Secret};
 use crate::headers;
 
 /// Variables of the program's own environment that a server's process gets, if they are set.
+// Programs such as `npx` find themselves and their caches by these; none of them holds a key.
 const INHERITED: [&str; 9] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"];
 /// Bytes of a server's name.
 const NAME_MAX: usize = 255;
@@ -192,6 +193,8 @@ impl McpConfig {
                 server.variables.extend(found);
             }
             if let Some(oauth) = &mut server.oauth {
+                // What the environment lacks empties it: a value that stands beside the name of a variable is
+                // not meant.
                 let fill = |secret: &mut Secret, found: Option<Secret>| *secret = found.unwrap_or_default();
                 if let Some(name) = &oauth.client_secret_env {
                     fill(&mut oauth.client_secret, value(name, "oauth.client_secret_env"));
@@ -219,6 +222,7 @@ impl ServerConfig {
     /// What is spoken.
     pub fn kind(&self) -> TransportKind {
         match (&self.command, self.transport) {
+            // A program speaks over its own streams, whatever is written beside it.
             (Some(_), _) => TransportKind::Stdio,
             (None, Some(kind)) => kind,
             (None, None) => TransportKind::StreamableHttp,
@@ -227,18 +231,18 @@ impl ServerConfig {
 
     /// How long connecting may take.
     pub fn connect_limit(&self) -> Duration {
-        Duration::from_secs(self.connect_seconds)
+        limit(self.connect_seconds)
     }
 
     /// How long listing the tools may take.
     pub fn list_limit(&self) -> Duration {
-        Duration::from_secs(self.list_seconds)
+        limit(self.list_seconds)
     }
 
     /// How long a call of this tool may take.
     pub fn call_limit(&self, tool: &str) -> Duration {
         let own = self.tools.get(tool).and_then(|tool| tool.call_seconds);
-        Duration::from_secs(own.unwrap_or(self.call_seconds))
+        limit(own.unwrap_or(self.call_seconds))
     }
 
     /// Whether this tool is to be offered.
@@ -325,12 +329,19 @@ impl ServerConfig {
     }
 }
 
+/// A limit of time. Whoever writes the largest number there is means none, and no clock reaches so far.
+fn limit(seconds: u64) -> Duration {
+    const YEAR: u64 = 365 * 24 * 60 * 60;
+    Duration::from_secs(seconds.min(YEAR))
+}
+
 impl OauthConfig {
     fn problems(&self) -> Vec<String> {
         let mut wrong: Vec<_> = web_problem("oauth.token_url", &self.token_url).into_iter().collect();
         if self.client_id.is_empty() {
             wrong.push("`oauth.client_id` is empty".to_owned());
         }
+        // Checked before the environment is read, too: what is named there is taken to be set.
         let comes_later = self.client_secret_env.is_some() || self.refresh_token_env.is_some();
         if self.client_secret.is_empty() && self.refresh_token.is_empty() && !comes_later {
             wrong.push("`oauth` needs a `refresh_token` or a `client_secret`".to_owned());
@@ -341,6 +352,7 @@ impl OauthConfig {
 
 fn web_problem(name: &str, url: &str) -> Option<String> {
     match Url::parse(url) {
+        // A URL such as `http:path` has no host and would be sent nowhere.
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
         _ => Some(format!("`{name}` is not an http or https address")),
     }

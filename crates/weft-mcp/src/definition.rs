@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use jsonschema::PatternOptions;
 use serde_json::{Map, json};
 use weft_core::Json;
 use weft_core::seam::tool_source::ToolPin;
@@ -10,6 +11,11 @@ use crate::config::PinMode;
 
 /// Bytes of a definition.
 const DEFINITION_BYTES_MAX: usize = 256 << 10;
+/// Bytes that one regular expression of a schema may take when it is made ready.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Bytes that all of them may take together.
+// A few characters, `\p{L}{10}`, become hundreds of kilobytes, and a definition has room for thousands of them.
+const PATTERNS_BYTES_MAX: usize = 32 << 20;
 /// Bytes of a name; what accepted tools are kept in takes no more.
 const NAME_BYTES_MAX: usize = 255;
 /// Where a definition has the hints.
@@ -17,6 +23,7 @@ const HINTED: &str = "annotations";
 /// What a server may say about how its tool behaves; people and programs go by it.
 const HINTS: [&str; 3] = ["destructiveHint", "idempotentHint", "readOnlyHint"];
 /// Characters of the server's own words in a reason.
+// They are a stranger's words in a line of ours: long enough to recognise, too short to say much.
 const SHOWN_MAX: usize = 120;
 
 /// A tool as its server defines it.
@@ -58,7 +65,13 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> ToolDefinition {
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default().to_owned();
     let description = json.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
     let hint = |name: &'static str| Some((name, json.get(HINTED)?.get(name)?.as_bool()?));
-    let (schema, flaw) = match schema(json) {
+    // Before its schema is looked at, which takes many times the memory of its text.
+    let read = if json.to_string().len() > DEFINITION_BYTES_MAX {
+        Err(format!("its definition has more than {DEFINITION_BYTES_MAX} bytes"))
+    } else {
+        schema(json)
+    };
+    let (schema, flaw) = match read {
         Ok(schema) => (schema, None),
         Err(flaw) => (json!({"type": "object"}), Some(flaw)),
     };
@@ -67,9 +80,6 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> ToolDefinition {
         name if !seen.insert(name.to_owned()) => Some("the server lists it more than once".to_owned()),
         name if name.len() > NAME_BYTES_MAX || name.contains('\0') => {
             Some(format!("its name is not a name, or has more than {NAME_BYTES_MAX} bytes"))
-        }
-        _ if json.to_string().len() > DEFINITION_BYTES_MAX => {
-            Some(format!("its definition has more than {DEFINITION_BYTES_MAX} bytes"))
         }
         _ => flaw,
     };
@@ -84,6 +94,7 @@ fn schema(json: &Json) -> Result<Json, String> {
     let given = json.get("inputSchema").or_else(|| json.get("parameters"));
     let schema = match given {
         None | Some(Json::Null) => return Err("it has no schema".to_owned()),
+        // Older servers write `parameters`, and some leave the schema around the properties out.
         Some(Json::Object(fields)) if json.get("inputSchema").is_none() => wrapped(fields),
         Some(Json::Object(fields)) => {
             let mut fields = fields.clone();
@@ -95,9 +106,27 @@ fn schema(json: &Json) -> Result<Json, String> {
     if schema.get("type") != Some(&Json::from("object")) {
         return Err("its schema describes no object".to_owned());
     }
-    match jsonschema::validator_for(&schema) {
+    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / patterns(&schema).max(1));
+    let limited = PatternOptions::fancy_regex().size_limit(bytes_max).dfa_size_limit(bytes_max);
+    match jsonschema::options().offline().with_pattern_options(limited).build(&schema) {
         Ok(_) => Ok(schema),
         Err(error) => Err(format!("its schema is none: {}", cut(&error.to_string()))),
+    }
+}
+
+/// How many regular expressions a schema may hold: members that look like one in a default are counted, too.
+fn patterns(schema: &Json) -> usize {
+    match schema {
+        Json::Object(members) => members
+            .iter()
+            .map(|(name, value)| match (name.as_str(), value) {
+                ("pattern", Json::String(_)) => 1,
+                ("patternProperties", Json::Object(by_pattern)) => by_pattern.len() + patterns(value),
+                _ => patterns(value),
+            })
+            .sum(),
+        Json::Array(items) => items.iter().map(patterns).sum(),
+        _ => 0,
     }
 }
 
@@ -142,6 +171,7 @@ impl ToolDefinition {
     pub(crate) fn schema_without(&self, preset: &Map<String, Json>) -> Json {
         let mut schema = self.schema.clone();
         if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
+            // A model that saw them would fill them in, and what it writes does not count.
             properties.retain(|name, _| !preset.contains_key(name));
         }
         if let Some(required) = schema.get_mut("required").and_then(Json::as_array_mut) {
@@ -155,6 +185,7 @@ impl ToolDefinition {
         if let Some(flaw) = &self.flaw {
             return Verdict::Flawed(flaw.clone());
         }
+        // After the flaws: what is no schema cannot be called in any mode.
         if mode == PinMode::Off {
             return Verdict::Accepted;
         }
@@ -177,6 +208,7 @@ impl ToolDefinition {
                 properties.into_iter().flat_map(Map::keys).cloned().collect()
             };
             let (before, now) = (arguments(accepted.get("inputSchema")), arguments(Some(&self.schema)));
+            // The names alone are told: schemas are long, and mostly a description in them has changed.
             if before == now {
                 "the schema of its arguments changed".to_owned()
             } else {
@@ -211,6 +243,13 @@ mod tests {
         json!({"name": name, "description": "d", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}})
     }
 
+    /// A tool with so many patterns, each of which takes hundreds of kilobytes.
+    fn wide(name: &str, count: usize) -> Json {
+        let member = |n: usize| (format!("p{n}"), json!({"pattern": format!("^\\p{{L}}{{10}}{n}$")}));
+        let properties: Map<String, Json> = (0..count).map(member).collect();
+        json!({"name": name, "inputSchema": {"type": "object", "properties": properties}})
+    }
+
     #[test]
     fn tools_that_make_no_sense_are_named_and_the_others_stay() {
         let listed = [
@@ -225,6 +264,9 @@ mod tests {
             json!({"name": "none"}),
             json!({"inputSchema": {"type": "object"}}),
             tool("good"),
+            wide("one", 1),
+            wide("many", 200),
+            json!({"name": "large", "inputSchema": {"type": "object", "properties": {"a": {"pattern": "\\p{L}{99}"}}}}),
             json!({"name": "long", "description": "x".repeat(DEFINITION_BYTES_MAX), "inputSchema": {"type": "object"}}),
         ];
         let found = definitions(&listed);
@@ -242,6 +284,9 @@ mod tests {
             ("none", "it has no schema"),
             ("tool 10", "it has no name"),
             ("good", "the server lists it more than once"),
+            ("one", "-"),
+            ("many", "its schema is none: "),
+            ("large", "its schema is none: "),
             ("long", "its definition has more than"),
         ];
         assert_eq!(flaws.len(), starts.len());

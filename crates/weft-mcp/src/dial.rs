@@ -52,6 +52,7 @@ impl Configured {
 impl Dial for Configured {
     async fn dial(&self) -> Result<ServerWire> {
         let url = self.config.url.as_deref().unwrap_or_default();
+        // One for each connection: why the one before broke says nothing of this one.
         let faults = Faults::default();
         match self.config.kind() {
             TransportKind::Stdio => {

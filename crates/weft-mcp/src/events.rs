@@ -39,10 +39,12 @@ impl EventSize {
                     self.line = 0;
                 }
                 _ => {
+                    // Comments keep a line open for hours and are kept by nobody.
                     self.is_comment = if self.line == 0 { *byte == b':' } else { self.is_comment };
                     self.line += 1;
                 }
             }
+            // At each byte and not at the end of an event: it need not have one.
             if self.lines + self.line > self.max {
                 return false;
             }
@@ -77,6 +79,7 @@ pub(crate) fn events(
             match parsed.next().await? {
                 Ok(event) => Some((Ok(event), Some((parsed, asked)))),
                 Err(error) if over.load(Ordering::Relaxed) => {
+                    // As an answer to the request, so that the connection and all else on it go on.
                     Some((asked.and_then(|id| refusal(id, max)).ok_or(error), None))
                 }
                 Err(error) => Some((Err(error), None)),

@@ -42,6 +42,7 @@ impl Redactor {
                 text = text.replace(secret.reveal(), "***");
             }
         }
+        // After the secrets are out: cut before, half of one would stand at the end.
         match text.char_indices().nth(max) {
             Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
             None => text,

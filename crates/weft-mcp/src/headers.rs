@@ -30,6 +30,8 @@ pub(crate) fn headers(server: &ServerConfig) -> Result<Vec<(String, String)>> {
     for (name, value) in &server.headers {
         let name = filled(name, &server.variables).trim().to_owned();
         let value = filled(value.reveal(), &server.variables).trim().to_owned();
+        // Written so by programs whose users have not filled in a token: sent, most servers refuse it, and
+        // without it many let in.
         if name.is_empty() || says_nothing(&value) {
             continue;
         }
@@ -37,6 +39,7 @@ pub(crate) fn headers(server: &ServerConfig) -> Result<Vec<(String, String)>> {
             return Err(Error::invalid(format!("the header `{name}` cannot be sent")));
         }
         if RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+            // Two of them would say different things, and which one counts is up to the server.
             return Err(Error::invalid(format!("the header `{name}` is set by the protocol")));
         }
         headers.push((name, value));
@@ -52,6 +55,7 @@ pub(crate) fn unset(server: &ServerConfig) -> Vec<String> {
     let unset = server.headers.iter().filter_map(|(header, value)| {
         let words: Vec<_> = value.reveal().split_whitespace().collect();
         let ([word] | [_, word]) = words.as_slice() else { return None };
+        // In braces only: a bare `$name` may just be part of a password.
         let (name, length) = word.starts_with("${").then(|| name_at(word))?;
         (length == word.len() && !is_known(name)).then(|| {
             format!(
@@ -79,8 +83,10 @@ fn filled(text: &str, variables: &BTreeMap<String, Secret>) -> String {
         let (name, length) = name_at(from);
         match variables.get(name) {
             Some(value) => filled.push_str(value.reveal()),
+            // A `$` may just be part of a password.
             None => filled.push_str(&from[..length]),
         }
+        // Behind what was put in: a value with a `$` in it is not looked through again.
         rest = &from[length..];
     }
     filled.push_str(rest);

@@ -72,6 +72,7 @@ pub(crate) fn refusal(response: &StreamResponse) -> Error {
     let status = response.status;
     let error = |kind, text: &str| Error::new(kind, format!("{text} (status {status})"));
     match status {
+        // Followed, a redirect would carry our credentials to a server that nobody has configured.
         300..=399 => error(ErrorKind::Invalid, "the server sends us elsewhere, where we do not follow")
             .help("set `url` to the address it names"),
         401 => error(ErrorKind::Unauthenticated, "the server wants other credentials")

@@ -60,7 +60,9 @@ pub fn import(json: &Json, importer: Importer) -> Result<BTreeMap<String, Server
     let (mut config, mut wrong) = (McpConfig::default(), Vec::new());
     for (name, json) in listed {
         match ImportedServer::deserialize(json) {
+            // Before anything else of it is looked at: what is switched off need not be valid.
             Ok(entry) if entry.disabled || entry.tool_configuration.enabled == Some(false) => {}
+            // Refused as a whole: a user who may name a program runs what they like on this machine.
             Ok(entry) if entry.command.is_some() && importer == Importer::User => {
                 let message = format!("the server `{name}` is a program to start");
                 return Err(Error::new(ErrorKind::Denied, message)
@@ -84,6 +86,7 @@ impl ImportedServer {
         if let Some(token) = self.authorization_token {
             headers
                 .entry("Authorization".to_owned())
+                // A header that is written out counts: it may have another scheme.
                 .or_insert_with(|| Secret::new(format!("Bearer {}", token.reveal())));
         }
         // Some write the way down also where the program says it.

@@ -39,6 +39,7 @@ impl Legacy {
             return Err(Error::new(ErrorKind::Garbled, "the server opens no stream of events")
                 .help("if it speaks the newer protocol, set `type = \"streamable-http\"`"));
         }
+        // Without an id to answer to: requests go out beside this stream, so one that is too long ends it.
         let mut events = events(response.body, peer.bytes_max(), None);
         while let Some(event) = events.next().await {
             let event = event.map_err(|cause| broken().because(cause))?;
@@ -92,6 +93,8 @@ fn broken() -> Error {
 }
 
 fn told(event: &Sse) -> Option<ServerJsonRpcMessage> {
+    // An event without a name is a `message`, as browsers have it; others, such as pings, are the server's
+    // own.
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
     message(event.data.as_deref().filter(|_| is_message)?.as_bytes())
 }

@@ -63,6 +63,7 @@ impl MessageLines {
         loop {
             match self.next_line().await {
                 Ok(true) => {
+                    // Only now, with all of it there: whoever leaves before loses nothing.
                     let line = std::mem::take(&mut self.line);
                     if let Some(message) = message(&line) {
                         return Some(message);
@@ -88,6 +89,7 @@ impl MessageLines {
             }
             let end = read.iter().position(|byte| *byte == b'\n');
             let taken = end.unwrap_or(read.len());
+            // Before it is kept: a server that prints without a line break would fill the memory.
             if taken > self.bytes_max.saturating_sub(self.line.len()) {
                 let max = self.bytes_max;
                 return Err(Error::new(
@@ -143,6 +145,7 @@ pub(crate) fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
     tracing::debug!(%reason, "a server sent something that is not a message");
     let json: Json = serde_json::from_slice(text).ok()?;
     let id: RequestId = serde_json::from_value(json.get("id")?.clone()).ok()?;
+    // A question of the server that is broken has nobody here who waits for it.
     if json.get("method").is_some() {
         return None;
     }

@@ -17,7 +17,7 @@ use serde_json::Map;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
-use weft_core::{Error, ErrorKind, Json, Result, ToolOutput};
+use weft_core::{Error, ErrorKind, Json, Result, ToolOutput, value};
 use weft_net::NotSent;
 
 use crate::dial::Dial;
@@ -27,9 +27,13 @@ use crate::notifications::{Listening, NotificationHandler};
 use crate::wire::{SentLog, ServerWire};
 
 /// Pages of a list of tools.
+// A server that always names a next page would be asked for ever.
 const PAGES_MAX: usize = 100;
 /// Tools of one server.
 const TOOLS_MAX: usize = 2_000;
+/// Bytes of all of them together.
+// A server gives them in as many pages as it likes, and read they take many times the memory of their text.
+const TOOLS_BYTES_MAX: usize = 16 << 20;
 /// How long a goodbye or the word that a call is no longer wanted may take.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
 /// Characters of the server's own words in an error.
@@ -88,6 +92,7 @@ impl Link {
             Ok(link) => return Ok(link),
             Err(refused) => refused,
         };
+        // Once more and no oftener: a server that refuses both refuses us.
         let Some(version) = alternative(&refused) else { return Err(rejected(&refused, &shared.redactor)) };
         match Self::attempt(dial, &shared, version).await? {
             Ok(link) => Ok(link),
@@ -126,6 +131,7 @@ impl Link {
             handler,
             sent_log,
             shared: shared.clone(),
+            // Kept, because a link may be dropped on a thread that knows of no runtime.
             runtime: Handle::current(),
             // In the newer way changes are told to those who subscribe.
             tells_changes: tells && spoken.has_initialize(),
@@ -144,7 +150,7 @@ impl Link {
 
     /// Every tool as the server lists it.
     pub(crate) async fn list(&self) -> Result<Vec<Json>, RequestFailure> {
-        let (mut tools, mut cursor) = (Vec::new(), None);
+        let (mut tools, mut cursor, mut bytes) = (Vec::new(), None, 0_usize);
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
@@ -158,6 +164,11 @@ impl Link {
             let Some(listed) = page.get("tools").and_then(Json::as_array) else {
                 return Err(answered(Error::new(ErrorKind::Garbled, "the server's list of tools is none")));
             };
+            bytes = bytes.saturating_add(listed.iter().map(value::size).sum());
+            if bytes > TOOLS_BYTES_MAX {
+                let message = format!("the server's list of tools has more than {TOOLS_BYTES_MAX} bytes");
+                return Err(answered(Error::new(ErrorKind::Garbled, message)));
+            }
             tools.extend(listed.iter().cloned());
             if tools.len() > TOOLS_MAX {
                 let message = format!("the server lists more than {TOOLS_MAX} tools");
@@ -192,6 +203,7 @@ impl Link {
             .peer
             .send_request_with_option(request, options)
             .await
+            // The queue of the connection is closed, so the request has not left this process.
             .map_err(|_| RequestFailure { error: self.broken(), sent: RequestFate::Never })?;
         Ok(PendingRequest {
             listening: self.handler.listen(handle.progress_token.clone()),
@@ -273,6 +285,7 @@ impl PendingRequest {
             progress = self.listening.more() => return RequestEvent::Progress(progress),
             answer = &mut self.answer => answer,
         };
+        // It has come: nothing is left to be called off.
         self.notice.is_wanted = false;
         RequestEvent::Answer(self.understood(answer.unwrap_or(Err(ServiceError::TransportClosed))))
     }
@@ -340,6 +353,7 @@ fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> RequestFailure {
             let never = error.cause.as_ref().is_some_and(|cause| cause.is::<NotSent>());
             let sent = match error.kind {
                 _ if never => RequestFate::Never,
+                // The way broke: how far the request had come nobody knows.
                 ErrorKind::Unavailable => RequestFate::Lost,
                 _ => RequestFate::Answered,
             };
@@ -347,6 +361,7 @@ fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> RequestFailure {
         }
         Err(other) => RequestFailure {
             error: Error::new(ErrorKind::Unavailable, "the request could not be sent").because(other),
+            // An error that says nothing of this is taken for the worse case: such a call is not made twice.
             sent: RequestFate::Lost,
         },
     }

@@ -89,10 +89,12 @@ impl CallProgress {
         said.text.push_str(&line(told));
         let over = said.text.len().saturating_sub(PROGRESS_BYTES_MAX);
         if over > 0 {
+            // At the beginning of a character: the bytes that are over may end within one.
             let from = said.text.char_indices().map(|(at, _)| at).find(|at| *at >= over);
             said.text = said.text.split_off(from.unwrap_or(0));
         }
         said.is_new = true;
+        // It is kept for who listens later: between two looks nobody waits.
         self.grown.notify_one();
     }
 
@@ -140,6 +142,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
+        // A server that goes on telling of a call that is over finds nobody who keeps it.
         self.handler.lock().remove(&self.token);
     }
 }

@@ -8,12 +8,14 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use url::form_urlencoded;
-use weft_core::{Error, ErrorKind, Result, Secret};
+use weft_core::value::number;
+use weft_core::{Error, ErrorKind, Json, Result, Secret};
 use weft_net::{StreamRequest, StreamingHttp};
 
 use crate::config::OauthConfig;
 
 /// How long before its end a token is no longer used.
+// A request takes its time, and two clocks differ: a token that ends on the way would be refused.
 const MARGIN: Duration = Duration::from_secs(30);
 /// How long the token server may take.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -46,7 +48,8 @@ struct AccessToken {
 #[derive(Deserialize)]
 struct TokenAnswer {
     access_token: Secret,
-    expires_in: Option<f64>,
+    // Some give it as a text.
+    expires_in: Option<Json>,
     refresh_token: Option<Secret>,
 }
 
@@ -102,7 +105,8 @@ impl Oauth {
                 }
             }
         };
-        let lasting = answer.expires_in.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let seconds = answer.expires_in.as_ref().and_then(number);
+        let lasting = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let until = lasting.and_then(|lasting| Instant::now().checked_add(lasting));
         // Where refresh tokens change, the one that was used is good for nothing from now on.
         if let Some(refresh) = answer.refresh_token.filter(|token| !token.is_empty()) {
@@ -154,6 +158,7 @@ async fn exchange(config: &OauthConfig, http: &dyn StreamingHttp, refresh: &Secr
     match status {
         200..=299 => serde_json::from_slice(&body)
             .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
+        // Only the code of the error: other members of such an answer may repeat what was sent.
         400..=499 => {
             let reason = serde_json::from_slice::<TokenRefusal>(&body).map(|refusal| refusal.error);
             let reason = reason.unwrap_or_else(|_| format!("status {status}"));

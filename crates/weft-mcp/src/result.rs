@@ -20,6 +20,7 @@ pub(crate) fn output(result: &Json) -> Result<ToolOutput> {
     let content = result.get("content").and_then(Json::as_array);
     let value = result.get("structuredContent").filter(|value| !value.is_null()).cloned();
     let failed = result.get("isError") == Some(&Json::Bool(true));
+    // One of the three is enough: servers leave out what is empty.
     if content.is_none() && value.is_none() && result.get("isError").is_none() {
         return Err(Error::new(ErrorKind::Garbled, "the server's answer is not a result of a call"));
     }
@@ -45,6 +46,7 @@ fn block(content: &Json) -> Block {
         }),
         Some(_) | None => None,
     };
+    // A model can often make something of it, and leaving it out would look like an answer without it.
     known.unwrap_or_else(|| Block::Text { text: content.to_string() })
 }
 

@@ -22,6 +22,7 @@ use crate::link::{Link, LinkShared, PendingRequest, RequestFailure, RequestFate}
 /// that is down has failed, a call tries once more.
 const ATTEMPTS_MAX: u32 = 4;
 /// How long a list is kept that the server cannot say to have changed.
+// Each run of an agent asks for it; a change is seen within a minute.
 const LIST_KEPT: Duration = Duration::from_secs(60);
 
 /// One server.
@@ -88,6 +89,7 @@ impl McpServer {
         let (listed, link) = self.listed(link).await?;
         let definitions: Arc<[ToolDefinition]> = definitions(&listed).into();
         let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
+        // A connection that is made for one question is closed behind it, and says nothing of the next.
         let link = (!self.config.stateless).then_some(link);
         *list = Some(ListedTools { definitions: Arc::clone(&definitions), changes, link, until });
         Ok(definitions)
@@ -155,6 +157,7 @@ impl McpServer {
             return;
         }
         let mut live = self.live.lock().await;
+        // Somebody else may have connected anew already, and that connection is good.
         if live.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
             // Calls that are still on it keep it until they have ended.
             *live = None;
@@ -217,6 +220,7 @@ impl McpServer {
                 Err(_) => Error::new(ErrorKind::Timeout, format!("no answer within {} s", limit.as_secs())),
             };
             self.backoff().failed(Instant::now());
+            // Kept for those who are refused while the server rests: they have seen no attempt.
             *self.why() = error.full();
             // An address may answer again in a moment; a program that cannot be started will not.
             if !error.kind.is_passing() || self.config.kind() == TransportKind::Stdio {
@@ -267,6 +271,7 @@ impl McpServer {
     /// An error with the server's name in it.
     pub(crate) fn about(&self, doing: &str, cause: Error) -> Error {
         let mut error = Error::new(cause.kind, format!("{doing} the MCP server `{}`", self.id));
+        // The remedy and the wait are those of the cause; `full` looks at the outermost alone.
         error.help.clone_from(&cause.help);
         error.retry_after = cause.retry_after;
         error.because(cause)

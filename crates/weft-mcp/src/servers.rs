@@ -170,6 +170,7 @@ impl Servers {
     /// Ends all connections and refuses everything from now on. Waits until the
     /// processes of servers are gone, or for as long as that may take.
     pub async fn close(&self) {
+        // Copied out, since the lock must not be held across what follows.
         let servers: Vec<_> = self.read().values().cloned().collect();
         let closing = async {
             futures::future::join_all(servers.iter().map(|server| server.close())).await;
@@ -244,6 +245,7 @@ impl Servers {
 
     /// What was accepted of a server that cannot be asked; the failure, if nothing was.
     async fn offered_earlier(&self, server: &Arc<McpServer>, failure: Error) -> Result<Offered> {
+        // Nothing is remembered of it, so nothing can stand in.
         if server.config.pin == PinMode::Off {
             return Err(failure);
         }

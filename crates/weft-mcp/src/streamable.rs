@@ -39,7 +39,10 @@ pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransp
         StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(REQUESTS_AT_ONCE_MAX);
     config.retry_config = Arc::new(resuming);
     config.max_sse_event_size = peer.bytes_max();
+    // Servers need not have sessions; most small ones have none.
     config.allow_stateless = true;
+    // A server that was started anew knows no session, and the call that hears of it first must not fail for
+    // that.
     config.reinit_on_expired_session = true;
     StreamableHttpClientTransport::with_client(peer, config)
 }
@@ -160,6 +163,7 @@ async fn refused(
     }
     let is_bad_request = response.status == 400;
     let body = response.read(REFUSAL_BYTES_MAX).await.unwrap_or_default();
+    // Without a status of its own for it, the word is all there is to go by.
     let mentions_session = || String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
     if session.is_some() && is_bad_request && mentions_session() {
         return Err(Fault::SessionExpired);

@@ -20,6 +20,7 @@ pub(crate) fn tool(server: &Arc<McpServer>, definition: &ToolDefinition) -> Tool
     let config = &server.config;
     let preset = config.preset.get(&definition.name).cloned().unwrap_or_default();
     let said = config.tools.get(&definition.name).cloned().unwrap_or_default();
+    // The operator's word counts before the server's own.
     let idempotent = said.idempotent.unwrap_or_else(|| definition.is_idempotent());
     let body = RemoteTool { server: Arc::clone(server), name: definition.name.clone(), idempotent };
     Tool {
@@ -91,6 +92,7 @@ impl ToolBody for RemoteTool {
                     yield Err(limits.failed(failure));
                     return;
                 }
+                // Once: a server that dies of the call would die of it each time.
                 may_repeat = false;
             }
         })

@@ -139,6 +139,8 @@ impl Pipe {
     async fn end(&mut self, faults: &Faults) {
         if let Some(mut lines) = self.lines.take() {
             let (child, faults) = (self.child.take(), faults.clone());
+            // Kept and not awaited at once: whoever waits for a message may leave in the middle, and the
+            // process has to end once.
             self.ending = Some(Box::pin(async move {
                 match child {
                     Some(child) => child.end(&mut lines, &faults).await,
@@ -168,6 +170,7 @@ impl Transport<RoleClient> for ServerWire {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<()>> + Send + 'static {
         if let Some(id) = request_id(&item) {
+            // Noted before it is sent: if it is dropped on the way, it counts as having left.
             self.sent_log.sends(id);
         }
         let sending: BoxFuture<'static, Result<()>> = match &mut self.way {
@@ -187,6 +190,7 @@ impl Transport<RoleClient> for ServerWire {
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        // One of them is our own, so so many may wait.
         if Arc::strong_count(&self.waiting) > WAITING_MAX {
             self.sent_log.faults.end(ErrorKind::Garbled, "it asks and asks and takes no answers");
             return None;

@@ -17,6 +17,7 @@ use weft_core::{Result, TenantId};
 /// Bytes of all kept answers together.
 const BYTES_MAX: usize = 32 << 20;
 /// A longer answer is not kept.
+// One long answer must not push out most of the others.
 const ANSWER_BYTES_MAX: usize = BYTES_MAX / 16;
 
 /// How many answers are kept and how long: the `models.cache` part of a configuration.
@@ -135,6 +136,8 @@ impl Cached {
     /// None for a request that cannot be written down, which is asked as ever.
     fn key(&self, request: &ChatRequest) -> Option<Key> {
         let ChatRequest { messages, sampling, tools, tool_choice, schema, .. } = request;
+        // The tenant is part of the key: that an answer comes at once would tell that another has asked the
+        // same.
         let model = (self.place, &self.model.info().model, &self.tenant);
         let mut digest = Sha256::new();
         serde_json::to_writer(&mut digest, &(model, messages, sampling, tools, tool_choice, schema)).ok()?;
@@ -162,6 +165,7 @@ impl ChatModel for Cached {
 }
 
 fn again(deltas: &[ChatDelta]) -> ChatStream {
+    // The tokens of the first time were paid then: counted again, budgets would run out of nothing.
     let free = |delta: &ChatDelta| match delta {
         ChatDelta::End { reason, .. } => ChatDelta::End { reason: *reason, usage: Usage::default() },
         delta => delta.clone(),
@@ -213,10 +217,12 @@ fn keeping(answer: ChatStream, key: Key, answers: Arc<AnswerCache>) -> ChatStrea
             delta => so_far.add(delta),
         }
         match delta {
+            // What was cut off, was filtered or says nothing may come out better the next time.
             ChatDelta::End { reason: StopReason::Stop | StopReason::ToolCalls, .. } if so_far.answers => {
                 answers.keep(key, so_far);
             }
             ChatDelta::End { .. } => {}
+            // Let go of while it comes, and not when it is whole.
             _ if so_far.bytes > ANSWER_BYTES_MAX => {}
             _ => record = Some(so_far),
         }

@@ -22,6 +22,7 @@ const SEARCH_REQUEST: Duration = Duration::from_secs(120);
 /// Seconds of any time limit, at most: a day, so that sums of them never overflow.
 const SECONDS_MAX: f64 = 86_400.0;
 /// Tries after the first, at most, as in canvases.
+// The wait doubles each time, so that more tries would take longer than any answer may.
 const RETRIES_MAX: u32 = 20;
 
 /// What the folder of a local model holds.
@@ -351,7 +352,10 @@ impl ModelsConfig {
         for entry in &mut self.entries {
             let Some(variable) = &entry.api_key_env else { continue };
             match lookup(variable).filter(|key| !key.trim().is_empty()) {
+                // A key that was read from a file often ends in a line break, which no header may hold.
                 Some(key) => entry.api_key = Secret::new(key.trim()),
+                // Named only when it looks like a name: anything else may be a key, and must not get into the
+                // error.
                 None if is_variable(variable) => missing.push(format!("{variable} (for `{}`)", entry.name)),
                 // It looks like the key itself, put in the wrong place.
                 None => missing.push(format!(

@@ -98,6 +98,7 @@ impl Directory {
             let of_task: Vec<usize> =
                 (0..models.len()).filter(|at| models[*at].model.task() == task).collect();
             match name.as_deref().filter(|name| !name.is_empty()) {
+                // Of several none is meant: which one is used must not depend on the order of a file.
                 None => Ok(of_task.first().copied().filter(|_| of_task.len() == 1)),
                 Some(name) => set(&models, &format!("`{setting}`"), name, task).map(Some),
             }
@@ -140,6 +141,7 @@ impl Directory {
         ) {
             (Ok(place), _) => (place, None),
             (Err(failure), None) => return Err(failure),
+            // An empty id asks for the default itself, so that is no substitute.
             (Err(failure), Some(_)) if self.strict && !llm_id.is_empty() => {
                 let otherwise = "to have the default answer";
                 return Err(Error { help: failure.help.map(|help| strictly(&help, otherwise)), ..failure });

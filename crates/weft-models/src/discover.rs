@@ -10,6 +10,7 @@ use crate::factories::Provider;
 use crate::secret::Secret;
 
 /// How long a local server may take to say that it is there.
+// The start of the program waits for it, and on this machine an answer takes a few milliseconds.
 const PROBE_LIMIT: Duration = Duration::from_millis(300);
 /// A longer list of models is no list of models.
 const PROBE_BYTES_MAX: usize = 4 << 20;

@@ -32,6 +32,7 @@ pub fn tokens(text: &str) -> u64 {
 /// whole answer with its reasoning and the arguments of its calls.
 pub fn usage(request: &ChatRequest, answer: &str) -> Usage {
     let messages: u64 = request.messages.iter().map(message).sum();
+    // What is kept back until it is searched for is not read by the model.
     let tools: u64 = request.tools.iter().filter(|tool| !tool.deferred).map(tool).sum();
     let schema = request.schema.as_ref().map_or(0, |schema| tokens(&schema.to_string()));
     let (prompt_tokens, completion_tokens) = (messages + tools + schema, tokens(answer));
@@ -57,6 +58,7 @@ pub(crate) struct SentUsage {
 /// budgets are counted with it.
 pub(crate) fn completed(sent: SentUsage, request: &ChatRequest, answer: &str) -> Usage {
     let prompt = sent.prompt.filter(|tokens| *tokens > 0);
+    // Some servers send zeros in place of nothing; only an empty answer has none.
     let completion = sent.completion.filter(|tokens| *tokens > 0 || answer.is_empty());
     let (prompt, completion) = match (prompt, completion) {
         (Some(prompt), Some(completion)) => (prompt, completion),
@@ -80,6 +82,7 @@ pub(crate) fn completed(sent: SentUsage, request: &ChatRequest, answer: &str) ->
 
 fn message(message: &ChatMessage) -> u64 {
     let calls: u64 = message.tool_calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments)).sum();
+    // Providers want it back only with calls, so only then it is sent.
     let thinking = message.thinking.as_deref().filter(|_| !message.tool_calls.is_empty()).map_or(0, tokens);
     let images = TOKENS_PER_IMAGE.saturating_mul(u64::try_from(message.images.len()).unwrap_or(u64::MAX));
     TOKENS_PER_MESSAGE + tokens(&message.text) + calls + thinking + images

@@ -9,6 +9,7 @@ use weft_core::{Error, ErrorKind};
 use crate::secret::Secret;
 
 /// Characters of a provider's own words that are kept.
+// Some answer with a whole page, and the words go into events and logs.
 const WORDS_MAX: usize = 500;
 /// A key shorter than this is not looked for in texts; it would match by chance.
 const KEY_LENGTH_MIN: usize = 6;
@@ -133,6 +134,7 @@ fn reported_parts(json: &Json) -> (String, String) {
 fn kind(status: u16, code: &str) -> ErrorKind {
     let by_status = by_status(status);
     match by_code(code) {
+        // Whatever the code says, no other answer than a key helps there.
         Some(_) if status == 401 => by_status,
         Some(by_code) if by_code.is_passing() && !by_status.is_passing() => by_status,
         Some(by_code) => by_code,
@@ -171,6 +173,7 @@ fn by_code(code: &str) -> Option<ErrorKind> {
 
 fn by_status(status: u16) -> ErrorKind {
     match status {
+        // With 403 providers refuse keys that lack a right, and not what is asked.
         401 | 403 => ErrorKind::Unauthenticated,
         402 => ErrorKind::QuotaExceeded,
         408 | 504 => ErrorKind::Timeout,
@@ -187,6 +190,7 @@ pub(crate) fn masked(text: &str, key: &Secret) -> String {
     if key.reveal().len() >= KEY_LENGTH_MIN {
         text = text.replace(key.reveal(), "***");
     }
+    // Also keys that are not the configured one: some providers repeat what a proxy has put in.
     for start in ["sk-", "Bearer ", "bearer ", "key=", "AIza"] {
         text = masked_after(&text, start);
     }
@@ -201,6 +205,7 @@ fn masked_after(text: &str, start: &str) -> String {
         let end =
             after.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.*".contains(c))).unwrap_or(after.len());
         out.push_str(&rest[..at + start.len()]);
+        // Shorter than a key, it is a word of the sentence.
         out.push_str(if end >= KEY_LENGTH_MIN { "***" } else { &after[..end] });
         rest = &after[end..];
     }

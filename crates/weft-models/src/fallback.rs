@@ -56,6 +56,8 @@ fn takes(info: &ModelInfo, request: &ChatRequest) -> bool {
     let deferred = request.tools.iter().filter(|tool| tool.deferred).count();
     (info.tools || request.tools.is_empty())
         && deferred <= info.deferred_tools_max
+        // A smaller model would refuse a long conversation, and that refusal would hide why the first one
+        // failed.
         && usize::try_from(tokens).is_ok_and(|tokens| tokens < info.window)
 }
 
@@ -99,6 +101,7 @@ impl ChatModel for FallbackModel {
             told.push(notice(&*other, &asked, &error));
             asked.clone_from(&other.info().name);
             let opening = asking(other, again.clone(), told.clone());
+            // The first one is told: it is of the model that was asked for.
             failure.get_or_insert(error);
             Ok(opening)
         };

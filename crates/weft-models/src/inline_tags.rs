@@ -64,6 +64,7 @@ impl InlineTags {
                 '<' if rest.len() < CLOSE.len() && (OPEN.starts_with(rest) || CLOSE.starts_with(rest)) => {
                     break;
                 }
+                // One or two backticks at the end of a piece may be the beginning of a fence.
                 '`' if !self.thinking && rest.len() < FENCE && rest.bytes().all(|b| b == b'`') => break,
                 '<' if self.is_tag(rest) => {
                     out.extend(self.part(std::mem::take(&mut said)));

@@ -19,6 +19,7 @@ const MORE_FILES: [&str; 2] = ["sentence_bert_config.json", "1_Pooling/config.js
 /// A longer file of settings is none.
 const SETTINGS_BYTES_MAX: u64 = 1 << 20;
 /// A longer header of weights is none.
+// Its length is the first number of the file, and a file of another format has any number there.
 const HEADER_BYTES_MAX: u64 = 32 << 20;
 /// Characters of a name, at most.
 const NAME_MAX: usize = 100;
@@ -133,6 +134,7 @@ pub fn install(models: &Path, source: &Path, name: &str, note: &InstalledNote) -
             std::fs::copy(source.join(file), target)?;
         }
         write_note(&part, note)?;
+        // In one step: a start in the middle of the copy finds the whole model or none.
         std::fs::rename(&part, &folder)
     })();
     if let Err(cause) = copied {
@@ -166,6 +168,7 @@ fn write_note(folder: &Path, note: &InstalledNote) -> std::io::Result<()> {
 
 fn check_name(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    // It becomes a folder: a dot in front would hide it, and a slash lead elsewhere.
     if name.is_empty() || name.len() > NAME_MAX || name.starts_with('.') || !name.chars().all(plain) {
         let message = format!("`{name}` cannot be the name of a model");
         return Err(Error::invalid(message).help("use letters, digits, `-`, `_` and `.`, with --name"));
@@ -238,6 +241,7 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let failed = || Error::invalid(format!("cannot read {}", path.display()));
     let file = std::fs::File::open(path).map_err(|cause| failed().because(cause))?;
     let mut bytes = Vec::new();
+    // A longer one is cut, and then is no JSON.
     file.take(SETTINGS_BYTES_MAX).read_to_end(&mut bytes).map_err(|cause| failed().because(cause))?;
     serde_json::from_slice(&bytes).map_err(|cause| failed().because(cause))
 }

@@ -6,10 +6,13 @@ use weft_core::Json;
 use super::cost::resolve;
 
 /// Schemas that are looked at for one set of arguments, at most; beyond that values stay as they are.
+// As many as a check may take (`cost.rs`): who reaches it here is refused there.
 const STEPS_MAX: usize = 200_000;
 /// Schemas that may be entered one from the other.
 const DEPTH_MAX: usize = 100;
 /// Digits that a decimal number keeps exactly.
+// A double tells 15 decimal digits apart, always; from the 16th on two texts may be the same number, and an
+// id that was written as text would come out as another one.
 const DIGITS_MAX: usize = 15;
 
 /// Changes a value to fit a schema where nothing is lost by it: texts to the numbers and booleans that they
@@ -28,6 +31,8 @@ struct Fitting<'s> {
 impl<'s> Fitting<'s> {
     /// Counts a step. None when there is none left.
     fn step(&mut self, depth: usize) -> Option<()> {
+        // Both limits give up quietly: what is not fitted is checked as it was written, and the model is told
+        // what does not fit.
         self.left = self.left.checked_sub(1).filter(|_| depth <= DEPTH_MAX)?;
         Some(())
     }
@@ -37,6 +42,7 @@ impl<'s> Fitting<'s> {
         if self.step(depth).is_none() {
             return;
         }
+        // The value itself first: what it becomes decides which of the schemas below are about it.
         if let Some(types) = self.types(schema, depth) {
             convert(value, types);
         }
@@ -73,6 +79,8 @@ impl<'s> Fitting<'s> {
             let types = self.types(property, depth);
             let admits = |value: &Json| types.is_none_or(|types| types.admit(value));
             if members.get(name).is_some_and(|value| value.is_null() && !admits(value)) && !required(name) {
+                // Models write null for "nothing"; a member that is absent gets its default below, one that
+                // is null would be refused.
                 members.shift_remove(name);
             }
             match (members.get_mut(name), property.get("default")) {
@@ -93,6 +101,8 @@ impl<'s> Fitting<'s> {
     }
 
     fn items(&mut self, schema: &'s Map<String, Json>, items: &mut [Json], depth: usize) {
+        // Older dialects say `items` for a list of schemas, the newest one `prefixItems`; tools of servers
+        // come with either.
         let listed_at = if schema.contains_key("prefixItems") { "prefixItems" } else { "items" };
         let mut first = 0;
         for (schema, item) in listed(schema, listed_at).zip(items.iter_mut()) {
@@ -203,6 +213,7 @@ fn convert(value: &mut Json, types: Types) {
     let converted = match value {
         Json::String(text) => read(text.trim(), types),
         Json::Number(number) => whole(number).filter(|_| types.has(Types::INTEGER)).map(Json::Number),
+        // A null is never made a value: who writes it means that there is none.
         Json::Null | Json::Bool(_) | Json::Array(_) | Json::Object(_) => None,
     };
     if let Some(converted) = converted {
@@ -222,6 +233,8 @@ fn read(text: &str, types: Types) -> Option<Json> {
     let value: Json = serde_json::from_str(text).ok()?;
     match &value {
         Json::Number(number) => {
+            // An integer that fits is exact whatever its length; a fraction is only as long as a double keeps
+            // it.
             let exact = !number.is_f64() || text.bytes().filter(u8::is_ascii_digit).count() <= DIGITS_MAX;
             let whole = whole(number).filter(|_| types.has(Types::INTEGER));
             let number = whole.or_else(|| types.has(Types::FRACTION).then(|| number.clone()));

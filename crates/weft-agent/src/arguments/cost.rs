@@ -7,12 +7,17 @@ use serde_json::Map;
 use weft_core::Json;
 
 /// Values in a schema, at most.
+// Definitions of tools have some hundred values; those of whole APIs written into one schema some thousand.
 const VALUES_MAX: usize = 20_000;
 /// Schemas inside schemas, at most.
+// Half of what serde_json reads, as each level of a schema costs the validator several calls on the stack.
 const SCHEMA_DEPTH_MAX: usize = 64;
 /// Steps that checking one set of arguments may take.
+// Some tens of milliseconds of checking: a call waits for it, and so does whoever shares the thread.
 const STEPS_MAX: usize = 200_000;
 /// Schemas that may be entered one from the other while checking.
+// The validator goes down by recursion; this is far from the end of a worker's stack and beyond any real
+// schema.
 const DEPTH_MAX: usize = 150;
 
 /// What is wrong with a schema.
@@ -37,9 +42,27 @@ fn measure(value: &Json, depth: usize, left: &mut usize) -> Result<(), Fault> {
     }
 }
 
+/// How many patterns a schema may hold: members that look like one in a default are counted, too.
+pub(super) fn patterns(schema: &Json) -> usize {
+    match schema {
+        Json::Object(members) => members
+            .iter()
+            .map(|(name, value)| match (name.as_str(), value) {
+                ("pattern", Json::String(_)) => 1,
+                ("patternProperties", Json::Object(by_pattern)) => by_pattern.len() + patterns(value),
+                _ => patterns(value),
+            })
+            .sum(),
+        Json::Array(items) => items.iter().map(patterns).sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 0,
+    }
+}
+
 /// Checks the references of a schema and of those inside it. The depth is known to be limited.
 fn references(root: &Json, schema: &Json) -> Result<(), Fault> {
     let Some(map) = schema.as_object() else { return Ok(()) };
+    // Where these lead depends on the way that led to them, so what following them costs cannot be told
+    // beforehand.
     for keyword in ["$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor"] {
         if map.contains_key(keyword) {
             return Err(format!("`{keyword}` is not supported; use `$ref` with `#/$defs/name`"));
@@ -62,6 +85,7 @@ fn references(root: &Json, schema: &Json) -> Result<(), Fault> {
 
 /// The place that a reference such as `#/$defs/name` leads to.
 pub(super) fn resolve<'r>(root: &'r Json, reference: &str) -> Option<&'r Json> {
+    // Only within the document: an address would make the validator fetch something for a stranger.
     let pointer = reference.strip_prefix('#')?;
     root.pointer(&decoded(pointer)?)
 }
@@ -74,6 +98,7 @@ fn decoded(text: &str) -> Option<Cow<'_, str>> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {
+        // `get(..2)` and not a slice: the text behind the sign may be shorter, or cut a character in two.
         bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
         bytes.extend_from_slice(part.get(2..)?.as_bytes());
     }
@@ -147,6 +172,7 @@ struct Meter<'s> {
 impl Meter<'_> {
     fn follow(&mut self, schema: &Json, value: &Json, depth: usize) -> Option<()> {
         self.left = self.left.checked_sub(1)?;
+        // Also ends references that lead to themselves without taking a step into the value.
         if depth > DEPTH_MAX {
             return None;
         }
@@ -158,6 +184,7 @@ impl Meter<'_> {
                 self.follow(target, value, depth + 1)?;
             }
             if let Some(options) = map.get("enum").and_then(Json::as_array) {
+                // Each option is compared whole, and a schema may list thousands.
                 self.left = self.left.checked_sub(options.len())?;
             }
             for (about, inside) in inner(map) {

@@ -3,8 +3,11 @@
 use super::word::{bare_key, begun, literal};
 
 /// Characters of a key that are looked at to tell that it is one.
+// Longer than any name of an argument; without a limit a text full of quotes would be read to its end once
+// for each of them.
 const KEY_MAX: usize = 200;
 /// Bytes behind a quote that are looked at to tell whether it ends its string.
+// A closing bracket or the next key stands nearer than that even in text that is indented deeply.
 const AHEAD_MAX: usize = 1_000;
 
 /// What ends a string.
@@ -19,6 +22,7 @@ pub(super) enum Quote {
 impl Quote {
     /// The quote at the start of a text and its length in bytes.
     pub fn opening(text: &str) -> Option<(Self, usize)> {
+        // Before the single quote, which would read the first two of three as an empty string.
         for three in ["\"\"\"", "'''"] {
             if text.starts_with(three) {
                 return Some((Self::Three(three), 3));
@@ -28,6 +32,8 @@ impl Quote {
         let closing: &[char] = match first {
             '"' => &['"'],
             '\'' => &['\''],
+            // Languages pair them differently („…“, “…”, ”…”), and models close with a plain one what they
+            // opened with a curved one.
             '“' | '”' | '„' => &['”', '“', '"'],
             '‘' | '’' => &['’', '‘', '\''],
             _ => return None,
@@ -109,6 +115,8 @@ impl<'a> Cursor<'a> {
                     self.advance(length);
                     return (value, End::Closed);
                 }
+                // Kept as text: the model forgot its backslash. If the string never ends, nobody can tell
+                // which quote was meant.
                 kept_quotes = true;
                 self.doubtful = true;
             } else if c == '\\' {
@@ -132,6 +140,7 @@ impl<'a> Cursor<'a> {
             'r' => '\r',
             'b' => '\u{8}',
             'f' => '\u{c}',
+            // A single quote and a backtick need no backslash in JSON; models of code put one all the same.
             '"' | '\'' | '\\' | '/' | '`' => c,
             'u' => {
                 let Some((c, length)) = unicode(rest) else { return value.push('\\') };
@@ -186,6 +195,7 @@ fn blanks(text: &str) -> &str {
 /// of the string: models forget to escape them.
 fn ends(behind: &str, role: Role) -> bool {
     let (depth, in_list) = match role {
+        // A key has no quotes inside; reading on would swallow the value behind a key with a forgotten colon.
         Role::Key => return true,
         Role::Element { depth } => (depth, true),
         Role::Member { depth } => (depth, false),
@@ -197,6 +207,7 @@ fn ends(behind: &str, role: Role) -> bool {
         rest = blanks(after);
     }
     let Some(next) = rest.chars().next() else { return true };
+    // Fewer brackets than are open: what follows must still belong to this value.
     let inside = closed < depth;
     match next {
         ',' if closed > 0 => true,
@@ -206,6 +217,7 @@ fn ends(behind: &str, role: Role) -> bool {
                 || after.starts_with(['}', ']'])
                 || if in_list { value_follows(after) } else { key_follows(after) || key_is_cut(after) }
         }
+        // A comment may follow a value, a bare slash goes on within the text.
         '/' | '#' => skipped(rest).len() < rest.len(),
         '`' => rest.starts_with("```"),
         '{' | '[' => closed > 0 || in_list,
@@ -255,6 +267,8 @@ fn quoted_key(text: &str, quote: Quote) -> Option<&str> {
             _ => escaped = c == '\\' && !escaped,
         }
     }
+    // The text was cut off within the key: it is one, as nothing says otherwise. A key longer than the limit
+    // is none.
     text.chars().nth(KEY_MAX).is_none().then_some("")
 }
 

@@ -16,8 +16,11 @@ use super::word::{bare_key_length, bare_value_length, begun, blanks_then, litera
 const DEPTH_MAX: usize = 128;
 
 /// Brackets in prose that are looked at to find the value, at most.
+// Prose before the value has a handful; a text with nothing but brackets would otherwise be looked at once
+// for each.
 const BRACKETS_MAX: usize = 1_000;
 /// Bytes behind a bracket that are looked at to tell whether it is meant as JSON.
+// Room for one long key; what stands behind it says nothing about whether the bracket begins JSON.
 const WINDOW: usize = 300;
 
 /// What is wrong and where.
@@ -28,6 +31,7 @@ pub(super) fn read(text: &str) -> Result<Json, Fault> {
     let start = start(text)?;
     let unescaped;
     let text = match &start {
+        // The whole object was written as the inside of a string: unescaped once, it is read like any other.
         Start::Bracket(rest) if escaped(rest) => {
             unescaped = serde_json::from_str::<String>(&format!("\"{}\"", rest.replace('\n', "\\n")))
                 .map_err(|_| "its quotes are escaped, but not all of them".to_owned())?;
@@ -187,6 +191,8 @@ impl Reader<'_> {
         while let Some(open) = self.stack.pop() {
             self.put(open.close());
         }
+        // Either alone is harmless. Together they mean that a quote was perhaps taken for an end too late,
+        // and the rest of the value for prose.
         if self.cursor.doubtful && !self.cursor.rest().is_empty() {
             return Err(format!(
                 "text follows {}, and quotes in a string lack their backslash",
@@ -201,6 +207,8 @@ impl Reader<'_> {
         let rest = self.cursor.rest();
         match c {
             '{' | '[' if self.done.is_empty() || matches!(likelihood(rest, Place::Later), Likely::Yes) => {
+                // Text between two whole values (one call after another) needs no mending, and what is whole
+                // must not be touched.
                 let mut strict = serde_json::Deserializer::from_str(rest).into_iter::<Json>();
                 if let Some(Ok(value)) = strict.next() {
                     self.done.push(value);
@@ -230,6 +238,8 @@ impl Reader<'_> {
         if self.wants_key() {
             return Err(format!("a key is missing {}", self.cursor.here()));
         }
+        // The stack here is on the heap and could go on; what is read goes to serde_json and to recursive
+        // code, which cannot.
         if self.stack.len() >= DEPTH_MAX {
             return Err(format!("it has more than {DEPTH_MAX} brackets inside each other"));
         }
@@ -242,6 +252,8 @@ impl Reader<'_> {
     fn close(&mut self, bracket: char) {
         self.cursor.advance(1);
         self.comma_before_close();
+        // Not the innermost of any kind: `[{"a": 1]` lacks a brace, and the list's end must not close the
+        // object alone.
         let Some(index) = self.stack.iter().rposition(|open| open.closer() == bracket) else { return };
         while self.stack.len() > index {
             let Some(open) = self.stack.pop() else { return };
@@ -266,6 +278,8 @@ impl Reader<'_> {
             None => self.done.push(value),
             Some(Open::List(items)) => items.push(value),
             Some(Open::Map { entries, key }) => {
+                // A value without a key is dropped: there is no place for it, and the model is told by the
+                // schema what is missing.
                 if let Some(key) = key.take() {
                     entries.insert(key, value);
                 }
@@ -342,6 +356,8 @@ impl Reader<'_> {
         let value = if let Some(value) = literal(word).or(cut) {
             value
         } else if blanks_then(behind, &['"', '\'', '{', '[', ':'])
+            // "..." in place of a value means that the model left something out: to go on with a part would
+            // be a guess.
             || word.contains("...")
             || word.contains('…')
         {

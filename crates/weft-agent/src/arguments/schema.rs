@@ -12,13 +12,20 @@ use weft_core::{Error, Json, Result};
 use super::{coerce, cost};
 
 /// Faults that are told at once, at most.
+// A model mends a few faults at a time; the rest would only fill its window.
 const FAULTS_MAX: usize = 10;
 /// Characters of a value or of a list of values in a message.
 const SHOWN_MAX: usize = 200;
 /// Steps back that matching one pattern may take.
+// Look-around and back references make the matcher try again and again; the plain patterns never count here.
 const BACKTRACKS_MAX: usize = 100_000;
 /// Bytes that one compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// Bytes that all patterns of a schema may take together.
+// A few characters, `\p{L}{10}`, compile to hundreds of kilobytes, and a schema has room for thousands of them.
+const PATTERNS_BYTES_MAX: usize = 32 << 20;
+/// What a pattern of a schema that is kept ready is taken to cost, in bytes.
+const PER_PATTERN: usize = 16 << 10;
 
 /// Bytes of schemas that are kept ready. The tools of an agent are the same in each of its turns, and making a
 /// schema ready takes longer than most of what a tool does.
@@ -35,15 +42,16 @@ struct Ready {
 
 impl Ready {
     fn keep(&mut self, text: String, schema: &Arc<ArgumentSchema>) {
+        // What is compiled of patterns is much larger than their text.
+        let bytes = text.len() + cost::patterns(&schema.schema) * PER_PATTERN;
         // One schema must not push out most of the others.
-        if text.len() > READY_BYTES_MAX / 16 {
+        if text.len() > READY_BYTES_MAX / 16 || bytes > READY_BYTES_MAX / 2 {
             return;
         }
-        if self.bytes + text.len() > READY_BYTES_MAX {
+        if self.bytes + bytes > READY_BYTES_MAX {
             // All at once, so that no order of use need be kept: what is in use is soon made again.
             *self = Self::default();
         }
-        let bytes = text.len();
         if self.schemas.insert(text, Arc::clone(schema)).is_none() {
             self.bytes += bytes;
         }
@@ -134,10 +142,11 @@ impl ArgumentSchema {
 pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
     let schema = &schema.as_object().map_or_else(|| schema.clone(), |map| Json::Object(own(map)));
     cost::inspect(schema)?;
+    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / cost::patterns(schema).max(1));
     let patterns = PatternOptions::fancy_regex()
         .backtrack_limit(BACKTRACKS_MAX)
-        .size_limit(PATTERN_BYTES_MAX)
-        .dfa_size_limit(PATTERN_BYTES_MAX);
+        .size_limit(bytes_max)
+        .dfa_size_limit(bytes_max);
     let validator = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
     validator.map_err(|error| described(&error))
 }
@@ -146,6 +155,7 @@ pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
 fn own(schema: &Map<String, Json>) -> Map<String, Json> {
     const DIALECTS: [&str; 5] = ["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"];
     let mut schema = schema.clone();
+    // References begin with `#`, and with an `$id` they would be relative to an address that nobody fetches.
     schema.shift_remove("$id");
     if schema.get("id").is_some_and(Json::is_string) {
         schema.shift_remove("id");
@@ -182,6 +192,7 @@ fn described(error: &ValidationError<'_>) -> String {
             format!("expected a text that matches {}, got {}", clipped(pattern), instance())
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            // One fault of each of a few alternatives: all of them together would be longer than the schema.
             let firsts = context.iter().filter_map(|errors| errors.first()).take(3).map(described);
             format!("none of the alternatives fits: {}", clipped(&firsts.collect::<Vec<_>>().join(", or ")))
         }
@@ -209,6 +220,7 @@ fn shown(value: &Json) -> String {
 
 fn clipped(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
+        // By characters, never by bytes: values are in any script.
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }

@@ -5,6 +5,8 @@ use weft_core::Json;
 
 /// Whether a character may be part of a key without quotes.
 pub(super) fn bare_key(c: char) -> bool {
+    // Letters of any script, and what names have in the languages that models learn from: JSON5, YAML,
+    // JSON-LD, query operators.
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$' | '@')
 }
 
@@ -28,6 +30,7 @@ pub(super) fn bare_value_length(text: &str) -> usize {
             ',' | '}' | ']' | '{' | '[' | '"' | '\n' => true,
             '\'' | '#' => before.is_whitespace(),
             '/' => before.is_whitespace() && matches!(after(1), Some('/' | '*')),
+            // A colon within a word belongs to it: `https://…`, `12:30`.
             ':' => after(1).is_none_or(char::is_whitespace),
             _ => false,
         };
@@ -53,6 +56,7 @@ pub(super) fn literal(word: &str) -> Option<Json> {
     {
         return None;
     }
+    // JSON has no leading plus, no bare point and no underscores between digits; Python and JavaScript have.
     let unsigned = word.trim_start_matches(['+', '-']);
     let mut plain = String::with_capacity(word.len() + 2);
     if word.starts_with('-') {
@@ -67,6 +71,7 @@ pub(super) fn literal(word: &str) -> Option<Json> {
     }
     let grouped = plain.contains('_') && !plain.ends_with('_') && !plain.contains("__");
     let plain = if grouped { plain.replace('_', "") } else { plain };
+    // `--5` and `+-5` are expressions, and nobody computes here.
     let fits = word.len() - unsigned.len() <= 1;
     fits.then(|| serde_json::from_str::<Number>(&plain).ok()).flatten().map(Json::Number)
 }

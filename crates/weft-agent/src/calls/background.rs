@@ -23,6 +23,8 @@ use super::{CallState, Done, Ready};
 use crate::driver::Job;
 
 /// Calls of one agent that go on in the background at the same time, at most.
+// Each holds a connection or a process and what it gives; the model is told when there are too many, and
+// waits.
 pub const BACKGROUND_MAX: usize = 16;
 /// The kind of effect by which the model learns what such calls gave.
 const KIND: &str = "background";
@@ -96,6 +98,8 @@ pub struct Background<'a> {
 type Running<'a> = BoxFuture<'a, (u32, String, Result<CallState>)>;
 
 #[derive(Default)]
+// Behind a lock although one task does all of it: the work and the calls beside it are two futures that both
+// need it, and neither holds the lock over a wait.
 struct State<'a> {
     started: u32,
     /// Those that have just been started.
@@ -122,8 +126,11 @@ impl<'a> Background<'a> {
     pub async fn beside<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let mut running = FuturesUnordered::new();
+        // By hand and not with `select`: the work itself adds calls while it is polled, and a call that
+        // begins must be polled at once or nobody would wake it.
         poll_fn(|cx| {
             loop {
+                // The work first: when it ends, what is still under way is dropped and nothing of it is told.
                 if let Poll::Ready(end) = work.as_mut().poll(cx) {
                     return Poll::Ready(end);
                 }
@@ -134,6 +141,7 @@ impl<'a> Background<'a> {
                     self.end(number, name, state);
                     news = true;
                 }
+                // With news the work is polled again, as it may wait for just that.
                 if !news {
                     return Poll::Pending;
                 }
@@ -149,6 +157,7 @@ impl<'a> Background<'a> {
             Ok(CallState::Done(done)) => {
                 now.over.insert(number, BackgroundCall { number, name, done });
             }
+            // The agent goes on meanwhile, so there is no moment at which its run could wait for a person.
             Ok(CallState::New | CallState::Asked | CallState::Suspended(_)) => {
                 let error =
                     Error::invalid("the tool waits for a person, and in the background nobody is asked")
@@ -157,10 +166,13 @@ impl<'a> Background<'a> {
                 now.over.insert(number, BackgroundCall { number, name, done });
             }
             Err(error) => {
+                // The first one is the cause; those after it are the same end of the run.
                 now.failure.get_or_insert(error);
             }
         }
         drop(now);
+        // `notify_one` keeps its permit when nobody waits yet, so an end between a look and the wait is not
+        // missed.
         self.ended.notify_one();
     }
 
@@ -176,6 +188,8 @@ impl<'a> Background<'a> {
         }
         state.started += 1;
         state.running += 1;
+        // Numbers follow the order of the calls in the conversation, never that of their ends: work that is
+        // done again gives each the same.
         let (number, name) = (state.started, written.name.clone());
         state.starting.push(Box::pin(async move { (number, name, perform(job, written, ready).await) }));
         let text = format!(
@@ -232,6 +246,7 @@ impl<'a> Background<'a> {
     /// # Errors
     /// `Cancelled` when the run no longer listens.
     pub async fn over_before(&self, job: &Job<'_>, request: u32) -> Result<Vec<BackgroundCall>> {
+        // Most agents have no such calls, and a look would be an effect in the journal for each request.
         if self.state().started == 0 {
             return Ok(Vec::new());
         }

@@ -14,9 +14,12 @@ use crate::ask::Ending;
 use crate::toolkit::meant;
 
 /// What stands between the id of a call and the id of a task inside of it. No id of a call holds it.
+// Ids of calls are put in order before they get here (`transcript::tidy`), so an answer is never taken for
+// that of another call.
 pub const INSIDE: char = '/';
 
 /// What a person may say.
+// Said only to somebody whose answer was not understood.
 const UNDERSTOOD: &str =
     "Say `approve`, `deny`, `deny` and a reason, or {\"decision\": \"edit\", \"arguments\": {…}}.";
 
@@ -41,6 +44,8 @@ pub fn decision(answer: &Json) -> Decision {
         Json::Object(answer) => {
             let reason = answer.get("reason").and_then(Json::as_str).unwrap_or_default().trim().to_owned();
             match (answer.get("decision").and_then(Json::as_str), answer.get("arguments")) {
+                // Arguments beside an approval are meant: to drop them would make another call than the one
+                // that was agreed to.
                 (Some("edit" | "approve"), Some(Json::Object(arguments))) => {
                     Decision::Edit(arguments.clone())
                 }
@@ -56,6 +61,7 @@ pub fn decision(answer: &Json) -> Decision {
 
 /// A text: one word, a no with its reason, or an object written as text.
 fn word(text: &str) -> Decision {
+    // Forms give text fields as text, so an edit comes as JSON inside of one.
     if text.starts_with('{') {
         return match serde_json::from_str(text) {
             Ok(Json::Object(answer)) => decision(&Json::Object(answer)),
@@ -80,6 +86,7 @@ fn word(text: &str) -> Decision {
 
 fn unclear(answer: &str) -> Decision {
     const SHOWN_MAX: usize = 100;
+    // An answer may be any text that somebody pasted; it goes into the tips of the next form.
     let shown: String = answer.chars().take(SHOWN_MAX).collect();
     Decision::Unclear(format!("`{shown}` is neither a yes nor a no"))
 }
@@ -91,6 +98,7 @@ pub(super) fn fault(tool: Option<&Tool>, call: &ToolCall, edited: &Map<String, J
     let asked = tool.parameters.get("properties").and_then(Json::as_object);
     let before = arguments::object(&call.arguments).map(|(before, _)| before).unwrap_or_default();
     let stranger = |name: &&String| {
+        // A schema without properties says nothing about names.
         let known = asked.is_none_or(|asked| asked.is_empty() || asked.contains_key(*name));
         !(known || before.contains_key(*name) || tool.preset.contains_key(*name))
     };
@@ -103,6 +111,8 @@ pub(super) fn fault(tool: Option<&Tool>, call: &ToolCall, edited: &Map<String, J
         ));
     }
     let mut edited = edited.clone();
+    // Presets are set over whatever is written, so a person cannot change them, and the schema does not know
+    // them.
     edited.retain(|name, _| !tool.preset.contains_key(name));
     let problem = ArgumentSchema::new(&tool.parameters).ok()?.check(edited).err()?;
     Some(format!("these arguments don't suit `{}`: {problem}", call.name))
@@ -145,6 +155,7 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>)
                     tips.push_str(&format!("\n`{}`: {why}. {UNDERSTOOD}", call.id));
                 }
             }
+            // What an agent inside asks is asked through this one: the run has one form, whatever the depth.
             CallState::Suspended(inner) => {
                 // The first line introduces what is asked; that was said above for all calls together.
                 let told = inner.form.tips.iter().flat_map(|tips| tips.lines().skip(1));

@@ -21,6 +21,7 @@ use crate::trace::{Gave, Traced};
 fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
     ToolStarted {
         agent: job.ctx.node.clone(),
+        // The name has the path of the agents above already.
         path: format!("{}-->{}", job.ctx.name, call.name).into(),
         call: format!("{}{}", job.ctx.part, call.id).into(),
         tool: call.name.as_str().into(),
@@ -30,6 +31,7 @@ fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
 
 /// Tells the run of a call that was never begun, so that every call is in its trace.
 pub(super) async fn report_unmade(job: &Job<'_>, call: &ToolCall, done: &Done) -> Result<()> {
+    // Told as begun and over: whoever reads the trace pairs the two.
     let traced = Traced::start(job.ctx, started(job, call, &done.arguments)).await?;
     traced.finish(Gave { result: done.result.clone(), failed: true, ..Gave::default() }).await
 }
@@ -49,6 +51,8 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
         None => last.await,
         Some(again) => agent.effect_asking("tool", again, question, last).await.map(|(last, _)| last),
     };
+    // After the effect, so that what the tool gave is kept; before the result, as nobody works with it any
+    // more.
     if job.ctx.cancel.is_cancelled() {
         return Err(Error::new(ErrorKind::Cancelled, "the run has been cancelled"));
     }
@@ -65,6 +69,8 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
         CallState::Done(mut done) => {
             // A token has a byte or more, so most results need no second look.
             let short = done.text.len() <= job.options.result_tokens;
+            // What answers cite has to be in the conversation for its numbers to mean anything; what finds
+            // tools or reads results has its own limit, and would otherwise lead to itself.
             let quoted = tool.as_ref().is_some_and(|tool| {
                 tool.traits.sources
                     || matches!(
@@ -98,6 +104,7 @@ async fn shorten(job: &Job<'_>, call: &NodeContext, tool: &str, done: &mut Done)
             (done.file, done.text) = (Some(file), text);
             Ok(())
         }
+        // A store for files that fails costs room in the conversation, and not the result.
         Err(error) if error.kind == ErrorKind::Cancelled => Err(error),
         Err(error) => {
             let message = format!("the long result of `{tool}` stays in the conversation: {}", error.full());
@@ -145,10 +152,13 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
 /// an agent, nor for a script: what they do is not one call. A name without a tool is a call like any other: the tool may
 /// have been there when the call was made.
 fn again(tool: Option<&Tool>) -> Option<Delivery> {
+    // The calls inside a script are effects of their own: kept as one, those that were made would be made
+    // again.
     if tool.is_some_and(|tool| tool.traits.purpose == Purpose::RunsScripts) {
         return None;
     }
     match tool.map(|tool| (&tool.origin, tool.traits.idempotent)) {
+        // Their models and tools keep their own effects, below the part that is named by this call.
         Some((Origin::Component(_) | Origin::Agent(_), _)) => None,
         Some((Origin::Mcp(_) | Origin::Function, false)) => Some(Delivery::AtMostOnce),
         Some((Origin::Mcp(_) | Origin::Function, true)) | None => Some(Delivery::Idempotent),

@@ -23,6 +23,7 @@ pub use file::FolderCheckpointer;
 /// The version of the schema that checkpoints are written with.
 pub const VERSION: u32 = 1;
 /// Bytes of a thread's name, at most.
+// As a name of a file each byte may take three, and file systems allow 255.
 pub const THREAD_MAX: usize = 100;
 
 /// What a node has changed.
@@ -131,6 +132,7 @@ impl Thread {
                 let before = self.saved.take().map(|saved| saved.state);
                 let mut state = before.unwrap_or_default();
                 state.apply(update);
+                // The notes belonged to the node that this checkpoint closes.
                 self.saved = Some(Saved { state, id, node, calls: HashMap::new() });
             }
             Entry::Call(CallNote { key, gave }) => {
@@ -145,6 +147,7 @@ impl Thread {
 
 /// Whether an entry behind `parent` is the next one in a thread with this last checkpoint.
 fn check_next(thread: &str, last: Option<&str>, parent: Option<&str>) -> Result<()> {
+    // Compare and set: of two turns that read the same end only one goes on.
     if last == parent {
         return Ok(());
     }
@@ -177,6 +180,7 @@ impl MemoryCheckpointer {
 #[async_trait]
 impl Checkpointer for MemoryCheckpointer {
     async fn put(&self, thread: &str, checkpoint: &Checkpoint) -> Result<()> {
+        // The same limits as in a folder, so that what works in a test works there.
         check_name(thread)?;
         let mut threads = self.threads();
         let kept = threads.entry(thread.to_owned()).or_default();

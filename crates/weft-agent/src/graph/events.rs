@@ -8,6 +8,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 use super::topology::Node;
 
 /// Events that wait for a reader, at most; then the work waits.
+// So a slow reader slows the turn down and does not fill the memory.
 const EVENTS_QUEUED_MAX: usize = 64;
 /// Characters of a tool's result in an event, at most. The model and the state get all of it.
 pub const EVENT_RESULT_MAX: usize = 4_000;
@@ -109,6 +110,7 @@ impl Events {
     /// Hands on an event. Waits while the reader is far behind.
     pub(super) async fn send(&self, ts: i64, kind: EventKind) -> Result<()> {
         let Some(to) = &self.to else { return Ok(()) };
+        // The number is drawn when there is room: an event that is never sent must leave no gap.
         let room = to.reserve().await;
         let room = room.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody reads the events any more"))?;
         let seq = self.seq.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;

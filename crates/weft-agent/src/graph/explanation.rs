@@ -26,6 +26,7 @@ fn language(question: &str) -> Language {
     };
     let mut found: Vec<Language> = question.chars().take(LOOKED_AT_MAX).filter_map(of).collect();
     if let Some(place) = found.iter().position(|language| matches!(language, Language::Japanese)) {
+        // Its first letters are often Chinese characters, which would be taken for the language.
         found.swap(0, place);
     }
     found.first().copied().unwrap_or(Language::English)

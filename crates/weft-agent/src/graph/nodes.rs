@@ -68,6 +68,7 @@ impl Work<'_> {
 
     async fn agent(self) -> Result<Update> {
         self.events.send(self.now_ms(), EventKind::NodeStart { node: Node::Agent }).await?;
+        // Not `?` at once: every `node_start` has its `node_end`, also when the model fails.
         let update = self.answer().await;
         self.events.send(self.now_ms(), EventKind::NodeEnd { node: Node::Agent }).await?;
         update
@@ -76,6 +77,7 @@ impl Work<'_> {
     /// One call of the model, and what follows from its answer.
     async fn answer(&self) -> Result<Update> {
         let (settings, state) = (&self.agent.settings, self.state);
+        // A round of tools may have been cancelled; the model is not asked for words that nobody wants.
         if state.stop {
             return Ok(Update::default());
         }
@@ -97,11 +99,13 @@ impl Work<'_> {
             StopReason::MaxSteps => Some(LIMIT),
             _ => None,
         };
+        // Only in the request: kept in the thread it would be read in every later turn.
         messages.extend(notice.map(|notice| self.hint(notice)));
         let choice = if notice.is_some() { ToolChoice::None } else { ToolChoice::Auto };
         let (first, mut requests) = (self.request(&messages, choice.clone()).await, 1);
         let asked = match first {
             Ok(None) => {
+                // Once more with a hint: models fall silent behind results of tools, and rarely twice.
                 messages.push(self.hint(UNANSWERED));
                 requests += 1;
                 self.request(&messages, choice).await
@@ -117,6 +121,7 @@ impl Work<'_> {
                 Update { messages: vec![message], stop_reason: Some(reason), ..update }
             }
             Ok(None) => Update { llm_calls: update.llm_calls, ..stopped(StopReason::EmptyResponse) },
+            // A turn that was cancelled has an end like any other; the thread can be gone on with.
             Err(_) if self.ctx.cancel.is_cancelled() => {
                 Update { llm_calls: update.llm_calls, ..stopped(StopReason::Cancelled) }
             }
@@ -166,9 +171,12 @@ impl Work<'_> {
         let (events, clock) = (Arc::clone(self.events), Arc::clone(&self.agent.seams.clock));
         let model = TellingModel { model: &*self.agent.model, events, clock, asked: false.into() };
         let mut nobody = |_| {};
+        // Boxed: the future of a request is large, and this one sits inside that of the whole turn.
         let asking = Box::pin(ask(&self.ctx, &model, request, &mut nobody));
         let cancelled = || Error::new(ErrorKind::Cancelled, "the turn was cancelled");
         let reply = tokio::select! {
+            // What is cancelled must win against an answer that is there at the same moment, so that the same
+            // turn never ends in two ways.
             biased;
             () = self.ctx.cancel.cancelled() => return Err(cancelled()),
             reply = asking => reply?,
@@ -200,6 +208,7 @@ impl Work<'_> {
 
     async fn tools(self) -> Result<Update> {
         let Some(asked) = self.state.last_answer() else { return Ok(Update::default()) };
+        // In the message and not in a field: another process may make these calls.
         let cut = asked.metadata.get(FINISH_REASON).is_some_and(|reason| reason == "length");
         let ending = if cut { Ending::CutOff } else { Ending::Whole };
         let mut open: Vec<OpenCall> = asked.tool_uses().map(call).map(OpenCall::new).collect();
@@ -214,6 +223,7 @@ impl Work<'_> {
         let cancelled = self.ctx.cancel.is_cancelled();
         let limited = match made {
             Ok(end) => end.limit,
+            // The calls that were over keep their results.
             Err(_) if cancelled => None,
             Err(error) => return Err(error),
         };
@@ -242,6 +252,7 @@ impl Work<'_> {
                 let output = std::iter::once(ContentBlock::text(&*text)).chain(images).collect();
                 (arguments, output, text, if failed { "error" } else { "success" })
             }
+            // There is no run here that could wait, so the model is told and can do without.
             CallState::Asked | CallState::Suspended(_) => {
                 let text = format!("{NOT_EXECUTED}: the call waits for a person, and nobody is asked here");
                 (Json::from(call.arguments), vec![ContentBlock::text(&*text)], text, "error")
@@ -271,6 +282,7 @@ impl Work<'_> {
             let said = Message::new(Role::Assistant, &*self.agent.name, content);
             messages.push(said.stamped(self.now_ms()));
         }
+        // Each once, in the order of their first calls.
         let mut known = HashSet::new();
         let tools_used = state.tools_used.iter().filter(|name| known.insert(*name)).cloned().collect();
         let stop_reason = match state.stop_reason {

@@ -136,6 +136,8 @@ impl GraphState {
     /// Takes in what a node has changed.
     pub fn apply(&mut self, update: Update) {
         if update.new_turn {
+            // Everything but the conversation belongs to one turn. Written as "all but", so that a new field
+            // is cleared unless somebody thinks of it.
             let messages = std::mem::take(&mut self.messages);
             *self = Self { messages, max_steps: self.max_steps, ..Self::default() };
         }
@@ -165,6 +167,7 @@ impl GraphState {
         }
         let more = self.messages.len() - MESSAGES_MAX;
         let turns = |message: &Message| message.role == Role::User;
+        // At a question: a conversation that begins with results without their call is refused by providers.
         let next = self.messages.iter().skip(more).position(turns).map(|place| place + more);
         self.messages.drain(..next.unwrap_or_default());
     }
@@ -197,6 +200,8 @@ impl GraphState {
     pub fn is_looping(&self, window: usize, polls: impl Fn(&str) -> bool) -> bool {
         let turn = self.turn();
         let mut rounds: Vec<&Message> =
+            // Made anew each time from the messages: the state that is kept then has nothing that could
+            // disagree with them.
             turn.iter().rev().filter(|message| message.has(BlockKind::ToolUse)).take(window.max(2)).collect();
         rounds.reverse();
         let mut guard = LoopGuard::new(window);

@@ -80,6 +80,7 @@ pub const EDGES: [Edge; 7] = [
 
 /// The node behind another one. `stop` wins over calls that the model has asked for.
 pub fn next(after: Node, state: &GraphState) -> Node {
+    // The last message and not the last answer: once results stand behind it, its calls are made.
     let calls = || state.messages.last().is_some_and(|message| message.has(BlockKind::ToolUse));
     match after {
         Node::Start => Node::InitState,

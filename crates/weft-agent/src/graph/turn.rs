@@ -23,6 +23,7 @@ use crate::message::{Message, Role};
 use crate::standalone::{Signals, node_context, run_context};
 
 /// Warnings of one turn that are kept, at most.
+// A tool in a loop may warn without end, and the reply carries them all.
 const WARNINGS_MAX: usize = 100;
 /// What is said in place of results of a turn that was cut off and is not gone on with.
 const CUT_OFF: &str = "The call was cut off; nobody knows what came of it.";
@@ -135,6 +136,7 @@ async fn begin<'a>(
     let mut turn = Turn { agent, thread, run, events, options, state, last, known, notices };
     if let Some(message) = message {
         let now_ms = turn.now_ms();
+        // In the same checkpoint as the question: a thread never stands between the two.
         let mut messages = not_executed(&turn.state, CUT_OFF, now_ms);
         messages.push(Message { role: Role::User, ..message }.stamped(now_ms));
         turn.keep(Node::Start, parent, Update { messages, ..Update::default() }).await?;
@@ -168,7 +170,9 @@ impl Turn<'_> {
 
     /// Does the work of a node. What it signals is heard while it goes on, and all of it before the next node.
     async fn run(&mut self, node: Node) -> Result<Update> {
+        // Only for the first node: the notes stand behind the last checkpoint and belong to what follows it.
         let effects = Effects::known(std::mem::take(&mut self.known));
+        // A child, so that a node may end its own calls without ending the turn.
         let cancel = self.options.cancel.child_token();
         let (ctx, mut signals) = node_context(&self.run, &self.agent.name, effects, cancel);
         self.events.set_step(self.state.current_step);
@@ -177,6 +181,8 @@ impl Turn<'_> {
         let mut notices = std::mem::take(&mut self.notices);
         let done = loop {
             tokio::select! {
+                // Signals first: the work waits for some of them to be noted, and what it told before its end
+                // must be heard before it.
                 biased;
                 Some((_, signal)) = signals.recv() => self.hear(signal, &mut notices).await?,
                 done = &mut work => break done,
@@ -232,6 +238,7 @@ impl Turn<'_> {
         self.agent.checkpointer.put(self.thread, &checkpoint).await?;
         self.state.apply(checkpoint.update);
         self.last = (id, node);
+        // Keys repeat from node to node; a note of the last one must not answer for a call of the next.
         self.known.clear();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Memories in this process, and in a file if they are to outlive it.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +13,7 @@ use weft_core::{Error, ErrorKind, Result};
 use super::{LongTermMemory, Owner, Remembered, Storing};
 
 /// Memories of one owner, at most; the oldest go first.
+// A search goes over all of an owner's.
 pub const MEMORIES_MAX: usize = 10_000;
 /// Bytes of one memory, at most.
 pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
@@ -26,7 +27,31 @@ pub struct LocalMemory(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     memories: Vec<Memory>,
-    file: Option<(PathBuf, File)>,
+    /// How many of them each owner has.
+    // Counted anew for each line, a file of a hundred thousand memories would take minutes to open.
+    counts: HashMap<Owner, usize>,
+    file: Option<MemoryFile>,
+}
+
+/// The file of memories, and where its last whole line ends.
+#[derive(Debug)]
+struct MemoryFile {
+    path: PathBuf,
+    file: File,
+    end: u64,
+}
+
+impl MemoryFile {
+    /// Writes a line behind the last whole one.
+    fn append(&mut self, line: &[u8]) -> std::io::Result<()> {
+        // A write that failed half-way, such as on a disk without room, has left a part of its line. Behind it
+        // the next one could not be read, and nor could the file.
+        self.file.set_len(self.end)?;
+        self.file.write_all(line)?;
+        self.file.sync_data()?;
+        self.end += u64::try_from(line.len()).unwrap_or_default();
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,11 +79,16 @@ impl LocalMemory {
                 .because(cause)
         };
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(failed)?;
-        file.try_lock().map_err(|_| {
-            let message = format!("another process has the memories in {} open", path.display());
-            Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
+        // Not waited for: the other process keeps it as long as it lives.
+        file.try_lock().map_err(|cause| match cause {
+            TryLockError::WouldBlock => {
+                let message = format!("another process has the memories in {} open", path.display());
+                Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
+            }
+            // Some file systems have no locks: nobody else has it open then.
+            TryLockError::Error(cause) => failed(cause).help("put the file on a disk of this machine"),
         })?;
-        let mut state = State::default();
+        let mut all = Vec::new();
         let (mut lines, mut line, mut end) = (BufReader::new(&file), Vec::new(), 0_u64);
         for number in 1.. {
             line.clear();
@@ -71,11 +101,13 @@ impl LocalMemory {
                 let message = format!("line {number} of {} is no memory", path.display());
                 Error::new(ErrorKind::Conflict, message).because(cause).help("put the file back from a copy")
             };
-            state.take(serde_json::from_slice(&line).map_err(damaged)?);
+            all.push(serde_json::from_slice(&line).map_err(damaged)?);
             end += u64::try_from(length).unwrap_or_default();
         }
+        // The next line would be written behind half a one, and both could not be read.
         file.set_len(end).map_err(failed)?;
-        state.file = Some((path.clone(), file));
+        let mut state = State::newest(all);
+        state.file = Some(MemoryFile { path: path.clone(), file, end });
         Ok(Self(Arc::new(Mutex::new(state))))
     }
 
@@ -85,28 +117,41 @@ impl LocalMemory {
 }
 
 impl State {
+    /// The newest of each owner, in their order.
+    fn newest(all: Vec<Memory>) -> Self {
+        let mut counts: HashMap<Owner, usize> = HashMap::new();
+        let is_kept = |memory: &Memory| {
+            let count = counts.entry(memory.owner.clone()).or_default();
+            let is_kept = *count < MEMORIES_MAX;
+            *count += usize::from(is_kept);
+            is_kept
+        };
+        let mut memories: Vec<Memory> = all.into_iter().rev().filter(is_kept).collect();
+        memories.reverse();
+        Self { memories, counts, file: None }
+    }
+
     fn take(&mut self, memory: Memory) {
-        let own = |known: &&Memory| known.owner == memory.owner;
-        if self.memories.iter().filter(own).count() >= MEMORIES_MAX
-            && let Some(oldest) = self.memories.iter().position(|known| known.owner == memory.owner)
-        {
+        let count = self.counts.entry(memory.owner.clone()).or_default();
+        if *count < MEMORIES_MAX {
+            *count += 1;
+        } else if let Some(oldest) = self.memories.iter().position(|known| known.owner == memory.owner) {
             self.memories.remove(oldest);
         }
         self.memories.push(memory);
     }
 
     fn add(&mut self, memory: Memory) -> Result<()> {
-        if let Some((path, file)) = &mut self.file {
-            let failed = |cause| {
-                let message = format!("cannot write the memories in {}", path.display());
-                Error::new(ErrorKind::Unavailable, message).because(cause)
-            };
+        if let Some(file) = &mut self.file {
             let mut line = serde_json::to_vec(&memory)
                 .map_err(|cause| Error::internal("cannot write down a memory").because(cause))?;
             line.push(b'\n');
-            file.write_all(&line).map_err(failed)?;
-            file.sync_data().map_err(failed)?;
+            file.append(&line).map_err(|cause| {
+                let message = format!("cannot write the memories in {}", file.path.display());
+                Error::new(ErrorKind::Unavailable, message).because(cause)
+            })?;
         }
+        // Behind the write: what is found must be what the file has.
         self.take(memory);
         Ok(())
     }
@@ -134,6 +179,7 @@ impl LongTermMemory for LocalMemory {
             return Err(Error::invalid(format!("a memory has {MEMORY_BYTES_MAX} bytes at most")));
         }
         let mut state = self.state();
+        // A turn that is done again, or a user who says it twice, adds nothing.
         if let Some(known) = state.memories.iter().find(|known| known.owner == *owner && known.text == text) {
             return Ok(vec![known.id.clone()]);
         }
@@ -196,6 +242,7 @@ fn bm25(query: &[String], documents: &[Vec<String>]) -> Vec<f64> {
     let rarity: HashMap<&str, f64> = wanted
         .iter()
         .map(|term| {
+            // Over this owner's memories only: what others have says nothing about how rare a word is here.
             let with = counts.iter().filter(|counts| counts.contains_key(term)).count() as f64;
             (*term, (1.0 + (all - with + 0.5) / (with + 0.5)).ln())
         })

@@ -15,6 +15,7 @@ use super::{LongTermMemory, Owner, Remembered, Storing};
 /// Bytes of one answer, at most.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
 /// How long one request may take.
+// The service asks a model when it is to find facts.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A service at a base URL, such as `http://localhost:8000`.
@@ -86,6 +87,7 @@ impl Mem0 {
                 400..=499 => ErrorKind::Invalid,
                 _ => ErrorKind::Unavailable,
             };
+            // An error page may be long, and it goes into logs and to the model.
             let said: String = response.body.chars().take(200).collect();
             let message = format!("the memory service answered {}: {said}", response.status);
             return Err(Error::new(kind, message).help("look at its address and its key"));
@@ -120,6 +122,7 @@ impl LongTermMemory for Mem0 {
         body.insert("query".to_owned(), json!(query));
         body.insert("limit".to_owned(), json!(limit));
         let mut found: Vec<Remembered> = self.ask("search", body).await?;
+        // Not every version of the service knows `limit`.
         found.truncate(limit);
         Ok(found)
     }

@@ -29,16 +29,19 @@ static REQUESTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // Japanese
         r"(.+?)(?:を|と|ことを|って)\s*(?:覚えて(?:おいて|いて)?|記憶して(?:おいて)?|忘れないで)(?:ください|下さい|ね)?",
     ];
+    // At the start of a sentence: inside of one these words tell of something ("I never remember that").
     let whole = |phrase: &&str| Regex::new(&format!(r"(?is)(?:^|[.!?。!?\n])\s*{phrase}\s*$")).ok();
     phrases.iter().filter_map(whole).collect()
 });
 
 /// What a message asks to be remembered; nothing when it asks for no such thing.
 pub fn asked_to_remember(message: &str) -> Option<&str> {
+    // The patterns go over the text once each; a pasted document must not cost a second.
     let end = message.floor_char_boundary(LOOKED_AT_MAX);
     let message = message.get(..end)?.trim();
     let found = REQUESTS.iter().find_map(|request| request.captures(message)?.get(1))?;
     let text = found.as_str().trim();
+    // "Can you remember what I said?" asks for something that is there.
     let asks = message.ends_with(['?', '?']);
     (!asks && !text.is_empty()).then_some(text)
 }

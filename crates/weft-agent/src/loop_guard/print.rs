@@ -9,6 +9,7 @@ use super::{Observed, Outcome, SIMILAR};
 /// Characters of text that are kept of a round, at most. What is left over counts only as equal or not.
 pub(super) const ROUND_MAX: usize = 64_000;
 /// Values of one call that are compared one by one, at most.
+// Beyond it a call with a large table would cost more to compare than to make.
 const LEAVES_MAX: usize = 256;
 
 /// A call, small enough to be kept.
@@ -53,6 +54,7 @@ impl CallPrint {
         }
         let result = match &call.result {
             Outcome::Text(text) => ResultPrint::Text(TextPrint::of_result(text, left)),
+            // Equal or not: messages of errors are alike in all but the word that matters.
             Outcome::Error(text) => ResultPrint::Error(text::hash(&text::result(text))),
         };
         Self { name: text::hash(&call.name), leaves, result }
@@ -98,6 +100,7 @@ impl Flat<'_> {
         match value {
             Json::Object(map) if !map.is_empty() => {
                 let mut entries: Vec<_> = map.iter().collect();
+                // Models write the same arguments in another order.
                 entries.sort_unstable_by_key(|(key, _)| *key);
                 for (key, value) in entries {
                     self.add(path.with(".").with(key), value);

@@ -10,14 +10,19 @@ use weft_core::Json;
 /// Characters of a text that are compared by similarity.
 const HEAD_MAX: usize = 4_000;
 /// Bytes of a result that are looked at to get that many.
+// The patterns below go over all of it, in each round.
 const RAW_MAX: usize = 32_000;
 /// Characters from which on trigrams are compared instead of edits.
+// Counting edits takes the product of both lengths: four million steps here, sixteen at the next size.
 const EDITS_MAX: usize = 2_000;
 /// What a trigram costs, in pairs of characters.
+// A lookup in a map against a step of the edit distance, roughly.
 const TRIGRAM_COST: usize = 40;
 
 /// What changes by itself from call to call. Lower case, since it follows [`normal`].
 static VOLATILE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    // Without masking them a tool that tells the time would never give the same result twice, and no loop be
+    // seen.
     let parts = [
         // UUIDs.
         r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
@@ -119,6 +124,7 @@ impl TextPrint {
 
     /// How similar two texts are, 0 to 1.
     pub fn similarity(&self, other: &Self, work: &mut Work) -> f64 {
+        // Texts that differ in one digit are 99 % alike and mean the next page.
         if self.digits != other.digits || self.rest != other.rest {
             return 0.0;
         }
@@ -126,6 +132,7 @@ impl TextPrint {
             return 1.0;
         }
         let (a, b) = (self.head.chars().count(), other.head.chars().count());
+        // No measure gives more than the shorter one has of the longer one, so most pairs cost nothing.
         let bound = a.min(b) as f64 / a.max(b) as f64;
         if bound < super::SIMILAR {
             return bound;

@@ -51,6 +51,7 @@ impl Code {
         match c {
             '`' | '~' => {
                 (self.run, self.run_of, self.run_first) = (1, c, self.line_blank);
+                // Something else stands behind the fence's end in its line, so it was none.
                 if let Mode::Closing(of, length) = self.mode {
                     self.mode = Mode::Fenced(of, length);
                 }

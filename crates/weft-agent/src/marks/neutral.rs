@@ -29,6 +29,8 @@ fn without_marks(text: &str) -> String {
     let mut before = None;
     while let Some(c) = rest.chars().next() {
         let length = match recognise(rest, before, Ahead::Nothing) {
+            // Written in a form of its own and not left out: the reader of a passage should see what its
+            // author wrote.
             Seen::Mark(mark) => {
                 let written = &rest[..mark.length];
                 let word = if written.trim_start().starts_with(['r', 'R']) { "ref " } else { "" };
@@ -55,6 +57,7 @@ fn without_marks(text: &str) -> String {
 }
 
 /// Everything that anybody takes for the end of a line.
+// Models and tokenizers take each of them for a line's end, so a head behind any of them would count.
 const BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
 fn without_heads(text: &str) -> String {
@@ -69,6 +72,7 @@ fn without_heads(text: &str) -> String {
 }
 
 fn is_head(line: &str) -> bool {
+    // Passages are set apart by such a line.
     let rule = line.len() >= 3 && line.bytes().all(|b| b == b'-');
     let named = ["ID", "Title", "URL"].iter().any(|name| {
         let (Some(begin), Some(rest)) = (line.get(..name.len()), line.get(name.len()..)) else {

@@ -3,8 +3,10 @@
 use std::str::Chars;
 
 /// Characters of a mark, at most. More than that are not held back.
+// So much is held back of a stream at most: what the reader waits for.
 const MARK_MAX: usize = 80;
 /// Sources that a range such as `[ID:1-3]` may name, at most.
+// Longer ones are mostly page numbers or years.
 const RANGE_MAX: u32 = 10;
 /// Digits of a number in a form that is also found in prose, such as `(ID: 3)`.
 const LOOSE_DIGITS_MAX: usize = 3;
@@ -119,6 +121,7 @@ impl Scan<'_> {
         if open == '(' && lower && before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(Stop::No);
         }
+        // Only these two are never found in ordinary text around `ID`.
         let loose = label == Label::Ref || !matches!(open, '[' | '【');
         let digits_max = if loose { LOOSE_DIGITS_MAX } else { MARK_MAX };
         let mut numbers = Vec::new();

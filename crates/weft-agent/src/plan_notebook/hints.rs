@@ -20,6 +20,7 @@ pub(super) fn hint(plan: Option<&Plan>) -> String {
             [("{plan}", overview), ("{index}", at.to_string()), ("{subtask}", subtask_details(subtask))];
         return wrapped(IN_PROGRESS, &values);
     }
+    // A part that is in progress comes first, whatever its place: the hint is about what is being done.
     let next = plan.subtasks.iter().position(|one| !one.state.is_over());
     match next {
         None => wrapped(ALL_OVER, &[("{plan}", overview)]),

@@ -10,6 +10,7 @@ use super::{PlanDraft, PlanNotebook, PlanState, Revision, SubtaskDraft};
 use crate::function::tool;
 
 /// Places without a subtask that are told of, at least and when all subtasks are asked for at most.
+// A model may name thousands, and each would be a line of the answer.
 const WRONG_PLACES_MAX: usize = 10;
 
 #[derive(Deserialize, JsonSchema)]
@@ -170,6 +171,7 @@ fn finish_subtask(notebook: &PlanNotebook, done: FinishSubtask) -> Result<String
 
 fn view(notebook: &PlanNotebook, View { mut subtask_idx }: View) -> Result<String> {
     subtask_idx.sort_unstable();
+    // Named twice a part would be shown twice.
     subtask_idx.dedup();
     let mut notebook = notebook.lock();
     let plan = notebook.plan()?;

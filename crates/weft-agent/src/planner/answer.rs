@@ -16,6 +16,8 @@ use crate::turns::UNANSWERED;
 use crate::window::{Keep, Line, add_to_system};
 
 /// A conversation with fewer messages than this is cited while the answer is written.
+// In a short conversation a model keeps to the rules while it writes; in a long one they are too far away,
+// and a second pass is surer.
 const CITED_INLINE_BELOW: usize = 7;
 /// A conversation with more messages than this is shortened for the answer.
 const MESSAGES_MAX: usize = 12;
@@ -26,6 +28,7 @@ const LAST: usize = 8;
 pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStream<'_>) -> Result<End> {
     let options = job.options;
     let sources = job.ctx.run.citations.all();
+    // Without sources there is nothing to cite, and told to do so a model invents numbers.
     let rules = options.citing.as_deref().filter(|_| !sources.is_empty());
     let inline = steps.lines.len() < CITED_INLINE_BELOW;
     without_middle(&mut steps.lines);
@@ -39,6 +42,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStr
         let asks = prompts::answer(&steps.request, steps.draft.as_deref(), steps.limited);
         steps.say(Author::User, &asks);
     }
+    // What gets its marks in a second pass is shown after that one, or the reader would see it twice.
     let aloud = rules.is_none() || inline;
     let (mut repairs, mut empties) = (options.repairs(), 0);
     let (reply, structured) = loop {
@@ -94,6 +98,7 @@ fn without_middle(lines: &mut Vec<Line>) {
     let is_earlier = |line: &Line| line.keep == Keep::History;
     let earlier: Vec<usize> =
         (0..).zip(lines.iter()).filter(|(_, line)| is_earlier(line)).map(|(place, _)| place).collect();
+    // Counted in what was there before the question; what was found since is what the answer is made of.
     let Some(last_from) = earlier.iter().rev().nth(LAST - 1) else { return };
     let mut rounds = earlier.iter().filter(|place| lines[**place].message.author == Author::User).skip(1);
     let (from, to) = (rounds.next(), rounds.clone().find(|place| *place >= last_from));

@@ -23,6 +23,8 @@ const SPENT: &str = include_str!("../prompts/spent.md");
 const CITE_PASS: &str = include_str!("../prompts/cite_pass.md");
 
 /// Tokens of all sources together in the citation pass, at most.
+// What is beyond the model's window is left out by the request itself; this bounds the text that is put
+// together for it.
 const SOURCES_TOKENS: usize = 200_000;
 
 fn system(text: String) -> ChatMessage {
@@ -37,6 +39,7 @@ fn user(text: impl Into<String>) -> ChatMessage {
 fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
+    // By hand in one pass: with `replace` a value that has `{plan}` in it would be filled in turn.
     while let Some(open) = rest.find('{') {
         let known = values.iter().find_map(|(name, value)| {
             let after = rest[open + 1..].strip_prefix(name)?.strip_prefix('}')?;
@@ -74,6 +77,7 @@ pub fn rewrite(conversation: &[ChatMessage], options: &PlannerOptions) -> Vec<Ch
     let said = conversation.iter().filter_map(|message| match message.author {
         Author::User => Some(format!("USER: {}", message.text)),
         Author::Assistant if !message.text.is_empty() => Some(format!("ASSISTANT: {}", message.text)),
+        // Results of tools are long and say little about what the question means.
         Author::Assistant | Author::System | Author::Tool => None,
     });
     vec![system(filled(REWRITE, &values)), user(said.collect::<Vec<_>>().join("\n"))]

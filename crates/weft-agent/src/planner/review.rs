@@ -11,6 +11,7 @@ use crate::calls::{Decision, decision, limit_wait};
 const FIELD: &str = "plan";
 
 /// How often a plan is made anew before a no is the last word.
+// Each costs a request, and who says no so often is not helped by an eleventh one.
 pub const MADE_MAX: u32 = 10;
 
 /// A plan that waits for a person.
@@ -82,6 +83,7 @@ impl Review {
             // A reason would have the plan made again, for nobody.
             field["otherwise"] = Json::from("deny");
         }
+        // The plan stands in the tips, too: clients that know no field of this type show those.
         let mut tips = format!("An agent asks before it carries out its plan:\n{}", self.plan.trim());
         if let Some(why) = &self.unclear {
             tips.push_str(&format!(
@@ -95,7 +97,12 @@ impl Review {
 /// A plan is rejected more often than it is denied.
 fn rejected(answer: &Json) -> Json {
     let word = |text: &str| match text.get(..6) {
-        Some(head) if head.eq_ignore_ascii_case("reject") => format!("deny{}", &text[6..]),
+        Some(head) if head.eq_ignore_ascii_case("reject") => {
+            // "rejected" as well, as "approved" and "denied" are words for the same.
+            let rest = &text[6..];
+            let tense = rest.get(..2).is_some_and(|tense| tense.eq_ignore_ascii_case("ed"));
+            format!("deny{}", if tense { &rest[2..] } else { rest })
+        }
         _ => text.to_owned(),
     };
     match answer {
@@ -126,6 +133,9 @@ mod tests {
         check(json!("approve"), Said::Approved);
         check(json!("deny"), Said::Rejected(String::new()));
         check(json!("reject"), Said::Rejected(String::new()));
+        check(json!("Rejected"), Said::Rejected(String::new()));
+        check(json!("rejected: too long"), Said::Rejected("too long".to_owned()));
+        check(json!({"decision": "rejected", "reason": "no"}), Said::Rejected("no".to_owned()));
         check(json!("Reject: too long"), Said::Rejected("too long".to_owned()));
         check(json!({"decision": "reject", "reason": "no"}), Said::Rejected("no".to_owned()));
         check(json!({"decision": "deny", "reason": "no"}), Said::Rejected("no".to_owned()));

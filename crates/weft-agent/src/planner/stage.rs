@@ -32,6 +32,7 @@ impl Stage {
 pub(super) async fn begun<'j>(job: &Job<'j>, stage: Stage, asked: Json) -> Result<Traced<'j>> {
     let Stage { name, before } = stage;
     let part = &job.ctx.part;
+    // Without a number for the first: that is the name which clients know.
     let call = if before == 0 { format!("{part}{name}") } else { format!("{part}{name}_{before}") };
     let started = ToolStarted {
         agent: job.ctx.node.clone(),
@@ -71,6 +72,7 @@ pub(super) async fn staged(
             traced.finish(Gave { result, ..Gave::default() }).await?;
             Ok(Some(reply.text))
         }
+        // Any other failure costs a help and not the answer.
         Err(error) if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::QuotaExceeded) => Err(error),
         Err(error) => {
             let result = Json::from(format!("failed: {}", error.full()));

@@ -15,6 +15,8 @@ use crate::loop_guard::{LoopGuard, Observed, Verdict};
 use crate::window::{Keep, Line};
 
 /// Replies that are no step, one after the other, before the planner gives up on planning.
+// A model that gets it wrong three times in a row does not know the form; the rounds that are left would be
+// spent on it.
 const CORRECTIONS_MAX: u32 = 3;
 
 /// The state of one planner: plain data, so that it can wait for a person in another process.
@@ -138,7 +140,11 @@ impl Steps {
     /// The model has named the next step, or should have.
     pub fn replied(&mut self, reply: &str, ending: Ending) {
         self.replies += 1;
-        self.add(Author::Assistant, reply);
+        // Also when it is no step: the correction that follows is about these words. Without a word it is none, and some
+        // providers refuse a conversation in which somebody says nothing.
+        if !reply.trim().is_empty() {
+            self.add(Author::Assistant, reply);
+        }
         match self.read(reply, ending) {
             Ok(calls) if calls.is_empty() => {}
             Ok(calls) => {
@@ -184,6 +190,7 @@ impl Steps {
             } else {
                 OpenCall::left_out(call, format!("more than {CALLS_MAX} calls in one step"))
             });
+            // One beyond the limit is kept, so that the model reads that there were too many.
             if calls.len() > CALLS_MAX {
                 break;
             }
@@ -245,6 +252,7 @@ fn call(entry: Json, place: usize) -> Result<(String, Map<String, Json>), Error>
     match entry.remove("arguments") {
         None | Some(Json::Null) => Ok((name, Map::new())),
         Some(Json::Object(arguments)) => Ok((name, arguments)),
+        // As the arguments of native calls are: models that have learnt those write a string here.
         Some(Json::String(text)) => Ok((name, arguments::object(&text)?.0)),
         Some(_) => Err(wrong("has `arguments` that are no object")),
     }

@@ -64,6 +64,8 @@ impl ToolRound {
             hooks: around.hooks.clone(),
             printer: Arc::clone(around.printer),
             context: around.context.clone(),
+            // All calls of the round from the start: one that is stopped before it begins still needs its
+            // result.
             calls: Mutex::new(calls.iter().map(call).collect()),
             failure: Mutex::new(None),
         }))
@@ -104,6 +106,7 @@ impl ToolRound {
         let message = {
             let mut calls = self.calls();
             let Some(call) = calls.get_mut(id) else { return };
+            // Kept for `interrupt`: what a tool had given until then is worth more than the note alone.
             call.so_far = Some(output.clone());
             filled(&call.message, output)
         };
@@ -142,6 +145,7 @@ impl ToolRound {
             response
         });
         let output = response.output.clone();
+        // The call that ends a reply is shown as the reply itself.
         let shown = ends(&response).is_none();
         let message = {
             let mut calls = self.calls();
@@ -189,6 +193,7 @@ impl ToolRound {
                 return ToolStep::Progress(output);
             }
             Some(Ok(ToolStep::Done(output))) => return ToolStep::Done(self.end(id, output).await),
+            // Whatever a tool fails with after an interruption is due to it.
             Some(Err(_)) if invocation.agent.cancel.is_cancelled() => {
                 return ToolStep::Done(self.interrupt(id).await);
             }
@@ -254,6 +259,7 @@ impl ToolSession for ToolRound {
 /// The tools on offer, the finish function behind them. It keeps its name, whatever else has it.
 pub(crate) fn offered(tools: &Toolkit, finish: &Toolkit) -> Vec<Arc<Tool>> {
     let mut offered = tools.tools();
+    // Hooks may register tools later than the check of the builder.
     offered.retain(|tool| tool.name != FINISH_FUNCTION);
     offered.extend(finish.tools());
     offered

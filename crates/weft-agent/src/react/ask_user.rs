@@ -17,6 +17,7 @@ pub const ASK_FUNCTION: &str = "ask_user";
 /// Questions that wait for people at the same time, at most, over all sessions of an agent.
 pub const QUESTIONS_OPEN_MAX: usize = 1_000;
 /// How long a question waits; then its task has failed, and the model is told so.
+// People answer the next day; the limit is there so that no task waits for ever.
 const ANSWER_TIME: Duration = Duration::from_secs(24 * 3_600);
 
 /// A question that waits for a person.
@@ -123,6 +124,7 @@ impl UserQuestions {
         let choices = choices.unwrap_or_default();
         state.open.push_back((UserQuestion { id: id.clone(), session, question, choices }, reply));
         drop(state);
+        // All of them: each waits for a session of its own, and only it knows whether the question is its.
         self.0.asked.notify_waiters();
         Ok((Open { questions: self.clone(), id }, answer))
     }
@@ -156,6 +158,7 @@ impl ToolBody for Asks {
         once(async move {
             let asked = serde_json::from_value(Json::Object(invocation.arguments))
                 .map_err(|cause| Error::invalid("the question is not as it has to be").because(cause))?;
+            // Held until the answer is there: when the call is dropped, its question closes.
             let (open, answer) = questions.ask(invocation.agent.run.session.to_string(), asked)?;
             let said = answer.await;
             drop(open);

@@ -36,6 +36,7 @@ pub const CANCEL_FUNCTION: &str = "cancel_task";
 /// Tasks of one session that run at the same time, at most.
 pub const TASKS_RUNNING_MAX: usize = 16;
 /// Tasks of one session that are kept with what they gave, at most; beyond that the oldest that are over go.
+// Each keeps all that it gave.
 pub const TASKS_KEPT_MAX: usize = 100;
 /// Seconds that the model waits for a task when it does not say how long.
 const WAIT_SECONDS: u64 = 10;
@@ -154,6 +155,7 @@ impl Tasks {
     pub(super) fn news(&self) -> Option<String> {
         let mut state = self.state();
         let mut news = String::new();
+        // Each once: a model that reads the same news in every request believes that it is new.
         for task in state.tasks.iter_mut().filter(|task| !task.told) {
             let status = task.progress.borrow().status;
             if status != TaskStatus::Running {
@@ -181,6 +183,8 @@ impl Tasks {
         let body = Arc::new(Starting { tasks: self.clone(), tool: inner, name: own.name.clone() });
         let outer =
             Tool::new(own.name.clone(), description, own.parameters.clone(), own.origin.clone(), body);
+        // The limits are those of the task; the call itself only starts it. A person's word is asked before
+        // that.
         let traits = weft_core::tool::ToolTraits { approval: tool.traits.approval, ..Default::default() };
         Ok(outer.in_group(tool.group.clone()).with_traits(traits))
     }
@@ -251,6 +255,7 @@ impl Tasks {
     /// Starts a call as a task of its own. Its id.
     fn start(&self, tools: &Toolkit, name: &str, invocation: Invocation) -> Result<String> {
         let mut state = self.state();
+        // Ended tasks stay in the set until they are joined, and nobody waits for them.
         while state.running.try_join_next().is_some() {}
         if state.running.len() >= TASKS_RUNNING_MAX {
             let message = format!("{TASKS_RUNNING_MAX} tasks run already");
@@ -258,6 +263,7 @@ impl Tasks {
                 "wait for one of them with `{WAIT_FUNCTION}`, or stop one with `{CANCEL_FUNCTION}`"
             )));
         }
+        // Those that run stay, and there are fewer of them than are kept.
         while state.tasks.len() >= TASKS_KEPT_MAX {
             let over = |task: &Task| task.progress.borrow().status != TaskStatus::Running;
             let Some(place) = state.tasks.iter().position(over) else { break };
@@ -267,6 +273,7 @@ impl Tasks {
         let id = format!("task_{}", state.started);
         let nothing = Progress { status: TaskStatus::Running, output: ToolOutput::default() };
         let (tell, progress) = watch::channel(nothing);
+        // No child of the reply's: interrupting a reply leaves tasks alone.
         let cancel = CancellationToken::new();
         let work = Work { tools: tools.clone(), name: name.to_owned(), tell, usage: Arc::clone(&self.usage) };
         state.running.spawn(work.carry_out(invocation, cancel.clone()));
@@ -294,6 +301,8 @@ impl Work {
         let mut output = ToolOutput::default();
         let status = loop {
             let step = tokio::select! {
+                // Stopping first, then what the work tells: a tool that waits for its signals to be taken
+                // would not get on.
                 biased;
                 () = cancel.cancelled() => break TaskStatus::Cancelled,
                 Some((_, signal)) = signals.recv() => {
@@ -327,6 +336,7 @@ impl Work {
                 }
             }
         };
+        // What was told with the last step is still in the channel.
         while let Ok((_, signal)) = signals.try_recv() {
             notices.take(signal);
         }

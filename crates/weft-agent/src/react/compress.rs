@@ -23,6 +23,7 @@ const SUMMARIZE: &str = include_str!("../prompts/summarize.md");
 /// How often the model may put a summary right that does not follow its schema.
 const REPAIRS_MAX: u32 = 2;
 /// Tokens that a message costs besides its text.
+// Roles and separators in the templates of the usual models.
 const PER_MESSAGE: usize = 4;
 /// A result of at most so many tokens is not left out: what would stand in its place is no shorter.
 const SHORT_RESULT: usize = 40;
@@ -103,6 +104,7 @@ struct View {
 fn units(messages: &[Message]) -> Vec<Range<usize>> {
     let mut units: Vec<Range<usize>> = Vec::new();
     for (place, message) in messages.iter().enumerate() {
+        // A result never stands apart from its call: providers refuse both without the other.
         let results = message.tool_results().next().is_some();
         match units.last_mut() {
             Some(unit) if results => unit.end = place + 1,
@@ -147,6 +149,7 @@ fn summarized(memory: &Memory, current: &str) -> Vec<Message> {
     let after = messages.iter().position(|message| message.id == *through).map_or(0, |place| place + 1);
     let (older, newer) = messages.split_at(after);
     let mut view = vec![notice(summary.to_text())];
+    // A long reply may have summed up its own question; the model must still read it word by word.
     view.extend(older.iter().filter(|message| message.id == current).cloned());
     view.extend_from_slice(newer);
     view
@@ -204,6 +207,7 @@ fn as_text(messages: &[Message]) -> String {
         ContentBlock::ToolResult(result) => {
             Some(format!("[{} gave] {}", result.name, text_of(&result.output)))
         }
+        // The reasoning has led to what was said and done; that is what counts.
         ContentBlock::Thinking { .. } => None,
         other => Some(text_of(std::slice::from_ref(other))),
     };
@@ -270,6 +274,7 @@ impl Turn<'_> {
         let model = self.agent.extras.summary_model.as_ref().unwrap_or(&self.agent.model);
         let schema = Schema::new(schemars::schema_for!(Summary).into())?;
         let instructions = format!("{}\n\n{}", SUMMARIZE.trim_end(), schema.instructions());
+        // Its own window: the model that sums up may be a smaller one.
         let room = room(model.info().window, None, tokens(&instructions));
         let text = format!("<conversation>\n{}\n</conversation>", head_and_tail(text, room));
         let request = ChatRequest {

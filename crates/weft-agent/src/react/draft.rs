@@ -17,6 +17,7 @@ use crate::message::{ContentBlock, Message, Role, ToolUse};
 
 /// Bytes of a call's arguments up to which they are read anew with every piece. What is longer is shown as it
 /// was until it is complete.
+// Reading anew with every piece costs the square of the length.
 const PARTIAL_INPUT_MAX: usize = 64 * 1_024;
 
 /// A message that a model is writing. Clones are the same one.
@@ -85,6 +86,7 @@ impl Draft {
                     state.inputs.insert(*index, input);
                 }
             }
+            // The message keeps its id: what is shown next takes the place of what was shown.
             ChatDelta::Restarted => *state = DraftState::default(),
             ChatDelta::Warning(_) | ChatDelta::AnsweredBy(_) | ChatDelta::End { .. } => return false,
         }
@@ -150,6 +152,7 @@ fn without_open_escape(text: &str) -> &str {
             (place, first_half) = (place + 1, None);
             continue;
         }
+        // In bytes: an escape is ASCII, and no byte of another character is a backslash.
         let length = if bytes.get(place + 1) == Some(&b'u') { 6 } else { 2 };
         let Some(escape) = bytes.get(place..place + length) else {
             return text.get(..first_half.unwrap_or(place)).unwrap_or_default();

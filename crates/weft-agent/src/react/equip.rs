@@ -28,6 +28,7 @@ pub(crate) fn equip_tool(tools: &Toolkit) -> Option<Tool> {
     };
     let properties: Map<String, Json> = groups.iter().map(property).collect();
     let parameters = json!({"type": "object", "properties": properties});
+    // Weak, as the tool is in that very toolkit.
     let body = Arc::new(Equip(tools.downgrade()));
     let mut tool = Tool::new(EQUIP_FUNCTION, DESCRIPTION, parameters, Origin::Function, body);
     // What else is called in the same message was on offer before.
@@ -45,6 +46,7 @@ impl Equip {
         };
         let wanted = arguments.iter().filter(|(_, wanted)| **wanted == Json::Bool(true));
         let names: BTreeSet<String> = wanted.map(|(name, _)| name.clone()).collect();
+        // All groups at once: the model says what it needs from now on, not what changes.
         tools.set_active(&names)?;
         let groups = tools.groups();
         let told = |name: &String| {

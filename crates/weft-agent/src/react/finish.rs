@@ -114,6 +114,7 @@ impl Finish {
         let output = ToolOutput::text("The response has been given.")
             .with_metadata(SUCCESS, Json::Bool(true))
             .with_metadata(RESPONSE, response);
+        // A schema alone was checked by the toolkit; a Rust type may ask for more than its schema says.
         let Some(check) = &self.check else { return Ok(output) };
         let value = Json::Object(arguments);
         match check(&value) {

@@ -62,6 +62,7 @@ impl Formatter {
                     rounds += 1;
                     Keep::Round(rounds)
                 }
+                // With the round that it answers, so that one is never left out without the other.
                 _ if answers => Keep::Round(rounds),
                 _ => Keep::Pinned,
             };
@@ -81,14 +82,17 @@ impl Formatter {
         }
         let own = message.role == Role::Assistant && message.name == self.agent;
         let said = match message.role {
+            // Calls of another agent stay calls: their results behind them need them.
             Role::Assistant if own || !tool_calls.is_empty() => {
                 let (thinking, signature) = thinking.unzip();
                 let signature = signature.flatten();
                 ChatMessage { tool_calls, thinking, signature, ..ChatMessage::new(Author::Assistant, text) }
             }
+            // As another's words with its name: as its own the model would take them for what it has said.
             Role::Assistant => ChatMessage::new(Author::User, format!("{}: {text}", message.name)),
             Role::User | Role::System => ChatMessage::new(Author::User, text),
         };
+        // Providers take images from users and from tools only.
         let images = if said.author == Author::User { images(&message.content) } else { Vec::new() };
         let mut all = vec![ChatMessage { images, ..said }];
         all.extend(results);

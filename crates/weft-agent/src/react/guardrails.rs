@@ -50,6 +50,7 @@ fn passed(name: &str, check: &Check, text: &str) -> weft_core::Result<Option<Str
 
 /// Content whose text is another one. What is no text stays.
 fn redacted(content: Vec<ContentBlock>, text: String) -> Vec<ContentBlock> {
+    // One text in place of all: where the blocks were cut is nothing that a check knows.
     let others = content.into_iter().filter(|block| !matches!(block, ContentBlock::Text { .. }));
     std::iter::once(ContentBlock::text(text)).chain(others).collect()
 }
@@ -103,6 +104,8 @@ impl Hooks {
                         Verdict::Redact(text) => {
                             let metadata = std::mem::take(&mut response.output.metadata);
                             let failed = response.output.failed;
+                            // Its metadata stays: there the finish function notes that it has ended the
+                            // reply.
                             Some(ToolOutput { metadata, failed, ..ToolOutput::text(text) })
                         }
                         Verdict::Block(reason) => {

@@ -81,6 +81,7 @@ impl<T> HookList<T> {
             (name.into(), Arc::new(move |context, value| hook(context, value).boxed()));
         let mut hooks = self.lock();
         match hooks.iter_mut().find(|(known, _)| *known == name) {
+            // In its place: hooks behind it may rely on what it does.
             Some((_, known)) => *known = hook,
             None => hooks.push((name, hook)),
         }
@@ -179,6 +180,7 @@ impl HookSet {
         context: &HookContext,
         value: T,
     ) -> Result<T> {
+        // The agent's last: what is laid down for all sessions has the last word.
         let value = point(&self.session).run(context, value).await?;
         point(&self.agent).run(context, value).await
     }

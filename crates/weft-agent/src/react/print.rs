@@ -11,6 +11,7 @@ use super::hooks::{HookContext, HookSet};
 use crate::message::Message;
 
 /// Messages that may wait in a queue. Whoever prints waits for its reader then.
+// Each holds a whole message so far.
 pub const MESSAGES_QUEUED_MAX: usize = 100;
 
 /// A message as far as it is written. A later one with the same id replaces it.
@@ -64,6 +65,7 @@ impl PrintedMessages {
                     Err(end) => break end,
                 }
             };
+            // Printed with the last step of the work, which was ready at the same moment.
             while let Ok(printed) = queue.try_recv() {
                 yield Ok(printed);
             }
@@ -96,6 +98,7 @@ impl Printer {
     pub(crate) async fn print(&self, context: &HookContext, printed: PrintedMessage) -> Result<()> {
         let shown = PrintedMessage { message: as_shown(printed.message), ..printed };
         let shown = self.hooks.run(|hooks| &hooks.pre_print, context, shown).await?;
+        // Cloned, so that no lock is held while a slow reader is waited for.
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(queue) = queue {
             // A reader that has gone away wants nothing more; the reply goes on.

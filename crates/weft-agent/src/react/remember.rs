@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weft_core::{Error, ErrorKind, Result, Tool};
 
+use super::turn::Turn;
 use crate::function::tool;
 use crate::long_term::{LongTermMemory, Owner, Remembered, Storing};
+use crate::message::Message;
 
 /// Memories that are looked up for a reply.
 pub(super) const RETRIEVED: usize = 5;
@@ -17,6 +19,7 @@ const LIMIT_MAX: usize = 50;
 /// Keywords of one call, at most.
 const KEYWORDS_MAX: usize = 20;
 /// How long a reply waits for the memory, before and after.
+// A memory is a help: a reply without it is better than none.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Who uses an agent's long-term memory.
@@ -90,6 +93,7 @@ impl AgentMemory {
                 async move { memory.retrieve(retrieve).await }
             },
         )?;
+        // Recording is not: it may be a service that does not know the same text again.
         retrieve.traits.idempotent = true;
         Ok([record, retrieve])
     }
@@ -114,6 +118,7 @@ impl AgentMemory {
     async fn retrieve(&self, Retrieve { keywords, limit }: Retrieve) -> Result<String> {
         let limit = limit.clamp(1, LIMIT_MAX);
         let mut found: Vec<Remembered> = Vec::new();
+        // One after another, as stores are small services; the number of keywords is limited.
         for keyword in keywords
             .iter()
             .map(|keyword| keyword.trim())
@@ -146,6 +151,33 @@ impl AgentMemory {
     /// Remembers an exchange.
     pub(super) async fn keep(&self, text: &str) -> Result<()> {
         in_time(self.store.add(&self.owner, text, Storing::Inferred)).await.map(drop)
+    }
+}
+
+impl Turn<'_> {
+    /// What fits the message in the long-term memory. Without it there is a reply all the same.
+    pub(super) async fn recall(&mut self, asked: &str) -> Result<()> {
+        let extras = &self.agent.extras;
+        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
+            return Ok(());
+        };
+        match memory.recalled(asked).await {
+            Ok(Some(text)) => self.inform("long_term_memory", text).await,
+            Ok(None) => Ok(()),
+            Err(error) => self.warn("what is remembered is left out", &error).await,
+        }
+    }
+
+    /// Remembers the exchange beyond the session. A memory that fails, fails no reply.
+    pub(super) async fn keep(&self, asked: &str, reply: &Message) -> Result<()> {
+        let extras = &self.agent.extras;
+        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
+            return Ok(());
+        };
+        match memory.keep(&format!("user: {asked}\n{}: {}", self.agent.name, reply.text())).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.warn("the exchange is not remembered", &error).await,
+        }
     }
 }
 

@@ -79,6 +79,7 @@ pub(super) async fn rewritten(
 
 /// What all bases know about a question, best first, as the model is told it; and what some of them failed with.
 pub(super) async fn retrieved(bases: &[Arc<dyn KnowledgeBase>], query: &str) -> (Option<String>, Vec<Error>) {
+    // One base that fails or knows nothing takes nothing from the others.
     let answers = futures::future::join_all(bases.iter().map(|base| base.retrieve(query, DOCUMENTS))).await;
     let (mut documents, mut problems) = (Vec::new(), Vec::new());
     for answer in answers {
@@ -87,6 +88,7 @@ pub(super) async fn retrieved(bases: &[Arc<dyn KnowledgeBase>], query: &str) -> 
             Err(error) => problems.push(error),
         }
     }
+    // Stable, so that of equal scores the base that was added first comes first.
     documents.sort_by(|a, b| b.score.total_cmp(&a.score));
     let one = |document: &KnowledgeDocument| match &document.source {
         Some(source) => format!("[{source}]\n{}", document.text),

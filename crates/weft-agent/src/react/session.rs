@@ -78,6 +78,7 @@ impl Interrupt {
     }
 
     /// A reply begins; interruptions from before do not count.
+    // A new token each time: one that was cancelled stays so for ever.
     fn arm(&self) -> CancellationToken {
         let token = CancellationToken::new();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&token);
@@ -246,6 +247,7 @@ impl Session {
             ending: Ending::Whole,
             left_out: String::new(),
         };
+        // Warnings are of the last reply, what was used is of the whole session.
         self.notices.warnings.clear();
         let work = turn.reply(message);
         listening(work, signals, &mut self.notices).await
@@ -259,6 +261,8 @@ impl Session {
         let name = Arc::clone(&self.agent.0.name);
         let context = HookContext { agent: name, session: Arc::clone(&self.id), iteration: 0 };
         let message = self.hooks.run(|hooks| &hooks.pre_observe, &context, message.into()).await?;
+        // What is observed stands behind the calls of a reply that was dropped; between a call and its result
+        // nothing may.
         self.memory.close_tool_uses(super::acting::INTERRUPTED);
         self.memory.add(message.clone().stamped(self.agent.0.seams.clock.now_ms()));
         self.hooks.run(|hooks| &hooks.post_observe, &context, message).await.map(drop)
@@ -353,6 +357,7 @@ async fn listening<T>(work: impl Future<Output = T>, mut signals: Signals, notic
     let mut work = Box::pin(work);
     let done = loop {
         tokio::select! {
+            // Signals first: a tool that waits until its call is noted would keep the work from ending.
             biased;
             Some((_, signal)) = signals.recv() => notices.take(signal),
             done = &mut work => break done,

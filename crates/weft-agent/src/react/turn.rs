@@ -118,16 +118,19 @@ impl<'a> Turn<'a> {
             }
         };
         let (reply, replied): (_, fn(Message) -> TurnOutcome) = match self.informed(&asked).await {
-            Ok(reply) => {
-                self.keep(&asked, &reply).await?;
-                (reply, TurnOutcome::Completed)
-            }
+            Ok(reply) => (reply, TurnOutcome::Completed),
             Err(_) if self.ctx.cancel.is_cancelled() => (self.interrupted().await?, TurnOutcome::Interrupted),
             Err(error) => return Err(error),
         };
         let reply = self.hooks.run(|hooks| &hooks.post_reply, &self.context, reply).await?;
         self.memory.add(reply.clone());
-        Ok(replied(reply))
+        let replied = replied(reply);
+        // Behind the hooks: what a guardrail takes out of a reply, or keeps back, must not lie in a memory that
+        // outlives the session.
+        if let TurnOutcome::Completed(reply) = &replied {
+            self.keep(&asked, reply).await?;
+        }
+        Ok(replied)
     }
 
     /// Begins with what is known and remembered about the message, then reasons and acts.
@@ -135,19 +138,6 @@ impl<'a> Turn<'a> {
         self.recall(asked).await?;
         self.look_up(asked).await?;
         self.iterate().await
-    }
-
-    /// What fits the message in the long-term memory. Without it there is a reply all the same.
-    async fn recall(&mut self, asked: &str) -> Result<()> {
-        let extras = &self.agent.extras;
-        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
-            return Ok(());
-        };
-        match memory.recalled(asked).await {
-            Ok(Some(text)) => self.inform("long_term_memory", text).await,
-            Ok(None) => Ok(()),
-            Err(error) => self.warn("what is remembered is left out", &error).await,
-        }
     }
 
     /// What the collections of knowledge have on the message.
@@ -194,25 +184,13 @@ impl<'a> Turn<'a> {
     }
 
     /// Tells the model something beside what the user said. It stays in the memory.
-    async fn inform(&mut self, name: &str, text: String) -> Result<()> {
+    pub(super) async fn inform(&mut self, name: &str, text: String) -> Result<()> {
         let message = Message::new(Role::User, name, vec![ContentBlock::text(text)]).stamped(self.now_ms());
         if self.agent.settings.hints == Hints::Printed {
             self.print(PrintedMessage { message: message.clone(), last: true }).await?;
         }
         self.memory.add(message);
         Ok(())
-    }
-
-    /// Remembers the exchange beyond the session. A memory that fails, fails no reply.
-    async fn keep(&self, asked: &str, reply: &Message) -> Result<()> {
-        let extras = &self.agent.extras;
-        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
-            return Ok(());
-        };
-        match memory.keep(&format!("user: {asked}\n{}: {}", self.agent.name, reply.text())).await {
-            Ok(()) => Ok(()),
-            Err(error) => self.warn("the exchange is not remembered", &error).await,
-        }
     }
 
     pub(super) async fn warn(&self, what: &str, error: &Error) -> Result<()> {

@@ -24,6 +24,7 @@ const GAIN: f64 = 0.05;
 /// What a report that says more than its passages is worth.
 const UNGROUNDED: f64 = 0.5;
 /// The share of the model's window that the passages of one point may fill: one part of this many.
+// The rest is for the instructions, the report and the judge's words.
 const WINDOW_SHARE: usize = 2;
 
 /// A point of a question, and what came of it.
@@ -151,6 +152,8 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
     let mut works = planned(course, question).await?;
     let there = course.research.kinds();
     let (mut before, mut late) = (0.0, false);
+    // One round more than the depth says: the first look is none of the rounds in which points are looked
+    // into again.
     for nth in 0..=limits.depth {
         let sources = Phase::of(nth, limits.depth + 1).sources(&there);
         let open = open(course, &mut works, &sources);
@@ -183,6 +186,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
 
 /// The points that are looked into in a round which asks these sources.
 fn open(course: &Course<'_, '_>, works: &mut [Work], sources: &[SourceKind]) -> Vec<usize> {
+    // Counted by what was asked, so that points which are answered by what is known cost nothing.
     let mut left = course.research.limits.nodes.saturating_sub(course.findings.queries.len());
     let mut open = Vec::new();
     for (place, work) in works.iter_mut().enumerate().filter(|(_, work)| !work.over) {
@@ -224,6 +228,7 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
         }
     };
     points.retain(|point| !point.question.trim().is_empty() && !point.query.trim().is_empty());
+    // A model names more than it is told to.
     points.truncate(most);
     if points.is_empty() {
         points.push(Point { question: question.to_owned(), query: question.to_owned() });
@@ -241,6 +246,8 @@ async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize
     let base = course.looks;
     course.looks += open.len();
     let answers = answered(course, works, open).await?;
+    // Read only while the reports are written side by side; they are taken in afterwards, in the order of the
+    // points.
     let seen: &[Work] = works;
     let each = open.iter().enumerate().map(|(nth, place)| async move {
         let ctx = research.inside(&format!("{}-claim", base + nth));
@@ -259,6 +266,7 @@ async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize
             Err(error) => {
                 let note = format!("what was found could not be reported: {}", error.full());
                 course.findings.notes.push(note.clone());
+                // Asked again, the same passages would most likely fail again.
                 work.over = true;
                 note
             }
@@ -369,8 +377,10 @@ impl Work {
     /// Takes in a report and what the judge says of it; what is to be told of that.
     fn settle(&mut self, report: Report, verdict: &Verdict, bars: Bars) -> String {
         let unsupported = unsupported(&report.report, &self.passages);
+        // Models write 95 for 0.95, and JSON texts may hold numbers beyond a double.
         let sure = |value: f64| if value.is_finite() { value.clamp(0.0, 1.0) } else { 0.0 };
         let judged = sure(verdict.confidence);
+        // The less sure of the two: a report praises itself.
         let mut confidence = sure(report.confidence).min(judged);
         if !unsupported.is_empty() {
             confidence *= UNGROUNDED;
@@ -434,6 +444,7 @@ fn numbers(text: &str) -> Vec<String> {
         }
     }
     found.push(number);
+    // Single digits are mostly counts in words ("3 reasons") and stand in passages as words.
     found.retain(|number| number.len() > 1);
     found
 }

@@ -62,6 +62,7 @@ impl Effort {
             Self::Low => Bars { sure: 0.85, likely: 0.45, floor: 0.0 },
             Self::Medium => Bars { sure: 0.75, likely: 0.45, floor: 0.55 },
             Self::High => Bars { sure: 0.70, likely: 0.40, floor: 0.50 },
+            // Lower, since more rounds and sources stand behind each report.
             Self::Ultra => Bars { sure: 0.65, likely: 0.35, floor: 0.45 },
         }
     }

@@ -39,7 +39,10 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
             // A model that asks for nothing at first would answer from what it remembers.
             queries.push(question.to_owned());
         }
+        // Before they are put into the conversation: the model must not wait for a result of one that is left
+        // out.
         queries.truncate(limits.queries);
+        // Written anew from what was read: tags that were cut off or invented do not come back to the model.
         let asked: Vec<String> = queries.iter().map(|query| tags::query(query)).collect();
         let said = [text.trim(), &asked.join("\n")].join("\n\n");
         steps.push(said.trim().to_owned());
@@ -55,6 +58,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
             results.push(result);
         }
         results.push(NUDGE.trim_end().to_owned());
+        // One message, as authors have to alternate.
         messages.push(ChatMessage::new(Author::User, results.join("\n\n")));
     }
     course.say(&format!("{OVER}\n\n"));

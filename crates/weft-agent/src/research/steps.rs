@@ -18,6 +18,7 @@ pub fn shortened(steps: &[String]) -> String {
     let keeps = |place: usize, paragraph: &str| {
         place == 0
             || place + LAST >= paragraphs.len()
+            // What was asked and found is what the rest is reasoning about.
             || [tags::QUERY, tags::RESULT].iter().any(|tag| paragraph.contains(tag))
     };
     let mut kept: Vec<&str> = Vec::new();

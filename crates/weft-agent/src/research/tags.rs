@@ -11,6 +11,7 @@ pub const RESULT_END: &str = "<|end_search_result|>";
 
 const ALL: [&str; 4] = [QUERY, QUERY_END, RESULT, RESULT_END];
 /// Characters of a query, at most.
+// A query whose end tag is missing has the rest of the answer in it.
 const QUERY_MAX: usize = 1_000;
 
 /// A text without any tag, so that nobody but the one who wraps it says where it ends.
@@ -114,6 +115,7 @@ fn first_tag(text: &str) -> Option<(usize, &'static str)> {
 /// How many bytes at the end of a text may be the beginning of a tag.
 fn beginning_of_tag(text: &str) -> usize {
     let begins = |start: &usize| ALL.iter().any(|tag| tag.starts_with(&text[*start..]));
+    // Only what may still become a tag is held back, so that the reader sees the rest at once.
     let last = text.rmatch_indices('<').map(|(start, _)| start).find(begins);
     last.map_or(0, |start| text.len() - start)
 }

@@ -16,6 +16,7 @@ use crate::structured::Schema;
 const SUFFICIENT: &str = include_str!("../prompts/research_sufficient.md");
 const QUESTIONS: &str = include_str!("../prompts/research_questions.md");
 /// How often an answer that is not of its form is sent back.
+// Each judge is one of many; one that cannot keep to the form is noted and passed over.
 const REPAIRS: u32 = 1;
 /// The share of the model's window that passages may fill: one part of this many.
 const WINDOW_SHARE: usize = 2;
@@ -71,6 +72,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
     let mut level = vec![Question { question: question.to_owned(), query: question.to_owned() }];
     for depth in (0..=limits.depth).rev() {
         level.retain(|asked| course.is_new(&asked.query));
+        // Behind the look for what is new: a query that repeats another takes no one's place.
         level.truncate(limits.nodes.saturating_sub(course.findings.queries.len()));
         if level.is_empty() {
             break;
@@ -137,6 +139,7 @@ async fn judged(
             Err(error) => {
                 let note = format!("what was found could not be judged: {}", error.full());
                 course.findings.notes.push(note.clone());
+                // Counts as missing: nobody knows whether it was enough.
                 judged.push(Judged { missing: vec![note], further: Vec::new() });
             }
         }

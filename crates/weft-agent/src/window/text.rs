@@ -3,6 +3,7 @@
 /// A rough count of tokens: one for every four characters, one for every character of Chinese,
 /// Japanese or Korean. It needs no vocabulary, and errs on the high side for English prose.
 pub fn tokens(text: &str) -> usize {
+    // Most texts, and without a look at each character.
     if text.is_ascii() {
         return text.len().div_ceil(4);
     }
@@ -17,10 +18,11 @@ fn is_cjk(c: char) -> bool {
 
 /// The first part of a text that costs at most `max` tokens.
 pub fn cut(text: &str, max: usize) -> &str {
-    let mut quarters = 0;
+    // A window may be given any number, by whoever means that there is no limit.
+    let mut quarters = 0_usize;
     for (place, c) in text.char_indices() {
         quarters += if is_cjk(c) { 4 } else { 1 };
-        if quarters > max * 4 {
+        if quarters > max.saturating_mul(4) {
             return &text[..place];
         }
     }
@@ -31,14 +33,16 @@ pub fn cut(text: &str, max: usize) -> &str {
 pub fn head_and_tail(text: &str, max: usize) -> String {
     const MARK: &str = "\n[… left out …]\n";
     let left = max.saturating_sub(tokens(MARK));
-    let head = cut(text, left * 2 / 3);
-    let mut quarters = 0;
+    // More of the beginning than of the end: there it says what it is.
+    let of_head = left.saturating_mul(2) / 3;
+    let head = cut(text, of_head);
+    let mut quarters = 0_usize;
     let tail_from = text[head.len()..]
         .char_indices()
         .rev()
         .take_while(|(_, c)| {
             quarters += if is_cjk(*c) { 4 } else { 1 };
-            quarters <= (left - left * 2 / 3) * 4
+            quarters <= (left - of_head).saturating_mul(4)
         })
         .last()
         .map_or(text.len(), |(place, _)| head.len() + place);

@@ -1,6 +1,9 @@
 //! What goes in and out of an agent is checked.
 
-use weft_agent::react::{GuardPoint, Verdict};
+use std::sync::Arc;
+
+use weft_agent::long_term::{LocalMemory, LongTermMemory as _, Owner};
+use weft_agent::react::{GuardPoint, MemoryControl, Verdict};
 use weft_core::ErrorKind;
 use weft_models::Reply;
 
@@ -57,6 +60,20 @@ async fn what_is_blocked_does_not_pass() {
     }
     let (mut session, _) = guarded(GuardPoint::Output, vec![finish("forbidden")]);
     assert_eq!(session.reply("Q").await.unwrap_err().kind, ErrorKind::Filtered);
+}
+
+#[tokio::test]
+async fn what_does_not_pass_is_not_remembered_beyond_the_session() {
+    let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
+    let model = script([finish("It is secret."), finish("It is forbidden.")]);
+    let agent = ada(&model).long_term_memory(Arc::new(memory.clone()), eve.clone(), MemoryControl::Static);
+    let agent = agent.build().unwrap();
+    agent.hooks().guard("secrets", &[GuardPoint::Output], no_secrets);
+    agent.session().reply("What?").await.unwrap();
+    agent.session().reply("What?").await.unwrap_err();
+    let stored = memory.search(&eve, "what it is", 10).await.unwrap();
+    let stored: Vec<&str> = stored.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(stored, ["user: What?\nAda: It is ***."]);
 }
 
 #[tokio::test]

@@ -84,6 +84,8 @@ async fn memories_in_a_file_outlive_the_process() {
     drop(memory);
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"id\":").unwrap();
     let memory = LocalMemory::open(&path).unwrap();
+    // As a write that fails half-way leaves it.
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"id\":").unwrap();
     memory.add(&Owner::user("eve"), "Eve has a cat.", Storing::Inferred).await.unwrap();
     drop(memory);
     let memory = LocalMemory::open(&path).unwrap();
@@ -91,6 +93,27 @@ async fn memories_in_a_file_outlive_the_process() {
     drop(memory);
     std::fs::write(&path, "nonsense\n").unwrap();
     assert!(LocalMemory::open(&path).unwrap_err().full().contains("line 1 of"));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_many_memories_is_opened_in_moments_and_keeps_the_newest_of_each() {
+    let path = std::env::temp_dir().join(format!("weft-memories-{}", weft_core::id::generate()));
+    let line = |user: &str, n: usize| {
+        format!("{{\"id\":\"{user}{n}\",\"owner\":{{\"user_id\":\"{user}\"}},\"text\":\"word{n}\"}}\n")
+    };
+    let of_eve = (0..MEMORIES_MAX + 10).map(|n| line("eve", n));
+    let of_others = (0..60_000).map(|n| line(&format!("user{n}"), n));
+    std::fs::write(&path, of_eve.chain(of_others).collect::<String>()).unwrap();
+    let begun = std::time::Instant::now();
+    let memory = LocalMemory::open(&path).unwrap();
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    let found = async |word: &str| memory.search(&Owner::user("eve"), word, 5).await.unwrap().len();
+    assert_eq!((found("word9").await, found("word10").await), (0, 1));
+    // One more, and the oldest of hers goes.
+    memory.add(&Owner::user("eve"), "the last", Storing::Verbatim).await.unwrap();
+    assert_eq!((found("word10").await, found("word11").await, found("last").await), (0, 1, 1));
+    drop(memory);
     std::fs::remove_file(&path).unwrap();
 }
 

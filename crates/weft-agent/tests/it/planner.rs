@@ -134,6 +134,15 @@ async fn prose_is_answered_with_a_request_to_correct_it() {
 }
 
 #[tokio::test]
+async fn a_reply_without_a_word_is_no_message_of_the_conversation() {
+    let world = World::new([Reply::text(" "), Reply::text(STEP), Reply::text(CLOSE), Reply::text("so")]);
+    assert_eq!(world.ask_with(&Planner).await.unwrap().text, "so");
+    let corrected = &world.asked()[1];
+    assert!(corrected.messages.iter().all(|message| !message.text.trim().is_empty()), "{}", line(corrected));
+    assert!(line(corrected).contains("can't be used"), "{}", line(corrected));
+}
+
+#[tokio::test]
 async fn the_same_empty_words_again_end_the_planning() {
     let script = Script::new()
         .reply(Reply::text("the answer").when_user("Now write the answer"))

@@ -239,6 +239,12 @@ fn plans_change_by_rules() {
         Some("p"),
         "the old one is abandoned"
     );
+    notebook.create(plan("t", &["a"]), 3, 10).unwrap();
+    notebook.update(0, PlanState::InProgress, 10).unwrap();
+    notebook.revise(Revision::Add(0, subtask("first")), 3, 10).unwrap();
+    notebook.revise(Revision::Add(1, subtask("second")), 3, 10).unwrap();
+    assert_eq!(notebook.finish_subtask(0, "ok".to_owned(), 10).unwrap(), Some(1));
+    assert_eq!(states(&notebook), [PlanState::Done, PlanState::InProgress, PlanState::Todo], "one at a time");
     for _ in 0..HISTORY_MAX + 5 {
         notebook.create(plan("s", &["a"]), 3, 11).unwrap();
     }

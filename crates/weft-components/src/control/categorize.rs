@@ -18,6 +18,7 @@ use crate::params::{Field, Kind, Params, fields, pointer};
 
 const INSTRUCTIONS: &str = include_str!("../model/prompts/categorize.md");
 /// Messages of history that are shown to the model, at most.
+// A question about one sentence needs few; all of them are sent with every question.
 const HISTORY_MAX: usize = 200;
 
 /// Parameters of other components with a model that canvases write here, too, and why they mean nothing.

@@ -18,6 +18,7 @@ const KNOWN_METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD
 const RESERVED_CLAIMS: [&str; 6] = ["exp", "sub", "aud", "iss", "nbf", "iat"];
 /// How old a signature with a time may be when nobody says.
 const TOLERANCE: Duration = Duration::from_secs(300);
+// A signature that is good for longer could be sent again by whoever has seen it once.
 const TOLERANCE_SECONDS_MAX: u64 = 86_400;
 
 static METHODS: Field<Vec<String>> =

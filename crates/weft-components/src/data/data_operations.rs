@@ -1,5 +1,7 @@
 //! DataOperations: picks, renames, filters and changes the members of objects.
 
+use std::collections::{HashMap, HashSet};
+
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use serde_json::Map;
@@ -87,13 +89,14 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 };
 
 enum Work {
-    SelectKeys(Vec<String>),
+    // Sets, because a canvas may name as many keys as an object has.
+    SelectKeys(HashSet<String>),
     LiteralEval,
     Combine,
     FilterValues(Vec<Rule>),
     AppendOrUpdate(Vec<(String, Value)>),
-    RemoveKeys(Vec<String>),
-    RenameKeys(Vec<(String, String)>),
+    RemoveKeys(HashSet<String>),
+    RenameKeys(HashMap<String, String>),
 }
 
 struct Rule {
@@ -144,7 +147,14 @@ fn work(params: &mut Params<'_>) -> Work {
         "rename_keys" => {
             let text = |object: &Map<String, Json>, key| object.get(key).map(to_text).unwrap_or_default();
             let pairs = params.objects(&RENAME_KEYS).into_iter();
-            Work::RenameKeys(pairs.map(|(_, o)| (text(o, "old_key"), text(o, "new_key"))).collect())
+            let mut names = HashMap::new();
+            for (old, new) in pairs.map(|(_, o)| (text(o, "old_key"), text(o, "new_key"))) {
+                // Of two names for one key the first holds, and a row that is not filled in yet is none.
+                if !new.is_empty() {
+                    names.entry(old).or_insert(new);
+                }
+            }
+            Work::RenameKeys(names)
         }
         "append_or_update" => {
             let updates = params.objects(&UPDATES).into_iter();
@@ -183,7 +193,7 @@ fn value(params: &Params<'_>, object: &Map<String, Json>) -> Value {
 }
 
 /// Keys as texts, or as the `{name}` objects of the editor.
-fn keys(params: &Params<'_>, field: &Field) -> Vec<String> {
+fn keys(params: &Params<'_>, field: &Field) -> HashSet<String> {
     let entries = params.get(field).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     entries.iter().map(|entry| to_text(entry.get("name").unwrap_or(entry))).collect()
 }
@@ -247,12 +257,8 @@ impl DataOperations {
             Work::RemoveKeys(keys) => {
                 each(&|o| o.into_iter().filter(|(key, _)| !keys.contains(key)).collect())
             }
-            Work::RenameKeys(pairs) => each(&|o| {
-                let renamed =
-                    |key: String| match pairs.iter().find(|(old, new)| *old == key && !new.is_empty()) {
-                        Some((_, new)) => new.clone(),
-                        None => key,
-                    };
+            Work::RenameKeys(names) => each(&|o| {
+                let renamed = |key: String| names.get(&key).cloned().unwrap_or(key);
                 o.into_iter().map(|(key, value)| (renamed(key), value)).collect()
             }),
             Work::AppendOrUpdate(updates) => {

@@ -1,5 +1,7 @@
 //! ExcelProcessor: reads tables from spreadsheets, puts them together, and writes spreadsheets.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, json};
@@ -16,9 +18,16 @@ use crate::params::{Field, Kind, Params, choice, described, fields};
 use crate::tools::search::table;
 
 /// Rows that are shown of each table, at most.
+// The text is for prompts: the first rows tell what columns mean, and all of them are in `data`.
 const SHOWN: usize = 20;
 /// Rows of all tables together, at most.
+// Each row is an object with the names of its columns: a million of them takes gigabytes that the file did
+// not.
 const ROWS_MAX: usize = 200_000;
+/// Cells of a table that is written, at most.
+// As many as the reader of spreadsheets takes. Rows that have no column in common make a cell of each pair of them, so
+// that a limit of rows alone leaves memory open.
+const CELLS_MAX: usize = 5_000_000;
 
 static INPUT_FILES: Field = Field::raw(
     "input_files",
@@ -268,6 +277,9 @@ fn free(tables: &Tables, wanted: &str) -> String {
 fn objects(sheet: Sheet) -> Vec<Map<String, Json>> {
     let mut rows = sheet.rows.into_iter();
     let mut columns: IndexSet<String> = IndexSet::new();
+    // The number that is tried next for each name: a header may be the same word a million times, and to begin at 2 for
+    // each would try all that are taken.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     for (place, cell) in rows.next().unwrap_or_default().iter().enumerate() {
         let base = match to_text(cell).trim() {
             "" => format!("column_{}", place + 1),
@@ -275,11 +287,10 @@ fn objects(sheet: Sheet) -> Vec<Map<String, Json>> {
         };
         let mut name = base.clone();
         // Two columns of one name would be one, and the values of the first lost.
-        for number in 2.. {
-            if columns.insert(name.clone()) {
-                break;
-            }
+        while !columns.insert(name) {
+            let number = numbers.entry(base.clone()).or_insert(2);
             name = format!("{base}_{number}");
+            *number += 1;
         }
     }
     let columns: Vec<String> = columns.into_iter().collect();
@@ -379,13 +390,18 @@ fn beside(row: &Map<String, Json>, other: &Map<String, Json>, column: &str) -> M
 }
 
 /// Rows as a sheet whose first row names the columns, in the order in which they come up.
-fn sheet(name: &str, rows: &[Map<String, Json>]) -> Sheet {
+fn sheet(name: &str, rows: &[Map<String, Json>]) -> Result<Sheet> {
     let columns: IndexSet<&String> = rows.iter().flat_map(Map::keys).collect();
+    let count = columns.len().saturating_mul(rows.len());
+    if count > CELLS_MAX {
+        return Err(Error::invalid(format!("the table `{name}` has {count} cells, more than {CELLS_MAX}"))
+            .help("give its rows the same columns, or divide it"));
+    }
     let header = columns.iter().map(|column| Json::from(column.as_str())).collect();
     let cells = |row: &Map<String, Json>| {
         columns.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect()
     };
-    Sheet { name: name.to_owned(), rows: std::iter::once(header).chain(rows.iter().map(cells)).collect() }
+    Ok(Sheet { name: name.to_owned(), rows: std::iter::once(header).chain(rows.iter().map(cells)).collect() })
 }
 
 fn summary(tables: &Tables) -> String {
@@ -437,7 +453,7 @@ impl Component for ExcelProcessor {
         let mut outputs = Outputs::of("summary", Value::text(summary(&tables)));
         outputs.set("markdown", Value::text(markdown(&tables)));
         if self.operation == "output" {
-            let sheets = tables.iter().map(|(name, rows)| sheet(name, rows)).collect();
+            let sheets = tables.iter().map(|(name, rows)| sheet(name, rows)).collect::<Result<_>>()?;
             let request = WriteRequest {
                 format: self.format,
                 content: DocumentContent::Sheets(sheets),
@@ -467,6 +483,28 @@ mod tests {
         );
         let all = super::beside(&both, &row(serde_json::json!({"id": 1, "x": 3})), "id");
         assert_eq!(serde_json::Value::from(all), serde_json::json!({"id": 1, "x": 1, "x_2": 2, "x_3": 3}));
+    }
+
+    #[test]
+    fn a_header_of_one_word_is_numbered_in_moments() {
+        let words = vec![serde_json::Value::from("a"); 30_000];
+        let begun = std::time::Instant::now();
+        let sheet = super::Sheet { name: String::new(), rows: vec![words, Vec::new()] };
+        let rows = super::objects(sheet);
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+        assert_eq!(rows[0].keys().last().unwrap(), "a_30000");
+    }
+
+    #[test]
+    fn rows_without_a_common_column_are_no_table_of_all_pairs() {
+        let row = |number: usize| -> super::Map<String, Json> {
+            [(format!("c{number}"), Json::from(number))].into_iter().collect()
+        };
+        let rows = |count: usize| (0..count).map(row).collect::<Vec<_>>();
+        assert_eq!(super::sheet("t", &rows(100)).unwrap().rows.len(), 101);
+        let error = super::sheet("t", &rows(3_000)).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.message.contains("9000000 cells"), "{error:?}");
     }
 
     use std::sync::Arc;

@@ -3,6 +3,7 @@
 use weft_core::Json;
 
 /// How deep a literal may nest.
+// The reader goes down once for each, on the stack of whoever serves others, too.
 const DEPTH_MAX: usize = 64;
 
 /// The value of a text that looks like a literal; `None` when it is none.

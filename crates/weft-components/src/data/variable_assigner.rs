@@ -1,6 +1,7 @@
 //! VariableAssigner: gives values to globals, loop variables and other outputs.
 
 use async_trait::async_trait;
+use indexmap::IndexSet;
 use serde_json::Map;
 use weft_core::{
     AssignOperator, Assignment, Component, ComponentSpec, Finished, Json, NodeContext, Operand, ParamProblem,
@@ -101,10 +102,12 @@ struct VariableAssigner {
 #[async_trait]
 impl Component for VariableAssigner {
     fn shape(&self) -> Shape {
-        let operands: Vec<_> =
+        // Both in the order of the canvas, because the plan reads them in it; looked up by hash, because a node may have
+        // a hundred thousand changes.
+        let operands: IndexSet<_> =
             self.changes.iter().flat_map(|change| change.operand.references()).cloned().collect();
         let targets = self.changes.iter().map(|change| &change.target);
-        let changes: Vec<_> = targets.filter(|target| !operands.contains(target)).cloned().collect();
+        let changes: Vec<_> = targets.filter(|target| !operands.contains(*target)).cloned().collect();
         let reads = Reads::always(changes.iter().cloned().chain(operands));
         Shape { reads, changes, warnings: self.warnings.clone(), ..Shape::default() }
     }

@@ -30,6 +30,7 @@ const MAIL_PARTS: [&str; 8] = ["from", "to", "cc", "bcc", "date", "subject", "bo
 const NO_MODEL: &str = "files are read without a model";
 
 /// Tokens of a block in the output `json`.
+// About a paragraph: a chunker that comes later can put blocks together and cannot take them apart.
 const BLOCK_TOKENS: u32 = 128;
 
 const FAMILY: [Field; 15] = [

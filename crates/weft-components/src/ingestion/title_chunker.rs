@@ -11,6 +11,7 @@ use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Kind, Params, choice, described, fields, number, pointer, whole};
 
 /// Levels of headings, at most.
+// Each has patterns that are looked for in every line of every document.
 const LEVELS_MAX: usize = 32;
 /// Tokens of a chunk, at most.
 const TOKENS_MAX: usize = 2_048;

@@ -11,6 +11,7 @@ use crate::params::{Field, Params, choice, fields};
 /// Tokens of a chunk, at most.
 const TOKENS_MAX: usize = 2_048;
 /// Percent of a chunk that the next one repeats, at most.
+// At a hundred each chunk would be the one before, and there would be no end.
 const OVERLAP_MAX: f64 = 90.0;
 
 static CHUNK_TOKEN_SIZE: Field<usize> =

@@ -12,6 +12,7 @@ use super::charges::{Budget, refused, written};
 /// How wide a format may make a value.
 const WIDTH_MAX: usize = 1_000;
 /// What upper case may make of a byte, at most.
+// `ΐ` of two bytes becomes three letters of six.
 const UPPER: usize = 3;
 
 /// Adds all of it.

@@ -21,6 +21,7 @@
 //! So whatever is kept beside other values is charged when it is made, and before the next is.
 
 mod charged;
+mod descent;
 mod names;
 
 use std::collections::BTreeSet;
@@ -31,10 +32,8 @@ use weft_core::{Error, Reference, Result, Template};
 pub(super) use names::Named;
 
 use charged::{write, write_charged, write_loop, write_members};
+use descent::{Branches, Descent};
 use names::NamesOfTemplate;
-
-/// How deep brackets may nest.
-const NESTING_MAX: usize = 40;
 
 /// Statements that build text out of sight or reach for other templates.
 const REFUSED: [&str; 10] =
@@ -75,7 +74,8 @@ pub(super) fn is_template(text: &str, names: Names<'_>) -> bool {
 pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
     let occurrences = occurrences(text, names);
     let (source, variables, named) = (String::new(), Vec::new(), NamesOfTemplate::default());
-    let mut writer = Writer { text, names, occurrences, at: 0, source, variables, named };
+    let branches = Branches::default();
+    let mut writer = Writer { text, names, occurrences, at: 0, source, variables, named, branches };
     writer.text_mode()?;
     let named = writer.named.asked_of_others();
     Ok(Rewritten { source: writer.source, variables: writer.variables, named })
@@ -152,6 +152,7 @@ struct Writer<'a> {
     source: String,
     variables: Vec<(String, Reference)>,
     named: NamesOfTemplate,
+    branches: Branches,
 }
 
 impl<'a> Writer<'a> {
@@ -213,7 +214,7 @@ impl<'a> Writer<'a> {
         self.copy_to(self.at + 2 + usize::from(mark));
         let close = if statement { "%}" } else { "}}" };
         let mut tokens = Vec::new();
-        let mut depth = 0_usize;
+        let mut descent = Descent::default();
         loop {
             self.at += self.rest().len() - self.rest().trim_start().len();
             let rest = self.rest();
@@ -223,27 +224,18 @@ impl<'a> Writer<'a> {
                 )));
             }
             // Two braces within brackets close brackets, and not the block.
-            if depth == 0
+            if descent.nesting() == 0
                 && (rest.starts_with(close) || (rest.starts_with(['-', '+']) && rest[1..].starts_with(close)))
             {
                 break;
             }
             let token = self.token(tokens.last())?;
-            match token {
-                Token::Open(_) => depth += 1,
-                Token::Close(_) => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            if depth > NESTING_MAX {
-                // Reading goes down once for each bracket, here and in the engine.
-                return Err(Error::invalid(format!(
-                    "the Jinja template nests more than {NESTING_MAX} brackets deep"
-                )));
-            }
+            descent.note(&token)?;
             tokens.push(token);
         }
         if statement {
             check_statement(&tokens)?;
+            self.branches.note(tokens.first().map_or("", Token::text))?;
         }
         self.named.note(&tokens, tokens.first().filter(|_| statement).map(Token::text));
         self.source.push(' ');

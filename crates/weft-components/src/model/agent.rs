@@ -41,14 +41,19 @@ use crate::model::settings::{self, Settings};
 use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice};
 
 /// The part of a window that one result may take.
+// A third, so that the question, one long result and the answer have room together.
 const RESULT_SHARE: usize = 3;
 /// Rounds of tool calls after the first when a canvas does not say.
+// What other engines of such canvases do when nothing is said: a canvas that was made there costs no more
+// here.
 const ROUNDS: usize = 5;
 /// Rounds of tool calls after the first, at most.
+// Against a number that was typed wrongly; what really ends the work is its budget.
 const ROUNDS_MAX: usize = 1_000;
 /// Calls of a round side by side when a canvas does not say.
 const PARALLEL: usize = 5;
 /// Calls of a round side by side, at most.
+// Each call may hold a connection and a result of megabytes.
 const PARALLEL_MAX: usize = 64;
 
 static DRIVER: Field<&str> = Field::choice(

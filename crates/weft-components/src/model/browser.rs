@@ -29,10 +29,15 @@ use tools::{Desk, toolkit};
 
 const WORDS: &str = include_str!("prompts/browser.md");
 /// Tokens of one view of a page; views are cut to a length before.
+// Never reached: a view is cut into parts before, and a file in the place of one would hide the page from the
+// model.
 const VIEW_TOKENS: usize = 1_000_000;
 /// Bytes of the name of a profile.
+// So many that nobody can find another conversation's by trying, and short enough for the name of a folder on
+// every system.
 const PROFILE_BYTES: usize = 16;
 /// Files that pages can be given.
+// Their names are in the schema of a tool, which every request carries.
 const UPLOADS_MAX: usize = 20;
 
 static PROMPTS: Field<Template> = Field::template("prompts", "what to do")

@@ -72,6 +72,7 @@ impl Caller {
             let (writer, text) = SharedText::new();
             ctx.publish("content", text).await?;
             let request = ChatRequest { audience: Audience::of(Some(&writer)), ..request };
+            // Kept until the text has been ended: whoever listens would else wait for more for ever.
             let answer = self.answer(ctx, &*model, request, Some(&writer)).await;
             end_aloud(writer, &answer, settings.default.as_ref());
             answer?

@@ -27,18 +27,18 @@ pub fn add_history(lines: &mut Vec<Line>, ctx: &NodeContext, turns: usize, sees:
         ToolHistory::Summary | ToolHistory::Full => ctx.run.past_calls.of(&ctx.node),
     };
     let mut taken = HashSet::new();
+    // Worked out once for each: asked again at every message, long conversations would be gone through a thousand times.
+    let places: Vec<_> = calls.iter().map(|call| place_of(call, history)).collect();
+    let at = |place: usize| {
+        let here = calls.iter().zip(&places).filter(move |(_, at)| **at == Some(place));
+        here.map(|(call, _)| call)
+    };
     for (place, message) in history.iter().enumerate() {
-        add_calls(
-            lines,
-            calls.iter().filter(|call| place_of(call, history) == Some(place)),
-            sees,
-            &mut taken,
-        );
+        add_calls(lines, at(place), sees, &mut taken);
         let author = if message.role == "user" { Author::User } else { Author::Assistant };
         add(lines, Line::history(ChatMessage::new(author, message.content.clone())));
     }
-    let unanswered = calls.iter().filter(|call| place_of(call, history) == Some(history.len()));
-    add_calls(lines, unanswered, sees, &mut taken);
+    add_calls(lines, at(history.len()), sees, &mut taken);
     if turns == 0 {
         return;
     }

@@ -95,6 +95,35 @@ mod tests {
         assert_eq!(wrong.problems(), ["/retry_max", "/retry_if/0/operator"]);
     }
 
+    /// Says the same each time, and notes whether a person's answer came with it.
+    #[derive(Default)]
+    struct Answered(std::sync::Mutex<Vec<bool>>);
+
+    #[async_trait::async_trait]
+    impl weft_core::Component for Answered {
+        fn shape(&self) -> weft_core::Shape {
+            weft_core::Shape { main_output: "content", ..weft_core::Shape::default() }
+        }
+
+        async fn run(&self, ctx: &weft_core::NodeContext) -> Result<weft_core::Finished> {
+            self.0.lock().unwrap().push(ctx.resumed.is_some() || !ctx.filled.is_empty());
+            Ok(weft_core::Outputs::of("content", weft_core::Value::text("sorry")).into())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_person_has_agreed_to_is_not_done_with_every_try() {
+        let answered = std::sync::Arc::new(Answered::default());
+        let node = Node::new("LLM", json!({"prompts": "Q"}));
+        let retry = weft_core::retry::RetryIf::read(&json!([{"operator": "not json"}]), 2).unwrap().unwrap();
+        let component = retry.around(answered.clone(), &node.source()).unwrap();
+        let setting = Setting { filled: json!({"agreed": true}), ..Setting::default() };
+        let mut stage = Stage::new(&node, &*component, setting);
+        stage.ctx.resumed = Some(json!({"call": "call_1"}));
+        component.run(&stage.ctx).await.unwrap();
+        assert_eq!(*answered.0.lock().unwrap(), [true, false, false]);
+    }
+
     #[tokio::test]
     async fn the_prompt_is_put_together() {
         let check = async |params: Json, history: &[(&'static str, &'static str)], expected: &[&str]| {

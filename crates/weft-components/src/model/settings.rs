@@ -13,12 +13,16 @@ use crate::suggest::SLIPS_MAX;
 use crate::text::taken_for_text;
 
 /// Turns of history when a canvas does not say.
+// As canvases that were made elsewhere expect it where they say nothing.
 const HISTORY_TURNS: usize = 13;
 /// Turns of history, at most.
+// More fits into no window, and all of it is read from the store for every turn.
 const HISTORY_TURNS_MAX: usize = 1_000;
 /// Seconds between two tries, at most.
+// A wait holds the run and its place among those of the tenant.
 const DELAY_MAX: f64 = 3_600.0;
 /// Tries after the first, at most.
+// The waits double: the twentieth would be days, were it not cut.
 const RETRIES_MAX: usize = 20;
 
 static LLM_ID: Field<String> =

@@ -6,6 +6,7 @@
 //! the same when it is repeated, also by another process after a crash, and no other call's; the other side has to
 //! do what comes twice with one key once.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,6 +26,7 @@ use crate::web::{
 /// Bytes of an answer, at most.
 pub const BODY_MAX: usize = 10 * 1024 * 1024;
 /// Seconds of one request, at most.
+// As long as the node itself may take when nothing is said of it.
 const SECONDS_MAX: usize = 600;
 
 static URL: Field<Template> =
@@ -153,10 +155,10 @@ fn variables(params: &mut Params<'_>) -> Vec<Variable> {
     let objects = params.objects(&VARIABLES);
     let mut variables: Vec<_> =
         objects.into_iter().map(|(place, object)| variable(params, place, object)).collect();
-    for (key, value) in fields(params) {
-        if !variables.iter().any(|variable| variable.key == key) {
-            variables.push(Variable { key, reference: None, value });
-        }
+    // Both lists are as long as a canvas makes them.
+    let named: HashSet<String> = variables.iter().map(|variable| variable.key.clone()).collect();
+    for (key, value) in fields(params).into_iter().filter(|(key, _)| !named.contains(key)) {
+        variables.push(Variable { key, reference: None, value });
     }
     variables
 }

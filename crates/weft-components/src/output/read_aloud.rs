@@ -17,6 +17,8 @@ use weft_core::{ErrorKind, NodeContext, Piece, Result};
 use crate::text::without_thinking;
 
 /// Sentences that a model reads at the same time.
+// The next one is ready when the first has been played; more would be read for nothing when the listener
+// stops.
 const AT_ONCE: usize = 2;
 /// A sentence that is shorter goes with the next one: a request for each word would sound like it.
 const LETTERS_MIN: usize = 16;
@@ -93,7 +95,10 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
 /// work that is done again reads the same sentences.
 #[derive(Debug, Default)]
 struct Sentences {
-    rest: String,
+    text: String,
+    /// How much of it has been cut off.
+    // Taken out in pieces of some size: to move a long text up for each sentence would take longer than to read it.
+    done: usize,
     /// How far the end of reasoning has been looked for.
     searched: usize,
     /// Nothing more is coming.
@@ -102,14 +107,17 @@ struct Sentences {
 
 impl Sentences {
     fn push(&mut self, text: &str) {
-        self.rest.push_str(text);
+        if self.done >= self.text.len() / 2 {
+            self.text.drain(..std::mem::take(&mut self.done));
+        }
+        self.text.push_str(text);
     }
 
     /// The next sentence that has something to be read.
     fn next(&mut self) -> Option<String> {
         while let Some(end) = self.end() {
-            let sentence: String = self.rest.drain(..end).collect();
-            let sentence = readable(&sentence);
+            let sentence = readable(&self.rest()[..end]);
+            self.done += end;
             if !sentence.is_empty() {
                 return Some(sentence);
             }
@@ -117,19 +125,23 @@ impl Sentences {
         None
     }
 
+    fn rest(&self) -> &str {
+        &self.text[self.done..]
+    }
+
     /// Where the first sentence ends, if that is known.
     fn end(&mut self) -> Option<usize> {
         // Reasoning that a model writes into its text is seen whole, to be left out.
-        if self.rest.trim_start().starts_with("<think>") {
+        if self.rest().trim_start().starts_with("<think>") {
             const END: &str = "</think>";
             // Reasoning may be long and come letter by letter.
-            let from = self.rest.floor_char_boundary(self.searched.saturating_sub(END.len()));
-            let end = self.rest[from..].find(END).map(|at| from + at + END.len());
-            self.searched = if end.is_some() { 0 } else { self.rest.len() };
-            return end.or_else(|| self.ended.then_some(self.rest.len()));
+            let from = self.rest().floor_char_boundary(self.searched.saturating_sub(END.len()));
+            let end = self.rest()[from..].find(END).map(|at| from + at + END.len());
+            self.searched = if end.is_some() { 0 } else { self.rest().len() };
+            return end.or_else(|| self.ended.then_some(self.rest().len()));
         }
         let (mut letters, mut blank) = (0, None);
-        let mut following = self.rest.char_indices().peekable();
+        let mut following = self.rest().char_indices().peekable();
         while let Some((at, letter)) = following.next() {
             let after = at + letter.len_utf8();
             letters += 1;
@@ -152,7 +164,7 @@ impl Sentences {
                 return Some(blank.unwrap_or(after));
             }
         }
-        (self.ended && !self.rest.is_empty()).then_some(self.rest.len())
+        (self.ended && !self.rest().is_empty()).then_some(self.rest().len())
     }
 }
 
@@ -242,6 +254,13 @@ mod tests {
         assert_eq!(parts.len(), 2);
         assert_eq!(parts.concat().replace(' ', ""), long.replace(' ', ""));
         assert_eq!(cut(&[&"長".repeat(1_001)]).iter().map(|part| part.chars().count()).max(), Some(500));
+    }
+
+    #[test]
+    fn a_text_without_a_word_is_gone_through_in_moments() {
+        let begun = std::time::Instant::now();
+        assert!(cut(&["* * * * * * * * *\n".repeat(200_000).as_str()]).is_empty());
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://api.bing.microsoft.com";
 /// Hits of one request, at most.
+// The service refuses more.
 const COUNT_MAX: usize = 50;
 
 static CHANNEL: Field<&str> = Field::choice(

@@ -15,8 +15,10 @@ use crate::params::{Field, Params, choice, fields};
 const TOP: usize = 5;
 const TOP_MAX: usize = 50;
 /// Words of a message that count.
+// Messages may hold whole files; what they are about stands at their beginning.
 const WORDS_MAX: usize = 2_000;
 /// Characters of a message that are shown.
+// Fifty of them are one result, which has to fit into a prompt.
 const SHOWN_MAX: usize = 1_000;
 
 static QUERY: Field<Template> = Field::template("query", "what to look for")

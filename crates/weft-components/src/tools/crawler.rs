@@ -13,6 +13,7 @@ use crate::web::fetch::{Content, How, content, fetch};
 use crate::web::{self, page_markdown, page_text};
 
 /// How long a page and all redirects on the way may take.
+// As long as an agent waits for a component that says nothing of its time.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 static QUERY: Field<Template> =

@@ -17,6 +17,7 @@ const PAGES: &str = "https://html.duckduckgo.com";
 /// Where news are found.
 const NEWS: &str = "https://duckduckgo.com";
 /// Characters of the token that news are given for, at most.
+// It goes into the next address: a page must not make that any length.
 const TOKEN_MAX: usize = 200;
 /// Everywhere.
 const REGION: &str = "wt-wt";

@@ -19,6 +19,8 @@ use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
 
 /// For handing in a mail.
+// Servers look a mail through before they take it, some for half a minute. Who gives up sooner doesn't know
+// whether it was sent.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 static TO_EMAIL: Field<Template> = Field::template("to_email", "addresses, with commas between them")

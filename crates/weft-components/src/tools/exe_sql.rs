@@ -20,8 +20,11 @@ use super::search::table;
 use crate::params::{Field, FieldGroup, Params, choice, fields};
 
 /// Rows of one statement, at most.
+// They are kept with the run, handed on as values and shown as a table, and are in memory three times
+// meanwhile.
 const RECORDS_MAX: usize = 10_000;
 /// Bytes of all answers, at most.
+// Rows may be long: a limit of rows alone is none.
 const BYTES_MAX: usize = 4 << 20;
 /// For everything that is asked at once.
 const TIME_LIMIT: Duration = Duration::from_secs(60);

@@ -12,6 +12,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://serpapi.com";
 /// The first hit may be this far down, at most.
+// Further down there is nothing: the engine itself shows no more.
 const START_MAX: usize = 1_000;
 
 static Q: Field<Template> = Field::template("q", "what to look for")

@@ -15,6 +15,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://scholar.google.com";
 /// Hits of one page, at most.
+// A page shows no more, whatever it is asked for.
 const PAGE_MAX: usize = 20;
 /// What a page holds that wants to know whether a person asks.
 const RIDDLES: [&str; 3] = ["gs_captcha", "/sorry/", "unusual traffic"];

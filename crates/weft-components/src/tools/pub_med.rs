@@ -13,6 +13,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 const HOST: &str = "https://eutils.ncbi.nlm.nih.gov";
 /// Authors of a paper that are named, at most.
+// Some papers have three thousand, which say nothing to a model.
 const AUTHORS_MAX: usize = 20;
 
 static QUERY: Field<Template> = Field::template("query", "what to look for")

@@ -15,6 +15,7 @@ use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 /// Pages of one request, at most.
+// The service refuses more.
 const PAGES_MAX: usize = 10;
 /// Characters of one page, at most.
 const PAGE_MAX: usize = 100_000;

@@ -41,16 +41,23 @@ pub const HITS_MAX: usize = 100;
 /// Characters of one hit, at most.
 pub const HIT_MAX: usize = 10_000;
 /// Bytes of an answer, at most.
+// A hundred hits with their texts are less; the answer is kept with the run.
 const BODY_MAX: usize = 5 * 1024 * 1024;
 /// Bytes of all that is looked for, at most: services refuse longer questions, each with words of its own.
 const QUERY_MAX: usize = 100_000;
 /// Requests of one question, at most.
+// The longest way is five requests. A service that is written wrongly would else ask for ever, at somebody's
+// cost.
 const REQUESTS_MAX: usize = 10;
 /// Characters that a key has at least to be looked for in answers.
+// A shorter key, such as `test`, is a word that answers hold for other reasons, and each would be made
+// unreadable.
 const KEY_MIN: usize = 5;
 /// The statuses with which services say that what was paid for is used up.
+// 402 is what the standard has; the others are what single services have made up for themselves.
 const USED_UP: [u16; 4] = [402, 432, 433, 456];
 /// For one request of a search.
+// An agent asks several services in a round, and the slowest of them decides how long it takes.
 pub const TIME_LIMIT: Duration = Duration::from_secs(12);
 
 /// What is looked for.

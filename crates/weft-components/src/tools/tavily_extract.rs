@@ -14,10 +14,12 @@ use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 /// Pages of one request, at most.
+// The service refuses more, in words of its own.
 const PAGES_MAX: usize = 20;
 /// Characters of one page, at most.
 const PAGE_MAX: usize = 100_000;
 /// For all pages of a request.
+// It reads the pages one after the other, with scripts and all, and answers when the last one is done.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 static URLS: Field =

@@ -15,6 +15,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 /// Where Tavily is.
 pub(super) const HOST: &str = "https://api.tavily.com";
 /// Hits of one search, at most.
+// The service refuses more.
 const RESULTS_MAX: usize = 20;
 /// How old news may be, at most, in days.
 const DAYS_MAX: usize = 3_650;

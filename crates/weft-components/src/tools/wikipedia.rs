@@ -12,6 +12,7 @@ use crate::params::{Field, FieldGroup, Params, fields};
 use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
 /// Articles of which one request gives the beginnings, at most.
+// The service gives no more beginnings at once, and leaves the others without a text.
 const ARTICLES_MAX: usize = 20;
 /// Letters of a language's code, at most.
 const CODE_MAX: usize = 20;

@@ -58,6 +58,7 @@ impl Component for WriteFile {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let path = self.path.render(&ctx.inputs)?;
+        // Models end a path with a line break, which a file system would take for part of the name.
         let path = path.trim();
         // A file is kept, and read by others: no secret goes into it.
         let text = ctx.run.masks.text(&self.content.render(&ctx.inputs)?).into_owned();

@@ -4,6 +4,7 @@
 use super::page::{attributes, name};
 
 /// Parts of one page, at most.
+// Services give a hundred hits at most; a page that holds more was not made by one.
 const PARTS_MAX: usize = 500;
 /// Characters of an entity such as `&hellip;`, at most.
 const ENTITY_MAX: usize = 10;

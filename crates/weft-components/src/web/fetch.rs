@@ -13,8 +13,11 @@ use weft_core::{Error, ErrorKind, NodeContext, Result, Template};
 use super::{refused, rendered, send, shown};
 
 /// Bytes of an answer, at most.
+// A text of a page is a few hundred kilobytes at most. What is larger is something to be downloaded, and no
+// model could read it.
 const BODY_MAX: usize = 5 * 1024 * 1024;
 /// Redirects that are followed, at most.
+// Sites need two or three (to https, to `www`, to a language); what needs more goes in a circle.
 const REDIRECTS_MAX: usize = 5;
 
 /// How a page is asked for.

@@ -6,6 +6,7 @@
 //! without attributes but the address of a link. A tag that is read wrongly costs some text, never time.
 
 /// How deep tags may be nested; the text of deeper ones is kept.
+// What makes text of a page goes down once for each, on a stack that nobody can lengthen.
 const DEPTH_MAX: usize = 50;
 
 /// Tags whose content is no text.

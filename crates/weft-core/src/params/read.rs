@@ -16,6 +16,7 @@ fn preset_text(spec: &FieldSpec) -> &'static str {
 fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
     let (pointer, value) = params.found(spec)?;
     match value {
+        // Some editors write an empty object or list for a field that nobody has filled in.
         Json::Object(_) | Json::Array(_) if is_empty(value) => None,
         Json::Object(_) | Json::Array(_) => {
             let message = format!("must be a text, and is {}", described(value));
@@ -73,6 +74,7 @@ pub fn flag(params: &mut Params<'_>, spec: &FieldSpec) -> bool {
 /// A number, also one written as text; an empty text counts as absent.
 fn given_number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<(String, f64)> {
     let (pointer, value) = params.found(spec)?;
+    // Editors clear a field of a number by an empty text.
     if value.as_str().is_some_and(|text| text.trim().is_empty()) {
         return None;
     }
@@ -89,6 +91,7 @@ fn given_number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<(String, f6
 pub fn number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<f64> {
     let (pointer, number) = given_number(params, spec)?;
     let Kind::Number { min, max } = spec.kind else { return Some(number) };
+    // NaN is in no range, so it is refused as well.
     if (min..=max).contains(&number) {
         return Some(number);
     }
@@ -142,6 +145,7 @@ pub fn texts(params: &mut Params<'_>, spec: &FieldSpec) -> Vec<String> {
             params.problem(ParamProblem::new(pointer, "must be a list of texts"));
             Vec::new()
         }
+        // Some editors write a single entry without its list.
         value => vec![to_text(value)],
     }
 }
@@ -154,6 +158,7 @@ pub fn choice(params: &mut Params<'_>, spec: &FieldSpec) -> &'static str {
     if let Some(choice) = meant {
         return choice.value;
     }
+    // The name that the canvas uses may be an older one.
     let pointer = params.found(spec).map_or_else(|| Params::pointer_of(spec), |(pointer, _)| pointer);
     let values: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.value)).collect();
     let help = match values.split_last() {

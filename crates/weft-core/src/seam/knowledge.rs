@@ -398,6 +398,7 @@ pub fn chosen(known: Vec<DatasetBrief>, names: &[String]) -> Result<Vec<DatasetB
         let named = |brief: &&DatasetBrief| brief.name.trim().to_lowercase() == folded;
         let found = known
             .iter()
+            // The exact name first: it is never passed over for one that is written nearly the same.
             .find(|brief| brief.name == *name)
             .or_else(|| known.iter().find(named))
             .or_else(|| known.iter().find(|brief| brief.id.as_str() == name.trim()))

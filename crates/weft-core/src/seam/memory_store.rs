@@ -4,6 +4,7 @@
 //! events, procedures) are further messages that are derived from it.
 
 use async_trait::async_trait;
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -380,13 +381,10 @@ pub fn free_name(wanted: &str, taken: &[String]) -> String {
 
 /// The ids of memories as callers write them: each once and in their order.
 pub fn each_once(ids: impl IntoIterator<Item = String>) -> Vec<MemoryId> {
-    let mut once: Vec<MemoryId> = Vec::new();
-    for id in ids.into_iter().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()) {
-        if once.iter().all(|known| known.as_str() != id) {
-            once.push(MemoryId::from(id));
-        }
-    }
-    once
+    // A request or a canvas may name any number.
+    let once: IndexSet<String> =
+        ids.into_iter().map(|id| id.trim().to_owned()).filter(|id| !id.is_empty()).collect();
+    once.into_iter().map(MemoryId::from).collect()
 }
 
 #[cfg(test)]

@@ -284,6 +284,7 @@ pub trait RunStore: Send + Sync {
 }
 
 /// When to ask again for a session that is in the middle of a turn. Of all conflicts only these have one.
+// Turns take seconds: to ask more often costs the store, and later a person waits for nothing.
 pub const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What [`RunStore::create`] says of a session that has a run without an ending.

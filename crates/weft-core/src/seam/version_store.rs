@@ -137,10 +137,11 @@ pub fn checked_tags(tags: impl IntoIterator<Item = String>) -> Result<Vec<String
             return Err(Error::invalid("a tag is one line without commas")
                 .help(format!("use at most {TAG_CHARS_MAX} characters")));
         }
+        // At the first that is too many: each is compared with those before it, and a caller may send any number.
+        if checked.len() == TAGS_MAX {
+            return Err(Error::invalid(format!("a canvas has at most {TAGS_MAX} tags")));
+        }
         checked.push(tag.to_owned());
-    }
-    if checked.len() > TAGS_MAX {
-        return Err(Error::invalid(format!("a canvas has at most {TAGS_MAX} tags")));
     }
     Ok(checked)
 }
@@ -151,6 +152,7 @@ pub fn checked_tags(tags: impl IntoIterator<Item = String>) -> Result<Vec<String
 /// `Invalid`, with the reason.
 pub fn check_label(label: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    // A version is named by a hash of this form: a label that looks like one would stand for another version.
     let hash = label.len() == 64 && label.bytes().all(|byte| byte.is_ascii_hexdigit());
     if label.is_empty() || label.len() > LABEL_CHARS_MAX || !label.chars().all(fits) || hash {
         return Err(Error::invalid("this cannot be a label")
@@ -174,7 +176,10 @@ mod tests {
         tags(&["a,b"]).unwrap_err();
         tags(&["a\nb"]).unwrap_err();
         tags(&[&"x".repeat(51)]).unwrap_err();
-        checked_tags((0..31).map(|n| n.to_string())).unwrap_err();
+        assert_eq!(checked_tags((0..30).map(|n| n.to_string())).unwrap().len(), 30);
+        let mut read = 0;
+        checked_tags((0..1_000).inspect(|_| read += 1).map(|n| n.to_string())).unwrap_err();
+        assert_eq!(read, 31, "the rest is not looked at");
     }
 
     #[test]

@@ -51,12 +51,14 @@ pub fn names(path: &str) -> Result<Vec<&str>> {
     if path.len() > PATH_MAX {
         return Err(Error::invalid(format!("a path has at most {PATH_MAX} bytes")));
     }
+    // On Windows they separate folders, name drives and open streams of a file.
     if path.contains(['\\', ':']) || path.chars().any(char::is_control) {
         return Err(Error::invalid(format!(
             "the path {path:?} holds a backslash, a colon or a control character"
         ))
         .help("separate folders by `/`"));
     }
+    // Opened as it is, `~` would be a folder of that name; a model that writes it means the home of somebody.
     if path.starts_with('/') || path.starts_with('~') {
         return denied("does not begin in the root of the files");
     }

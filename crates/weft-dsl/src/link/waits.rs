@@ -26,6 +26,7 @@ impl Linked {
                 let Some((waiter, source)) = read.node.and_then(|source| self.lift(ix, source)) else {
                     continue;
                 };
+                // A frame that stands for the reader has no alternatives of its own: it waits in any case.
                 let alternative = alternative.filter(|_| waiter == ix);
                 wishes.push(Wish {
                     reader: ix,
@@ -43,6 +44,7 @@ impl Linked {
             self.nodes[ix].alternative_waits = vec![Vec::new(); self.nodes[ix].alternative_reads.len()];
         }
         for scope in 0..self.scopes.len() {
+            // Level by level: two nodes of different levels never wait for each other.
             let (mine, rest) = wishes.into_iter().partition(|wish| self.nodes[wish.waiter].scope == scope);
             wishes = rest;
             self.grant(scope, mine);

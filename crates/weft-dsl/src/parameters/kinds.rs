@@ -99,6 +99,7 @@ pub fn no_choice<'a>(spec: &FieldSpec, value: &'a Json, others: UnlistedWords) -
     let text = text.trim();
     let values = || choices.iter().map(|choice| choice.value).filter(|value| !value.is_empty());
     let mut known = values().chain(spec.knows.iter().copied());
+    // A reference decides only when the node runs.
     if text.is_empty() || text.contains('{') || known.any(|value| value.eq_ignore_ascii_case(text)) {
         return None;
     }

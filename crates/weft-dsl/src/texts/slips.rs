@@ -238,6 +238,7 @@ fn unopened<'t>(text: &'t str, known: KnownNames<'_>) -> Option<&'t str> {
 /// The first text in single braces that is nearly a reference: a component alone, another mark where the `@` belongs, a
 /// global with a slip in its name, or one that texts cannot refer to.
 fn misspelled(text: &str, known: KnownNames<'_>, suggester: &mut Suggester) -> Option<Slip> {
+    // Two braces are templates of other engines, which `doubled` looks at.
     let single = in_braces(text).filter(|(open, _)| !text[..*open].ends_with('{'));
     single.into_iter().find_map(|(_, inside)| {
         let written = format!("{{{inside}}}");
@@ -264,6 +265,7 @@ fn separated(inside: &str, known: KnownNames<'_>) -> Option<String> {
     {
         return None;
     }
+    // The id ends at one of the first of them; a text of nothing but marks must not be cut up at each.
     let marks = inside.match_indices(['.', ':', '-', ' ']).take(8);
     let ids = marks.map(|(at, _)| (&inside[..at], &inside[at + 1..]));
     let (id, path) = ids

@@ -1,5 +1,7 @@
 //! No input makes it panic or hang.
 
+use std::time::{Duration, Instant};
+
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
 use weft_dsl::{CompileOptions, compile, load};
@@ -232,6 +234,59 @@ fn a_text_of_ten_megabytes() {
     let text = format!("{} {{sys.query}}", "{x} ".repeat(2_500_000));
     let compiled = crate::compiled(&chain(1, &text));
     assert_eq!(compiled.plan.nodes[1].reads.len(), 1);
+}
+
+/// Without bounds it would be minutes, or all memory there is.
+const MOMENTS: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_drawing_with_many_edges_and_conditions() {
+    let began = Instant::now();
+    let edges: Vec<Json> = (1..=100_000)
+        .map(|n| json!({"source": "s", "target": "m", "sourceHandle": format!("Case {n:06}")}))
+        .collect();
+    let conditions = vec![json!({}); 100_000];
+    let nodes = json!([{"id": "s", "data": {"label": "Switch", "form": {"conditions": conditions}}}]);
+    swallow(json!({"nodes": nodes, "edges": edges}).to_string().as_bytes());
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn categories_that_share_a_handle_do_not_multiply_its_edges() {
+    let edges = vec![json!({"source": "c", "target": "m", "sourceHandle": "u"}); 1_000];
+    let items: Vec<Json> = (0..200).map(|n| json!({"name": n.to_string(), "uuid": "u"})).collect();
+    let nodes = json!([{"id": "c", "data": {"label": "Categorize", "form": {"items": items}}}]);
+    let canvas = load(json!({"nodes": nodes, "edges": edges}).to_string().as_bytes()).unwrap();
+    let categories = canvas.nodes["c"].params["category_description"].as_object().unwrap();
+    let targets: usize = categories.values().map(|category| category["to"].as_array().unwrap().len()).sum();
+    assert_eq!(targets, 50_001, "one more than a canvas may have edges");
+}
+
+#[test]
+fn old_ids_in_a_drawing_with_many_edges() {
+    let began = Instant::now();
+    let id = |n: usize| format!("Splitter:{n}");
+    let nodes: Vec<Json> = (0..9_000).map(|n| json!({"id": id(n), "data": {"label": "Note"}})).collect();
+    let edge = |n: usize| {
+        let (from, to) = (id(n % 9_000), id(n * 7 % 9_000));
+        json!({"id": format!("xy-edge__{from}start-{to}end"), "source": from, "target": to})
+    };
+    let edges: Vec<Json> = (0..60_000).map(edge).collect();
+    let canvas = load(json!({"nodes": nodes, "edges": edges}).to_string().as_bytes()).unwrap();
+    let last = &canvas.dsl()["graph"]["edges"][59_999];
+    assert_eq!(last["id"], "xy-edge__TokenChunker:5999start-TokenChunker:5993end");
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn slips_in_the_names_of_members_are_looked_for_a_few_times() {
+    let members: Map<_, _> = (0..60).map(|n| (format!("{}{n:02}", "member".repeat(9)), json!(1))).collect();
+    let text: String = (0..300).map(|n| format!("{{env.v.{}{n:03}}}", "member".repeat(9))).collect();
+    let mut document = chain(1, &text);
+    document["variables"] = json!({"v": {"type": "object", "value": members}});
+    let problems = crate::problems(&document.to_string(), &CompileOptions::default());
+    let slips = problems.iter().filter(|problem| problem.message.contains("has no member")).count();
+    assert!((1..=64).contains(&slips), "{slips}");
 }
 
 #[test]

@@ -33,12 +33,16 @@ impl RunDriver<'_> {
         let assigned = &settled.finished.assigned;
         let (text_max, values_max) = (self.limits.output_bytes, self.limits.values_bytes);
         let changes = self.machine.changes(activation, assigned, text_max, values_max).and_then(|changes| {
+            // Looked at before the changes are made, so that what is too large fails its node and leaves the
+            // values as they were.
             let bytes = self.machine.held_bytes().saturating_add(self.machine.growth(&changes));
             if bytes > self.limits.values_bytes {
                 return Err(too_much(self.limits.values_bytes));
             }
             Ok(changes)
         });
+        // Through the node's exception settings: to the canvas an assignment that fails is a failure of its
+        // node.
         changes.unwrap_or_else(|error| {
             if let Some(active) = self.active.get(&activation) {
                 *settled = settle(

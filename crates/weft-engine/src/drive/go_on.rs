@@ -37,10 +37,12 @@ impl RunDriver<'_> {
             heard,
             ..
         } = recovered;
+        // Of the journal's times: a run has its limit of time once, however often its process ends.
         self.worked = Duration::from_millis(spent.millis);
         self.shared = shared;
         self.before = before;
         self.said = said;
+        // Half of its message was seen; another one's words in the middle of it would not belong there.
         self.speakers.keep_for(speaker);
         self.cited = cited;
         self.sourced = sources.len();
@@ -67,6 +69,7 @@ impl RunDriver<'_> {
         if open.thinking {
             self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });
         }
+        // Before the end of their node, as always: clients close what is inside first.
         for started in open.calls {
             let call = ToolFinished {
                 started,

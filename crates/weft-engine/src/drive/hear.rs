@@ -78,6 +78,7 @@ impl RunDriver<'_> {
                 self.calls.note(&self.plan.nodes[active.node], &call);
                 self.journal.note(Record::ToolFinished { activation, call });
             }
+            // The report names each reason once, the journal each time, with the node.
             Signal::Limited(reason) => {
                 if !self.limited.contains(&reason) {
                     self.limited.push(reason);

@@ -122,6 +122,7 @@ impl RunDriver<'_> {
         }
         let end = settled.finished.message_end.take();
         if let Some(end) = end.or_else(|| (said && settled.error.is_some()).then(Default::default)) {
+            // Also that of a message which failed in the middle: it is the last that the reader saw.
             self.last_message = Some(Arc::new(settled.finished.outputs.clone()));
             let new = end.cited.iter().filter(|c| !self.cited.iter().any(|known| known.number == c.number));
             let new: Vec<_> = new.cloned().collect();

@@ -38,6 +38,7 @@ impl RunDriver<'_> {
     }
 
     fn start(&mut self, mut start: ActivationStart) {
+        // Before its work is looked at: what it says at once must stand behind its start.
         self.journal.note(Record::NodeStarted { who: start.who.clone() });
         let began = Instant::now();
         let cancel = self.stops(&start.who.frame);
@@ -47,6 +48,7 @@ impl RunDriver<'_> {
         let before = before.and_then(|place| self.before.remove(&place)).unwrap_or_default();
         let effects = self.ledger.effects(&start.who, before.effects);
         let earlier = Spent { millis: before.millis, ..Spent::default() };
+        // With the time that it took before a cut: a node's limit of seconds is for its whole work.
         let budget = self.context.budget.within_since(began, BudgetLimits::default(), earlier);
         let own = Own {
             effects,

@@ -48,6 +48,8 @@ impl RunDriver<'_> {
             return known.clone();
         }
         let mut cancel = self.cancel.clone();
+        // From the outermost in: each frame's token is a child of the one around it, so stopping a frame
+        // stops all within it.
         for step in frame {
             let known = self.frames.entry(step.activation).or_insert_with(|| cancel.child_token());
             cancel = known.clone();
@@ -103,6 +105,7 @@ impl RunDriver<'_> {
     }
 
     fn stop(&mut self, activation: u32, why: &str) {
+        // Out of every list in which its end might still be waiting, or it would end twice.
         self.held.retain(|held| held.activation != activation);
         self.cut_off.retain(|outcome| outcome.activation != activation);
         self.frames.remove(&activation);

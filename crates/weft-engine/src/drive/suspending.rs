@@ -15,6 +15,7 @@ impl RunDriver<'_> {
     /// Whether a listener has ended because the text that it reads broke off, while the writer of it is
     /// still at work: only the writer's end tells what that means.
     pub(super) fn was_cut_off(&self, outcome: &ActivationOutcome) -> bool {
+        // A text that breaks off is `Cancelled` for its readers, whatever its writer ends with.
         let broken = outcome.result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
         let at_work = |writer: &u32| !self.held.iter().any(|held| held.activation == *writer);
         broken && self.active.keys().any(|writer| at_work(writer) && self.hears(outcome.activation, *writer))

@@ -85,6 +85,7 @@ pub fn first_day(period: Period, day: i64) -> i64 {
 /// The number of the first day of a day's month; both are days since 1970.
 fn first_of_month(day: i64) -> i64 {
     let date = day.checked_mul(DAY_MS).and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    // A day outside of the calendar counts by itself: a clock that is wrong must not stop runs.
     date.map_or(day, |date| day - i64::from(date.to_zoned(jiff::tz::TimeZone::UTC).day()) + 1)
 }
 
@@ -102,6 +103,7 @@ impl Engine {
     ) -> Result<Option<Arc<Budget>>> {
         let Allowances { canvas: each, canvases, tenant: of_tenant, .. } = &self.0.allowances;
         let of_canvas = canvases.get(canvas).unwrap_or(each);
+        // The tenant's first, so that each count lies around the one opened after it.
         let of_tenant = of_tenant.each().map(|(period, limits)| (None, period, limits));
         let of_canvas = of_canvas.each().map(|(period, limits)| (Some(canvas.clone()), period, limits));
         let day = self.today();

@@ -19,6 +19,7 @@ impl Engine {
         let place = self.place()?;
         let lock = SessionLock::take(self, &request.session)?;
         let lease = self.take_over(&stores, run).await?;
+        // From here on the run is ours in the store: whatever fails below, it has to be handed over again.
         let taken = TakenRun::new(self, lease.clone());
         // After the claim: before it the first owner could still write an entry behind this look.
         if self.has_begun(&run.key).await? {

@@ -52,6 +52,7 @@ impl Engine {
         let secrets = self.secrets_of(&plan, &run.key.tenant).await?;
         let mut entries = self.whole_journal(&stores, &run.key, &secrets).await?;
         let at = place(&entries, point).ok_or_else(|| not_there(&run.key, point))?;
+        // Also the end of the node belongs to both runs, edited or not.
         let later = entries.split_off(at + 1);
         let edited = match entries.last_mut() {
             Some(entry) => edit(&mut entry.record, &plan, &point.edit)?,
@@ -143,6 +144,7 @@ fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
             Record::EffectFinished { activation, key, .. } => {
                 begun.remove(&(*activation, Arc::clone(key)));
             }
+            // A node that has ended has nothing under way, whatever its last call came to.
             Record::NodeFinished { who, .. } => begun.retain(|(activation, _)| *activation != who.activation),
             _ => {}
         }
@@ -151,6 +153,7 @@ fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
         Record::EffectFinished { activation, key, .. } => begun.remove(&(*activation, Arc::clone(key))),
         _ => false,
     });
+    // Without the number of an event: that call is told by the run that made it.
     let came: Vec<Entry> = came.map(|entry| Entry { event: None, ..entry.clone() }).collect();
     entries.retain(|entry| match &entry.record {
         Record::EffectStarted { activation, key, .. } => !begun.contains(&(*activation, Arc::clone(key))),
@@ -224,6 +227,7 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
     for (name, value) in &edit.outputs.0 {
         given.set(name, value.clone());
     }
+    // A node that now gives something has not failed.
     given.0.remove("_ERROR");
     *outputs = Arc::new(given);
     *error = None;

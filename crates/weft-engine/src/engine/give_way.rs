@@ -26,6 +26,7 @@ impl Waiters {
     /// Takes a look. The runs that give way unless somebody listens to them here: what was asked before the first
     /// look may be of somebody who no longer waits, so only what is asked again counts.
     pub(super) fn look(&mut self, requests: &[RunRequest]) -> Vec<RunKey> {
+        // Runs that are no longer asked about are forgotten with it.
         let before = std::mem::take(&mut self.0);
         let mut give_way = Vec::new();
         for RunRequest { run, give_way: now, .. } in requests.iter().filter(|r| r.give_way.asked > 0) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use weft_core::inbox::SentMessage;
 use weft_core::seam::run_store::{BUSY_RETRY_AFTER, RunLease};
-use weft_core::{Error, ErrorKind, Result, RunKey, SessionKey, TenantId};
+use weft_core::{Error, ErrorKind, Result, RunKey, SessionKey};
 
 use super::Engine;
 use crate::feed::{BrokenOff, Feed};
@@ -45,6 +45,7 @@ impl Drop for ListedRun {
         // The session is free before a reader can see that the run is over.
         drop(self.lock.take());
         match self.became {
+            // Nothing to hand over: it is over, or somebody else's.
             Became::Ended | Became::Lost => {}
             Became::Left => self.engine.0.ownership.leave(self.lease.clone()),
             Became::HandedOver => {
@@ -67,7 +68,27 @@ pub(super) struct SessionLock {
 
 impl SessionLock {
     pub(super) fn take(engine: &Engine, session: &SessionKey) -> Result<Self> {
-        match engine.running().sessions.entry(session.clone()) {
+        Self::within(engine, session, 0)
+    }
+
+    /// The same for a turn that begins: a tenant that has a quota leaves room for the others.
+    pub(super) fn for_new_turn(engine: &Engine, session: &SessionKey) -> Result<Self> {
+        Self::within(engine, session, engine.0.limits.tenant_runs_at_once)
+    }
+
+    /// With at most so many turns of the tenant at the same time, unless it is 0.
+    fn within(engine: &Engine, session: &SessionKey, tenant_max: usize) -> Result<Self> {
+        let mut running = engine.running();
+        // Counted by sessions and under the lock by which one is taken. A run is on the list only when the store has
+        // answered, and until then any number of others would find the same room.
+        let of_tenant = |taken: &&SessionKey| taken.tenant == session.tenant;
+        let count = if tenant_max == 0 { 0 } else { running.sessions.keys().filter(of_tenant).count() };
+        if tenant_max > 0 && count >= tenant_max {
+            let message = format!("{count} runs of this tenant are under way, as many as may be");
+            return Err(Error::new(ErrorKind::RateLimited, message)
+                .help("try again when one has ended, or let an operator raise limits.tenant_runs_at_once"));
+        }
+        match running.sessions.entry(session.clone()) {
             Entry::Occupied(_) => {
                 let message = format!("session {} is in the middle of a turn", session.id);
                 let error = Error::new(ErrorKind::Conflict, message).help("wait for its end, or cancel it");
@@ -127,6 +148,8 @@ impl Engine {
     pub fn busy_session(&self, key: &SessionKey) -> Option<BusySession> {
         let running = self.running();
         let freed = Arc::clone(running.sessions.get(key)?);
+        // Over all runs of this process: there are some thousand at most, and this is asked once for a
+        // question that found its session busy.
         let live = running.runs.iter().find(|(_, live)| live.session == *key);
         let background = live.is_some_and(|(_, live)| live.background);
         let abandoned = live.is_some_and(|(_, live)| live.is_abandoned());
@@ -152,24 +175,5 @@ impl Engine {
         if let Some(live) = self.running().runs.get_mut(key) {
             live.background = true;
         }
-    }
-}
-
-impl Engine {
-    /// A tenant that has a quota leaves room for the others.
-    pub(super) fn check_tenants_runs(&self, tenant: &TenantId) -> Result<()> {
-        let most = self.0.limits.tenant_runs_at_once;
-        if most == 0 {
-            return Ok(());
-        }
-        let count = self.running().runs.keys().filter(|key| key.tenant == *tenant).count();
-        if count < most {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::RateLimited,
-            format!("{count} runs of this tenant are under way, as many as may be"),
-        )
-        .help("try again when one has ended, or let an operator raise limits.tenant_runs_at_once"))
     }
 }

@@ -34,6 +34,7 @@ impl Engine {
             key: prepared.key.clone(),
             session: prepared.request.session.id.clone(),
             canvas: prepared.request.canvas.clone(),
+            // For lists of runs; the journal has all of it.
             query: prepared.request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
             ending: None,
             started_ms: self.now_ms(),
@@ -69,6 +70,7 @@ impl Engine {
         let mut listed = ListedRun::new(self, lease.clone(), Arc::clone(&feed), lock);
         let entries = self.reader(Some(Arc::clone(&feed)), &key, 0);
         let (engine, stop) = (self.clone(), cancel.clone());
+        // Before the turn takes what was prepared.
         let used = RunUsage::by(&prepared);
         self.0.tasks.spawn(async move {
             let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &lease, TurnControl { feed: &feed, cancel: stop })).catch_unwind();

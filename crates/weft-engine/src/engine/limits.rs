@@ -9,6 +9,7 @@ use weft_dsl::Plan;
 /// before the activations are used up.
 const MODEL_CALLS: u64 = 200;
 /// Calls of models about one document, when nothing is said.
+// A document has thousands of chunks, each of which may be asked about several times.
 const PIPELINE_MODEL_CALLS: u64 = 100_000;
 
 /// What runs may use.

@@ -15,9 +15,11 @@ use weft_core::{Result, RunKey, SessionKey};
 use super::{Engine, Stores};
 
 /// So many are taken in at a look.
+// What is beyond comes with the next look, a second later.
 const MESSAGES_AT_ONCE_MAX: u64 = 256;
 
 /// How long a sender waits between two looks at what has become of its message.
+// A sender waits for an answer; the look is one row by its key.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// A message that waits for a run of another process. It is taken back when this is dropped before an agent has read it.
@@ -64,6 +66,8 @@ impl LeftMessage {
 
 impl Drop for LeftMessage {
     fn drop(&mut self) {
+        // Dropped outside of a runtime (a program that ends) there is nobody to take it back; it goes with
+        // its run.
         let Ok(runtime) = Handle::try_current() else { return };
         if self.settled.load(Ordering::Relaxed) {
             return;
@@ -123,6 +127,7 @@ impl Engine {
         for message in left {
             by_run.entry(message.run.clone()).or_default().push(message);
         }
+        // Behind the store's answer: the lock is not held over a wait.
         let running = self.running();
         for (run, messages) in by_run {
             if let Some(live) = running.runs.get(&run).filter(|live| !live.cancel.is_cancelled()) {

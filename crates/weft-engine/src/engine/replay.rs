@@ -53,6 +53,7 @@ impl Engine {
         let reading = JournalReader::new(machine, context.input.inputs.clone());
         let EngineLimits { node_time, output_bytes, values_bytes, .. } = self.0.limits;
         let limits = ReplayLimits { node: node_time, output_bytes, values_bytes };
+        // Boxed, as it holds the work of all its activations.
         let differences = Box::pin(Replay::new(reading, plan, context, limits).run(&entries)).await?;
         let entries = if masks.is_empty() {
             entries

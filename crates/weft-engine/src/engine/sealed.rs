@@ -10,6 +10,7 @@ use crate::session::SessionState;
 use crate::values;
 
 /// Entries read from the store at a time.
+// A journal may have 256 MiB; read at once the store would hold it twice.
 const PAGE: u64 = 512;
 
 /// How the secrets in a journal are read.

@@ -93,6 +93,7 @@ impl Engine {
         beginning.secrets = secrets;
         beginning.now_ms = now_ms.unwrap_or(beginning.now_ms);
         let looked_back = 2 * turns_looked_back(&request.plan);
+        // As a stored turn would have read it: no more than its canvas looks back at.
         let recent = history.split_off(history.len().saturating_sub(looked_back));
         let mut prepared = engine.assemble(request, state, recent.clone(), beginning)?;
         history.extend(recent);
@@ -174,6 +175,8 @@ impl ModelDirectory for Noting {
         let model = match &self.known {
             None => configured()?,
             Some(None) => stand_in(configured().ok().map(|model| model.info().clone())),
+            // What a model can do decides what is asked; taken from the recording, the questions stay those
+            // that were answered.
             Some(Some(known)) => stand_in(known.get(llm_id).cloned()),
         };
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -397,6 +397,7 @@ pub(super) fn messages(
     if let Some(question) = question.filter(|question| !question.is_empty()) {
         messages.push(message("user", question, Json::Null));
     }
+    // Behind the question and before the answer, which has taken them in.
     messages.extend(report.heard.iter().map(|text| message("user", text, Json::Null)));
     if !report.said.is_empty() {
         let sources = if report.cited.is_empty() { Json::Null } else { reference(&report.cited) };

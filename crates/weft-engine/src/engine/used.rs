@@ -10,6 +10,7 @@ use weft_core::seam::run_store::RunLease;
 use super::{Engine, Prepared, Stores};
 
 /// How often it is noted what a run has used.
+// So much of what this process uses may be unknown to the others at a time.
 const NOTED_EVERY: Duration = Duration::from_secs(5);
 
 /// What a run uses, while it goes on.

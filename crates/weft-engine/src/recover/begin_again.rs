@@ -37,6 +37,7 @@ impl Machine {
         let Some(RunningNode { scope, node, works, took }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let plan = Arc::clone(&self.plan);
+        // What a person filled in is not asked for twice.
         if let Some(filled) = filled.filter(|_| plan.nodes[node].role == Role::Pause) {
             self.filled.insert((scope, node), filled);
         }

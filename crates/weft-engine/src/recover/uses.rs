@@ -26,6 +26,7 @@ impl JournalReader {
         if let Some(began_ms) = self.began_ms.take() {
             self.all.spent.millis += span(began_ms, last_ms);
         }
+        // Each activation has a limit of time of its own, which counts over all its lives.
         for open in self.active.values_mut() {
             open.before.millis += span(open.began_ms, last_ms);
         }

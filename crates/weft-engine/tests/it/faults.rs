@@ -12,10 +12,11 @@ use weft_core::seam::SessionStore as _;
 use weft_core::seam::run_store::{
     FinishedRun, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
 };
+use weft_core::seam::session_store::Session;
 use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, ProcessIdentity, Stores};
-use weft_engine::{Engine, EngineLimits, RunHandle};
+use weft_engine::{Engine, EngineLimits, RunHandle, StartRun};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Dice, FaultRates, FaultyStore};
 
@@ -519,6 +520,45 @@ async fn whoever_has_a_run_obeys_a_cancel_that_another_process_was_asked_for() {
         check(&journal(&memory, &handle.key).await, "cancelled");
         assert!(!second.cancel(&handle.key).await.unwrap(), "it is over");
     }
+}
+
+/// Turns that begin at the same moment find the room of their tenant once.
+#[tokio::test(start_paused = true)]
+async fn runs_that_begin_at_once_keep_to_the_quota_of_their_tenant() {
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
+    let mut begun = 0;
+    for seed in 0..20 {
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let first = memory.load(&SessionKey::new(&"t".into(), "s")).await.unwrap();
+        for tenant in ["t", "u"] {
+            let session = Session { key: SessionKey::new(&tenant.into(), "other"), ..first.clone() };
+            weft_core::seam::SessionStore::create(&*memory, &session, &[]).await.unwrap();
+        }
+        // A store that takes its time, so that each start waits in the middle of it. Some wait too long for it.
+        let rates = FaultRates { slow: 300, ..FaultRates::default() };
+        let store = Arc::new(FaultyStore::new(memory, rates, Dice::new(seed)));
+        let stores = Stores {
+            runs: store.clone(),
+            sessions: store.clone(),
+            spending: store.clone(),
+            processes: store.clone(),
+            messages: store.clone(),
+        };
+        let limits = EngineLimits { tenant_runs_at_once: 1, ..EngineLimits::default() };
+        let engine = Engine::new(seams(), Some(stores), limits);
+        let start = |tenant: &str, session: &str| {
+            let session = SessionKey::new(&tenant.into(), session);
+            engine.start(StartRun { session, ..turn(&plan, asking("q")) })
+        };
+        let (one, two, others) = tokio::join!(start("t", "s"), start("t", "other"), start("u", "other"));
+        let refused = |started: &Result<RunHandle>| started.as_ref().err().map(|error| error.kind);
+        assert_ne!(refused(&others), Some(ErrorKind::RateLimited), "another tenant has room of its own");
+        let own = [refused(&one), refused(&two)];
+        assert!(own.contains(&Some(ErrorKind::RateLimited)), "{seed}: {own:?}");
+        begun += own.iter().filter(|refused| refused.is_none()).count();
+    }
+    assert!(begun > 10, "{begun}");
 }
 
 /// A living process keeps its run whatever the clocks say; one that is gone loses it within ten seconds.

@@ -47,6 +47,14 @@ async fn a_run_has_a_time_limit() {
     assert_eq!(ran.report.error.as_ref().unwrap().kind, ErrorKind::Timeout);
 }
 
+#[tokio::test]
+async fn a_run_without_an_end_to_its_time_runs() {
+    let limits =
+        EngineLimits { run_time: Duration::MAX, node_time: Duration::MAX, ..EngineLimits::default() };
+    let ran = run_with(&[node("begin", Does::Echo, &[])], asking(""), limits).await;
+    assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}", ran.report.error);
+}
+
 /// Row 86 of the contract: independent nodes run side by side, at most so many at once.
 #[tokio::test(start_paused = true)]
 async fn independent_nodes_run_at_once_up_to_the_limit() {

@@ -20,6 +20,7 @@ impl Client {
 
     /// Whether it has declared a capability such as `elicitation`.
     pub fn can(&self, capability: &str) -> bool {
+        // As the protocol has it, an empty object is a yes; `true` or a text is no declaration.
         self.0.get(capability).is_some_and(Json::is_object)
     }
 

@@ -17,6 +17,7 @@ use super::service::{About, Call, Feature, Leaving, Listing, Outcome, Questions,
 use super::session::ServedSession;
 
 /// How often one call may ask its client something.
+// A service that always asks something more would keep its client busy for ever.
 const ROUNDS_MAX: usize = 32;
 
 /// Around one request.
@@ -221,6 +222,7 @@ async fn call(
             state,
             client: context.client.clone(),
             task,
+            // The count goes on: progress that begins anew would be passed over by the client.
             outlet: outlet.again(),
             cancelled: context.cancelled.clone(),
             leaving: context.leaving,
@@ -243,6 +245,8 @@ async fn call(
             Outcome::AsksFor(questions) => questions,
         };
         if context.revision.is_stateless() {
+            // Nothing is kept here between the two: the client brings its answers and the state with the next
+            // request.
             return asks_for(questions, &context.client);
         }
         answers = context.ask(&questions).await?;

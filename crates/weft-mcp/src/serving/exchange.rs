@@ -35,6 +35,7 @@ pub(super) enum ExchangeEvent {
 
 /// The way on which something is told.
 pub(super) fn way() -> (mpsc::Sender<Json>, mpsc::Receiver<Json>) {
+    // Bounded: a client that reads slowly slows down who tells, and does not fill the memory.
     mpsc::channel(WAITING_MAX)
 }
 

@@ -47,6 +47,7 @@ pub(super) fn stands_alone(request: &RpcRequest) -> bool {
 pub(super) fn check(headers: &HeaderMap, request: &RpcRequest) -> Result<(), RpcError> {
     let said = request.meta().and_then(|meta| meta.get(META_VERSION)).and_then(Json::as_str);
     let version = text(headers, VERSION);
+    // What lies between routes and permits by the header alone, so two that differ could get one past it.
     if said.is_some() && said != version {
         return Err(mismatch("MCP-Protocol-Version", "`_meta`"));
     }

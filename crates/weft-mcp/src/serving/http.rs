@@ -242,10 +242,12 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
             }
         }
     }
+    // Until the first event nothing is decided: an answer that comes alone needs no stream.
     let first = match tokio::time::timeout(SOON, exchange.next()).await {
         Ok(ExchangeEvent::Answer(answer)) => return Reply::json(StatusCode::OK, answer),
         Ok(ExchangeEvent::Nothing) => return Reply::empty(StatusCode::ACCEPTED),
         Ok(ExchangeEvent::Told(told)) => event(&told),
+        // Behind it proxies see that something comes, and do not end the line.
         Err(_) => ping(),
     };
     let events = stream! {

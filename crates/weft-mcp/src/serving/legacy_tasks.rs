@@ -11,6 +11,7 @@ use super::service::Service;
 use super::task::TaskState;
 
 /// How often it is looked whether a task is over.
+// Looked for, because a task may be worked on by another process, which tells this one nothing.
 const EVERY: Duration = Duration::from_millis(300);
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";

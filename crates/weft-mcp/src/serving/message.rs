@@ -28,6 +28,7 @@ pub mod code {
 }
 
 /// Bytes of an id that is a text.
+// It is kept while the request is worked on, and sent back with the answer.
 const ID_BYTES_MAX: usize = 1_024;
 
 /// A failure of a request, as the protocol tells it.
@@ -138,6 +139,7 @@ impl RpcRequest {
 impl ClientMessage {
     /// Reads a message. What is wrong with it is told with its id, as far as it has one.
     pub(crate) fn read(mut json: Map<String, Json>) -> Result<Self, Box<InvalidMessage>> {
+        // Read first, so that a refusal reaches whoever waits under it.
         let id = json.remove("id");
         let refused = |why: &str| {
             let id = id.clone().filter(is_id).unwrap_or(Json::Null);

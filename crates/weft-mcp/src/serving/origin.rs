@@ -19,7 +19,9 @@ pub enum Names {
 /// # Errors
 /// The reason, for HTTP status 403.
 pub fn check_origin(headers: &HeaderMap, names: Names) -> Result<(), &'static str> {
+    // A name that is no text is none of ours.
     let host = headers.get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
+    // A page can make a name of its own lead to 127.0.0.1 (DNS rebinding), but it cannot ask under ours.
     if names == Names::Loopback && host.is_some_and(|host| !is_loopback(host)) {
         return Err("without authentication this is answered under localhost, 127.0.0.1 and [::1] only");
     }

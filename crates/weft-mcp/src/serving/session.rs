@@ -42,6 +42,7 @@ pub(super) struct Working {
 impl UnderWay {
     /// Notes that a request is being worked on.
     pub(super) fn begin(self: &Arc<Self>, id: &Json) -> Result<Working, RpcError> {
+        // As JSON, so that the number 1 and the text "1" are two ids.
         let (id, mut all) = (id.to_string(), held(&self.0));
         if all.len() >= UNDER_WAY_MAX {
             let message =

@@ -95,6 +95,7 @@ impl<R: AsyncRead + Send + Unpin> InputLines<R> {
             let read = read.map_err(|cause| failed("the messages cannot be read", cause))?;
             if read.is_empty() {
                 let rest = std::mem::take(&mut self.line);
+                // The last line need not end in a line break.
                 return Ok(if rest.is_empty() { None } else { Some(rest) });
             }
             let end = read.iter().position(|byte| *byte == b'\n');
@@ -155,7 +156,10 @@ impl Talk {
         if request.method == "initialize" && !stands_alone(&request) {
             let session = ServedSession::new(&request.params);
             let result = envelope::initialized(&self.service.about(), session.revision);
-            self.session = Some(Arc::new(session));
+            // What the conversation before still asks gets no answer any more, and must not wait for one.
+            if let Some(before) = self.session.replace(Arc::new(session)) {
+                before.close();
+            }
             return Some(answer(&request.id, &Ok(result)));
         }
         let id = request.id.clone();

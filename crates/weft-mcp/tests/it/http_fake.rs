@@ -44,6 +44,8 @@ pub struct Site {
     pub given: Arc<Mutex<Vec<HashMap<String, String>>>>,
     /// How long tokens last, in seconds.
     pub lasting: Arc<AtomicUsize>,
+    /// Whether it says so in a text.
+    pub lasting_is_text: Arc<AtomicBool>,
     /// Tokens are given out only while this can be had.
     pub gives: Arc<tokio::sync::Mutex<()>>,
     kept: Arc<Mutex<Vec<Value>>>,
@@ -72,6 +74,7 @@ impl HttpFake {
             token: Arc::default(),
             given: Arc::default(),
             lasting: Arc::new(AtomicUsize::new(3_600)),
+            lasting_is_text: Arc::default(),
             gives: Arc::default(),
             kept: Arc::default(),
             elsewhere: Arc::default(),
@@ -307,6 +310,8 @@ async fn token(State(site): State<Site>, body: String) -> Response {
     let token = format!("token-{number}");
     *site.token.lock().unwrap() = Some(token.clone());
     let lasting = site.lasting.load(Ordering::SeqCst);
+    let lasting =
+        if site.lasting_is_text.load(Ordering::SeqCst) { json!(lasting.to_string()) } else { json!(lasting) };
     let answer = json!({"access_token": token, "token_type": "Bearer", "expires_in": lasting, "refresh_token": format!("refresh-{number}")});
     Json(answer).into_response()
 }

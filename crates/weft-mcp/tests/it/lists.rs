@@ -18,6 +18,26 @@ async fn long_lists_come_in_pages() {
     assert_eq!(bench.fake.count("tools/list"), 3);
 }
 
+#[tokio::test]
+async fn a_list_that_is_too_long_in_all_its_pages_is_not_kept() {
+    let bench = Bench::new(&[], "").await;
+    let mut large = tool("large");
+    large["description"] = "x".repeat(1 << 20).into();
+    *bench.fake.tools.lock().unwrap() = vec![large; 40];
+    bench.fake.page.store(2, Ordering::SeqCst);
+    let error = bench.offered().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Garbled);
+    assert!(error.full().contains("list of tools has more than"), "{}", error.full());
+    assert!(bench.fake.count("tools/list") < 12);
+}
+
+#[tokio::test]
+async fn limits_of_time_without_an_end_are_none() {
+    let longest = "connect_seconds = 9223372036854775807\nlist_seconds = 9223372036854775807";
+    let bench = Bench::new(&["echo"], &format!("{longest}\ncall_seconds = 9223372036854775807")).await;
+    assert_eq!(bench.call("echo").await.unwrap().to_text(), "{\"q\":\"x\"}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_is_kept_until_the_server_says_that_it_changed() {
     let bench = Bench::new(&["echo"], "").await;

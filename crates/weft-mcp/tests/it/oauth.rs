@@ -84,6 +84,16 @@ async fn a_token_is_renewed_before_it_expires() {
 }
 
 #[tokio::test]
+async fn how_long_a_token_lasts_may_be_a_text() {
+    let http = HttpFake::start(&Fake::new(&["echo"]));
+    http.site.lasting_is_text.store(true, Ordering::SeqCst);
+    let servers = web(&http, "client_secret = 's3cret'");
+    servers.tools(&tenant(), "web").await.unwrap();
+    assert_eq!(given(&http).len(), 1, "it is good for an hour");
+    servers.close().await;
+}
+
+#[tokio::test]
 async fn a_token_that_renews_no_more_is_told_without_showing_it() {
     let http = HttpFake::start(&Fake::new(&["echo"]));
     let servers = web(&http, "refresh_token = 'spent', client_secret = 's3cret'");

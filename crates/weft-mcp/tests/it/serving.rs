@@ -300,6 +300,21 @@ async fn who_goes_away_in_the_middle_of_a_question_holds_nothing_up() {
 }
 
 #[tokio::test]
+async fn who_begins_anew_in_the_middle_of_a_question_holds_nothing_up() {
+    let mut client = Client::start();
+    let begin = |id: u64| request(id, "initialize", json!({"capabilities": {"elicitation": {}}}));
+    client.send(begin(1)).await;
+    client.next().await;
+    client.send(calling(2, "test_wait_for_answer", json!({}))).await;
+    client.next().await;
+    client.send(begin(3)).await;
+    let said = [client.next().await, client.next().await];
+    let answer = said.iter().find(|one| one["id"] == 2).unwrap();
+    assert!(answer["error"]["message"].as_str().unwrap().contains("went away"), "{said:?}");
+    tokio::time::timeout(Duration::from_secs(30), client.end()).await.unwrap();
+}
+
+#[tokio::test]
 async fn our_client_and_our_server_understand_each_other() {
     let server = listen().await;
     let servers = servers(&format!("[servers.own]\nurl = '{}'", server.url));

@@ -92,6 +92,8 @@ pub(super) fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<
 }
 
 fn dependable(wire: impl ChatModel + 'static, entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
+    // From the inside out: each try has its own deadline, and what is refused for its form is asked without
+    // it before it counts as a try.
     let held = AnswerForm::new(Deadlines::new(wire, entry.limits()?));
     Ok(Arc::new(Retrying::new(held, entry.retry_policy()?)))
 }

@@ -7,6 +7,7 @@ const HEADING_CHARS_MAX: usize = 100;
 /// A longer run without an end of sentence is cut into pieces of this many characters.
 const SENTENCE_CHARS_MAX: usize = 400;
 /// Sentences of one block that are looked at.
+// Each is compared with the question; a block of megabytes has no more to quote than its beginning.
 const SENTENCES_MAX: usize = 2000;
 
 /// A block of material.

@@ -240,6 +240,7 @@ impl Model {
 
     /// As much of a text as can be read.
     fn beginning<'a>(&self, text: &'a str) -> &'a str {
+        // The tokenizer goes over all of a text before it cuts, which takes seconds for megabytes.
         &text[..text.floor_char_boundary(self.tokens_max * BYTES_PER_TOKEN_MAX)]
     }
 
@@ -251,6 +252,7 @@ impl Model {
 
 /// A tokenizer without marks of begin and end gives nothing for an empty text.
 fn or_something(ids: &[u32]) -> Vec<u32> {
+    // No text may be empty in a batch: the mean over no rows is no number.
     if ids.is_empty() { vec![0] } else { ids.to_vec() }
 }
 

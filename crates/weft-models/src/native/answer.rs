@@ -168,6 +168,7 @@ impl NativeAssembly {
         let arguments = weft_core::value::to_text(&call.fn_arguments);
         let known = self.calls.iter().rposition(|begun| grows && begun.id == call.call_id);
         if let Some(index) = known {
+            // `get`: if what is repeated is another text this time, the place may lie within a character.
             let more = arguments.get(self.calls[index].sent..).unwrap_or_default().to_owned();
             self.calls[index].sent = arguments.len();
             if !more.is_empty() {
@@ -206,6 +207,7 @@ impl NativeAssembly {
             self.asking.provider == Provider::Ollama || given.is_empty() || given.starts_with("call#");
         match () {
             () if made_up => crate::call_id(self.before + index),
+            // Results are matched to calls by their ids, so two calls must not share one.
             () if self.calls.iter().any(|begun| begun.id == given) => format!("{given}-{index}"),
             () => given.to_owned(),
         }
@@ -221,6 +223,7 @@ impl NativeAssembly {
         if made_up {
             return self.ended_early();
         }
+        // Added up: each part of an answer that was paused is paid for by itself.
         self.used += estimate::completed(sent(end), &self.request, &self.said);
         let paused =
             matches!(&end.captured_stop_reason, Some(Stopped::Other(reason)) if reason == "pause_turn");
@@ -278,6 +281,8 @@ impl NativeAssembly {
 
     fn broken(&mut self, cause: genai::Error) {
         let error = failed(&self.asking.model, cause, &self.asking.key);
+        // Told as cut off, since something had come: whoever has heard it must not be told that there was no
+        // answer.
         let broke = self.has_begun() && error.message.starts_with("no answer");
         self.fail(if broke { failure::cut_off(&self.asking.model).because(error) } else { error });
     }

@@ -130,6 +130,7 @@ impl Blocks {
             }
             Block::Whole(block) => Some(block.clone()),
         };
+        // All or none: a list with gaps would be refused.
         let fits = self.bytes <= BYTES_MAX;
         fits.then(|| Json::Array(self.blocks.iter().filter_map(pack).collect()).to_string())
     }

@@ -28,6 +28,7 @@ impl Marks {
             tools: tools.iter().cloned().collect(),
             ..ChatRequest::default()
         };
+        // A mark on less costs as much as it saves, and a request may hold four of them at most.
         let long = |request: &ChatRequest| estimate::usage(request, "").prompt_tokens >= TOKENS_MIN;
         let conversation = !tools.is_empty() && request.messages.len() > 1 && long(request);
         Self { prefix: long(&prefix), conversation }

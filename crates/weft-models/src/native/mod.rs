@@ -48,6 +48,7 @@ impl NativeModel {
         client: reqwest::Client,
     ) -> Result<Self> {
         let address = entry.address()?;
+        // Looked at here, when the program starts: genai would only fail at the first question.
         url::Url::parse(address).map_err(|cause| {
             Error::invalid(format!("the base URL of the model `{}` is not valid", info.name)).because(cause)
         })?;

@@ -26,6 +26,7 @@ pub(super) fn options(
         .with_raw_frame_fn(move |_, frame| notice(provider, &noticed, frame));
     options.temperature = settled.params.get("temperature").and_then(Json::as_f64);
     options.top_p = settled.params.get("top_p").and_then(Json::as_f64);
+    // Canvases write 0 for no limit.
     options.max_tokens = request.sampling.max_tokens.filter(|max| *max > 0);
     options.reasoning_effort = match request.sampling.thinking {
         Some(true) => Some(effort(provider, options.max_tokens)),
@@ -64,6 +65,7 @@ fn effort(provider: Provider, max_tokens: Option<u32>) -> ReasoningEffort {
     match provider {
         // Most models of Ollama take only yes or no; a budget is what genai makes a yes of.
         Provider::Ollama => ReasoningEffort::Budget(0),
+        // With a limit below what is set aside for reasoning the request would be refused.
         _ if max_tokens.is_some_and(|max| max <= REASONING_TOKENS) => ReasoningEffort::Low,
         _ => ReasoningEffort::Medium,
     }

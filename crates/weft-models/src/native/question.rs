@@ -194,6 +194,7 @@ fn image(url: &str) -> ContentPart {
                 Some("png") => "image/png",
                 Some("webp") => "image/webp",
                 Some("gif") => "image/gif",
+                // An address that does not say gets the most frequent kind; providers look at the bytes.
                 _ => "image/jpeg",
             };
             ContentPart::Binary(Binary::from_url(kind, url, None))

@@ -45,6 +45,7 @@ pub(super) fn anthropic_parts(message: &ChatMessage) -> Vec<ContentPart> {
             let part = |data| ContentPart::Custom(CustomPart { model_iden: None, data });
             blocks.into_iter().filter(is_thinking).map(part).collect()
         }
+        // It is Gemini's, from before the model was changed.
         Ok(Json::Object(_)) => Vec::new(),
         _ => vec![
             ContentPart::ThoughtSignature(seal.to_owned()),

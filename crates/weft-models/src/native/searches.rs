@@ -121,6 +121,8 @@ impl<'a> Texts<'a> {
     }
 
     fn next(&mut self, block: &Json) -> Option<ContentPart> {
+        // A message that hooks or masks have changed goes back whole at the first place: better in another
+        // order than cut in two.
         let end = if self.fits { self.left.floor_char_boundary(length(block)) } else { self.left.len() };
         let (piece, left) = self.left.split_at(end);
         self.left = left;

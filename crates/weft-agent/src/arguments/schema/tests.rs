@@ -131,6 +131,13 @@ fn schemas_that_are_none_are_refused() {
     check(json!({"properties": {"a": 1}}), "/properties/a");
     check(json!({"properties": {"a": {"pattern": "("}}}), "pattern");
     check(json!({"pattern": "(?:(?:a{100}){100}){100}"}), "schema");
+    // Each is small enough by itself.
+    let wide = |count: usize| -> Json {
+        let member = |n: usize| (format!("p{n}"), json!({"pattern": format!("^\\p{{L}}{{10}}{n}$")}));
+        json!({"properties": (0..count).map(member).collect::<Map<_, _>>()})
+    };
+    ArgumentSchema::new(&wide(1)).unwrap();
+    check(wide(200), "schema");
     check(json!({"$ref": "https://example.com/x.json"}), "leads to nothing");
     check(json!({"properties": {"a": {"$ref": "file:///etc/passwd"}}}), "leads to nothing");
     check(json!({"$ref": "#/$defs/none"}), "leads to nothing");

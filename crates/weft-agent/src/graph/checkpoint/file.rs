@@ -13,6 +13,7 @@ use weft_core::{Error, ErrorKind, Result};
 use super::{CallNote, Checkpoint, Checkpointer, Entry, Saved, Thread, check_name, check_next};
 
 /// Threads whose last entries are remembered, at most.
+// Forgetting one costs reading its file once more.
 const ENDS_MAX: usize = 1_000;
 
 /// Keeps each thread in a file of a folder. Processes of one machine may share it.
@@ -62,6 +63,7 @@ impl FolderCheckpointer {
             // Held until the file is closed: whoever else adds to it waits and then sees this entry.
             file.lock().map_err(|cause| unavailable("lock", &path, cause))?;
             let length = file.metadata().map_err(|cause| unavailable("read", &path, cause))?.len();
+            // Taken out while it is used: when the write fails, the next one reads what is really there.
             let known = held(&ends).remove(&path).filter(|known| known.bytes == length);
             let (last, end) = match known {
                 Some(known) => (Some(known.last), known.bytes),
@@ -142,10 +144,14 @@ fn held(ends: &Mutex<HashMap<PathBuf, End>>) -> MutexGuard<'_, HashMap<PathBuf, 
 
 /// Writes an entry behind the last whole line. Where it ends.
 fn append(file: &mut File, entry: &Entry, end: u64) -> io::Result<u64> {
+    // Half a line that a process left behind, or a write that failed, would otherwise make this line
+    // unreadable, too.
     file.set_len(end)?;
     let mut line = serde_json::to_vec(entry)?;
     line.push(b'\n');
     file.write_all(&line)?;
+    // The caller makes calls on the strength of this line; a machine that stops must not forget that they
+    // were made.
     file.sync_data()?;
     Ok(end.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX)))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use indexmap::IndexSet;
 use weft_core::value::to_text;
 use weft_core::{DocumentId, Error, Json, NodeContext, ParamProblem, Reference, Result, Template};
 use weft_knowledge::retrieve::weights::Interface;
@@ -279,7 +280,8 @@ impl DatasetSearch {
     }
 
     fn names(&self, ctx: &NodeContext) -> Result<Vec<String>> {
-        let mut names: Vec<String> = Vec::new();
+        // In their order, each once; a reference may give a long list.
+        let mut names: IndexSet<String> = IndexSet::new();
         for dataset in &self.datasets {
             let more = match dataset {
                 // Never here: `chosen` has dealt with it.
@@ -290,17 +292,13 @@ impl DatasetSearch {
                     value => vec![to_text(value)],
                 },
             };
-            for name in more.into_iter().filter(|name| !name.trim().is_empty()) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
+            names.extend(more.into_iter().filter(|name| !name.trim().is_empty()));
         }
         if names.is_empty() {
             let message = "no dataset is selected: what `dataset_ids` refers to is empty";
             return Err(Error::invalid(message).help(CHOOSE));
         }
-        Ok(names)
+        Ok(names.into_iter().collect())
     }
 
     /// The documents to search. A list without any, by whoever has chosen among them, is not the same as none.

@@ -32,8 +32,8 @@ const READ: &str = "| weft_read ";
 /// Operators that may read the whole of the operand before them.
 const READING: [&str; 7] = ["is", "==", "!=", "<", "<=", ">", ">="];
 
-/// Writes tokens with the charges put in. Recursion is bounded by [`NESTING_MAX`] and by the chain
-/// of operators that apply to one operand.
+/// Writes tokens with the charges put in. It goes down no further than [`super::descent`] allows, and what it looks
+/// ahead for is as near.
 pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {

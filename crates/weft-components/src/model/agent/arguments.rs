@@ -31,6 +31,8 @@ impl Laid {
     fn protected(&mut self, value: Json) -> Json {
         match value {
             Json::String(text) if reads_as_reference(&text) => {
+                // By a number and not by what the model has written: a name could be made to hold a further
+                // reference.
                 let path: Arc<str> = format!("a{}", self.values.len()).into();
                 let reference = Reference::Output { component: ComponentId::from(ARGUMENTS), path };
                 let written = format!("{{{reference}}}");

@@ -34,6 +34,7 @@ where
     F: Future<Output = Result<Finished>>,
 {
     let agent = &invocation.agent;
+    // A channel of its own, because what the work says must not reach the user as if the agent had said it.
     let (send, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
     let (resumed, filled) = match &invocation.resumed {
         Some(resumed) => (resumed.get("state").cloned(), resumed.get("answers").and_then(Json::as_object)),

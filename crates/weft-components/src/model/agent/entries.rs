@@ -30,8 +30,10 @@ pub static MCP: Field = Field::raw(
 .widget(Widget::McpServers);
 
 /// Seconds that a call may be given, at most.
+// No run is given more by itself, and a Duration panics at numbers that a canvas can write.
 const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
 /// How long a person may take to agree, in seconds, at most.
+// Ten years: for ever to a person, and still a date that can be added to the clock.
 const WAIT_MAX: f64 = 315_360_000.0;
 /// What may be said of calling a tool, by name.
 fn names_of_flags() -> impl Iterator<Item = &'static str> {

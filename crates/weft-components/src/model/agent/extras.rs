@@ -95,6 +95,7 @@ pub fn budget(params: &mut Params<'_>) -> BudgetLimits {
     let mut limits = BudgetLimits::default();
     let Some(given) = params.object(&BUDGET) else { return limits };
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+        // A number that is none of these passes no comparison, so that it is refused like a negative one.
         let amount = number(value).filter(|amount| *amount >= 0.0);
         let count = amount.and_then(whole).and_then(|count| u64::try_from(count).ok());
         let (place, kind) = match key.as_str() {

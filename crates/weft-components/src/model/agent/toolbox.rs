@@ -25,9 +25,12 @@ use crate::params::Params;
 use crate::suggest;
 
 /// How deep agents may be tools of agents, so that agents that name each other end.
+// Each is a future within a future on one stack.
 const DEPTH_MAX: usize = 16;
 /// Tools of an agent and of all agents below it, at most: a node that is named twice by an agent that is
 /// named twice is read four times, and so on.
+// Far more than a model chooses well among, and few enough that a canvas of agents which name each other is
+// refused within a moment.
 const TOOLS_MAX: usize = 200;
 
 /// Where an agent stands among the agents that have it as a tool.
@@ -142,6 +145,8 @@ impl Toolbox {
         let own = Above { node: params.source.id, above: None };
         // Of the agents below, [`Self::sub_agent`] has told already.
         let nesting = if nesting.depth == 0 { Nesting { above: Some(&own), ..nesting } } else { nesting };
+        // The name is known to references only here, so that no text of the canvas can refer to what a model
+        // has written.
         let mut components = params.source.components.clone();
         components.insert(ComponentId::from(ARGUMENTS));
         let components = Arc::new(components);

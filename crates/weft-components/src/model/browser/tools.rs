@@ -13,6 +13,8 @@ use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolOutput, ToolStream
 use weft_core::{Error, Json, NodeContext, Result};
 
 /// Letters of a page that are shown at once.
+// About 3,000 tokens. A page of a shop has ten times as many, and each step shows the whole of it anew, so
+// that a model would have its window full after a few clicks.
 const PART_LETTERS: usize = 12_000;
 
 /// The window of one piece of work, opened at the first step, and what belongs to it.
@@ -187,6 +189,8 @@ pub(super) fn toolkit(desk: &Arc<Desk>) -> Result<Toolkit> {
         tool.traits.alone = true;
         tool.traits.poll = matches!(step, Step::Scroll | Step::Wait | Step::Read);
         tool.traits.idempotent = matches!(step, Step::Open | Step::Read | Step::Wait);
+        // More than the usual minute of a tool: a page may load for long, and then wait for what its scripts
+        // fetch.
         tool.traits.time_limit = std::time::Duration::from_secs(180);
         tools.register(tool).map(drop)
     };

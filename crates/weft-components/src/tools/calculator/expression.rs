@@ -15,10 +15,13 @@ use super::functions::{FUNCTIONS, call, factorial};
 use super::number::{Fault, Number};
 
 /// Characters of an expression, at most.
+// A model may paste a column of numbers into `sum(…)`; who writes more means a table.
 const LENGTH_MAX: usize = 10_000;
 /// How deep parentheses, signs and powers may be nested.
+// Reading goes down several functions for each, on the stack of whoever serves others, too.
 const DEPTH_MAX: usize = 64;
 /// Steps of one calculation, at most.
+// Each may work with the largest numbers, and all of them together are to take about a second.
 const STEPS_MAX: usize = 5_000;
 
 /// Works an expression out.

@@ -10,6 +10,7 @@ use super::number::{Fault, Number};
 /// The largest n of n!; what is larger has no exact value here, and hardly a near one.
 const FACTORIAL_MAX: u32 = 500;
 /// Digits that `round` takes, at most.
+// Beyond, the scale of a floating-point number would be an infinity, and the result none.
 const ROUND_MAX: i32 = 300;
 
 /// Their names, for messages.

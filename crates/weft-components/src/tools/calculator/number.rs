@@ -5,10 +5,13 @@ use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
 /// Bits of an exact number, above and below the line each.
+// So that one step takes microseconds: with numbers without a limit `9^9^9` would never come back.
 const BITS_MAX: u64 = 4_096;
 /// Digits of a fraction without an end.
+// More than a floating-point number has, so that an exact fraction is told better than a near one.
 const DIGITS: usize = 20;
 /// Digits behind the point that an exact number is told with.
+// Fractions that end later are told rounded: a text of a thousand digits helps nobody.
 const PLACES_MAX: usize = 40;
 
 /// A number.

@@ -5,6 +5,7 @@ use weft_core::Json;
 use weft_core::citation::Chunk;
 
 /// Characters of a title, at most.
+// It is shown beside every passage, and some services give a page's first paragraph as its title.
 const TITLE_MAX: usize = 500;
 
 /// Something that was found.
@@ -30,6 +31,7 @@ pub(super) fn chunk(hit: &Hit, hit_max: usize) -> Option<Chunk> {
         return None;
     }
     let content: String = without_images(&hit.content).chars().take(hit_max).collect();
+    // By characters: a title that is cut within one would be no text.
     let title: String = hit.title.trim().chars().take(TITLE_MAX).collect();
     // A byte between them that no address holds.
     let hash = Sha256::new().chain_update(url).chain_update([0]).chain_update(&content).finalize();

@@ -7,6 +7,7 @@ use weft_core::{Error, Json, ParamProblem, Result, Template};
 use crate::params::{Field, Params};
 
 /// Texts of one parameter, at most.
+// All of them go into one request, whose size services limit without telling.
 const TEXTS_MAX: usize = 100;
 
 /// A list of texts that may hold references.

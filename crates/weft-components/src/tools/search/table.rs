@@ -7,8 +7,10 @@ use weft_core::value::to_text;
 /// Rows of a table, at most.
 pub const ROWS_MAX: usize = 500;
 /// Columns of a table, at most.
+// Rows with a column of their own each would make a table of the square of their number.
 const COLUMNS_MAX: usize = 40;
 /// Characters of a cell, at most.
+// One cell with a whole document would take the room of all other rows.
 const CELL_MAX: usize = 1_000;
 
 /// Objects as a table: their members are the columns, in the order in which they come up. Empty when there are none.
