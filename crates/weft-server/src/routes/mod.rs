@@ -34,6 +34,7 @@ mod owned;
 pub mod parsing;
 pub mod past_runs;
 pub mod readings;
+pub mod reembedding;
 pub mod responses;
 pub mod retrieval;
 pub mod runs;
