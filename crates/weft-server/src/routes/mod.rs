@@ -28,6 +28,7 @@ pub mod models;
 pub mod notifications;
 pub mod offers;
 pub mod oidc;
+pub mod older_tokens;
 pub mod openai;
 pub mod openapi;
 mod owned;
