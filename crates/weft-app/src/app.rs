@@ -10,8 +10,8 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, Stored
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, Databases, DatasetStore, DocumentReader, FileStore, Knowledge,
-    ModelDirectory, ReadingLog, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore,
-    TokenStore, UsageStore, VersionStore, WorkQueue,
+    ModelDirectory, ReadingLog, ReembeddingStore, RunStore, ScheduleStore, Secrets, SessionStore,
+    SpendingStore, TaskStore, TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, ErrorKind, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
@@ -80,6 +80,8 @@ pub struct App {
     pub library: Arc<Library>,
     /// What has become of readings of documents.
     pub readings: Arc<dyn ReadingLog>,
+    /// Tasks that make the vectors of datasets anew.
+    pub reembeddings: Arc<dyn ReembeddingStore>,
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
@@ -148,6 +150,7 @@ impl App {
             datasets: Arc::clone(parts.library.store()),
             library: parts.library,
             readings: parts.readings,
+            reembeddings: parts.reembeddings,
             knowledge: parts.knowledge,
             beside: parts.beside,
             files: parts.files,

@@ -387,6 +387,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         schedules: store.schedules(),
         library,
         readings: store.readings(),
+        reembeddings: store.reembeddings(),
         knowledge,
         memories,
         beside,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, Databases, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    ReadingLog, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore,
-    UsageStore, VersionStore, WorkQueue,
+    ReadingLog, ReembeddingStore, RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore,
+    TokenStore, UsageStore, VersionStore, WorkQueue,
 };
 use weft_core::{Catalog, Result, TenantId};
 use weft_engine::Engine;
@@ -68,6 +68,8 @@ pub struct Parts {
     pub library: Arc<Library>,
     /// What has become of readings of documents.
     pub readings: Arc<dyn ReadingLog>,
+    /// Tasks that make the vectors of datasets anew.
+    pub reembeddings: Arc<dyn ReembeddingStore>,
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.

@@ -26,6 +26,8 @@ pub const INVITATION_PREFIX: &str = "weftinvite-";
 
 /// Random bytes of a token.
 const RANDOM_BYTES: usize = 32;
+/// The same of a short one.
+const SHORT_BYTES: usize = 16;
 
 /// A token that was just made. This is the only time it can be read.
 #[derive(Debug)]
@@ -89,7 +91,19 @@ impl<'a> NewKey<'a> {
 /// # Errors
 /// When the system has no random numbers to give.
 pub(crate) fn random(prefix: &str) -> Result<Secret> {
-    let mut random = [0_u8; RANDOM_BYTES];
+    random_of::<RANDOM_BYTES>(prefix)
+}
+
+/// One of 32 characters, which still nobody guesses.
+///
+/// # Errors
+/// As [`random`].
+pub(crate) fn random_short(prefix: &str) -> Result<Secret> {
+    random_of::<SHORT_BYTES>(prefix)
+}
+
+fn random_of<const N: usize>(prefix: &str) -> Result<Secret> {
+    let mut random = [0_u8; N];
     getrandom::fill(&mut random).map_err(|cause| Error::internal("cannot make a token").because(cause))?;
     Ok(Secret::new(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(random))))
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use weft_core::seam::notice_store::Notice;
 use weft_core::seam::work_queue::{Taken, WorkOutcome};
 use weft_core::{ErrorKind, Result};
-use weft_knowledge::ingest::{IngestWorker, WorkerPace};
+use weft_knowledge::ingest::{IngestWorker, Reembedder, ReembedderPace, WorkerPace};
 use weft_knowledge::memories::MemoryWorker;
 
 use crate::app::App;
@@ -163,12 +163,21 @@ pub async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
     MemoryWorker::new(app.memories.clone()).run(stop, grace).await;
 }
 
-/// Reads the documents that are queued until `stop` fires. What is under way then gets `grace` to end, and is
-/// left for another worker after that.
+/// Reads the documents that are queued until `stop` fires, and makes vectors anew that are asked for. What is read then
+/// gets `grace` to end; it is left for another worker after that, and vectors are at once.
 pub async fn read_documents(app: &App, config: WorkerConfig, stop: &CancellationToken, grace: Duration) {
     let pace = WorkerPace { concurrency: config.documents_at_once, ..WorkerPace::default() };
     let pipelines = Arc::new(Pipelines::of(app));
-    IngestWorker::new(Arc::clone(&app.library), pace).with_pipelines(pipelines).run(stop, grace).await;
+    let reading = IngestWorker::new(Arc::clone(&app.library), pace).with_pipelines(pipelines);
+    let embedding =
+        Reembedder::new(Arc::clone(&app.library), Arc::clone(&app.reembeddings), ReembedderPace::default());
+    let embedding = async {
+        // Who reads no documents makes no vectors either.
+        if config.documents_at_once > 0 {
+            embedding.run(stop).await;
+        }
+    };
+    futures::join!(Box::pin(reading.run(stop, grace)), Box::pin(embedding));
 }
 
 fn ms(duration: Duration) -> i64 {

@@ -19,9 +19,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use self::dataset::{
-    DatasetAddArgs, DatasetChunksArgs, DatasetCommand, DatasetDocumentsArgs, DatasetIngestArgs,
-    DatasetListArgs, DatasetMethodArgs, DatasetNameArgs, DatasetRemoveArgs, DatasetSearchArgs,
-    DatasetShowArgs,
+    DatasetAddArgs, DatasetChunksArgs, DatasetCommand, DatasetDocumentsArgs, DatasetEmbedArgs,
+    DatasetIngestArgs, DatasetListArgs, DatasetMethodArgs, DatasetNameArgs, DatasetRemoveArgs,
+    DatasetSearchArgs, DatasetShowArgs,
 };
 pub use self::eval::{EvalArgs, EvalCommand, EvalRecordArgs};
 pub use self::models::{ModelsAddArgs, ModelsCommand, ModelsListArgs};

@@ -1,5 +1,6 @@
 //! `weft dataset`: documents in, passages out, from the terminal.
 
+mod embed;
 pub mod files;
 mod ingest;
 mod look;
@@ -36,7 +37,13 @@ const PAGE: u64 = 500;
 
 /// Whether a command may ask a model.
 pub fn asks_models(command: &DatasetCommand) -> bool {
-    matches!(command, DatasetCommand::Add(_) | DatasetCommand::Ingest(_) | DatasetCommand::Search(_))
+    matches!(
+        command,
+        DatasetCommand::Add(_)
+            | DatasetCommand::Ingest(_)
+            | DatasetCommand::Search(_)
+            | DatasetCommand::Embed(_)
+    )
 }
 
 /// Does what is asked with datasets.
@@ -56,6 +63,7 @@ pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
         DatasetCommand::Cancel(args) => stop(args, Wanted::Cancel, &app).await,
         DatasetCommand::Remove(args) => remove(args, &app).await,
         DatasetCommand::Reindex(args) => reindex(args, &app).await,
+        DatasetCommand::Embed(args) => embed::run(args, &app, setup).await,
     };
     app.shut_down(Duration::ZERO).await?;
     done
@@ -105,6 +113,7 @@ fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App)
         similarity_threshold: 0.2,
         vector_similarity_weight: 0.3,
         pagerank: 0,
+        generation: 0,
         created_ms: 0,
         updated_ms: 0,
         counts: DatasetCounts::default(),

@@ -27,6 +27,9 @@
 //! bring within half a second, or when somebody asks a question; until then the note stays ([`behind`]). An index that lost its folder holds another number of chunks than
 //! the store; [`Library::check`] sees that when a worker starts, and notes every document of it.
 //!
+//! Vectors of another model are made beside those that are found ([`Reembedder`]), into a second index, and take their place in one
+//! transaction.
+//!
 //! Things are removed from the store first, then from the index, and files at the end: from the first step
 //! on nobody can name them. The first step notes what was removed, and `mend` clears away what a crash has left.
 
@@ -42,6 +45,7 @@ mod library;
 mod locks;
 mod pipeline;
 mod plan;
+mod reembed;
 mod removal;
 mod retag;
 mod summaries;
@@ -55,6 +59,7 @@ pub use enrich::{Addition, MadeAddition};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
 pub use pipeline::{NoPipelines, PIPELINE, PipelineRunner, pipeline_of};
 pub use plan::WORDS_ALONE;
+pub use reembed::{Reembedder, ReembedderPace};
 pub use retag::TagChange;
 pub use upload::numbered;
 pub use worker::{IngestWorker, WorkerPace};

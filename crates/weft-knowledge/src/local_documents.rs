@@ -105,7 +105,7 @@ impl LocalDocuments {
         store.remove_documents(dataset, std::slice::from_ref(&id)).await?;
         store.add_document(document).await?;
         let chunks = ids::chunks(&document.key, read, document.created_ms);
-        store.put_chunks(&document.key, &chunks).await?;
+        store.put_chunks(&document.key, &chunks, 0).await?;
         let count = chunks.len();
         let known = IndexChange::Document(indexing::indexed_document(document));
         let changes = vec![IndexChange::RemoveDocument(id), known, indexing::adding(document, chunks)];
@@ -136,6 +136,7 @@ fn empty(key: &DatasetKey, now_ms: i64) -> Dataset {
         similarity_threshold: 0.2,
         vector_similarity_weight: 0.0,
         pagerank: 0,
+        generation: 0,
         created_ms: now_ms,
         updated_ms: now_ms,
         counts: DatasetCounts::default(),

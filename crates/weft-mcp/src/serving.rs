@@ -2,7 +2,7 @@
 //!
 //! A [`Service`] says what there is and does it, for one caller. Everything the protocol asks for is here: revisions,
 //! sessions, headers, progress, questions to the client. What decides is pure (`revision`, `message`, `envelope`,
-//! `headers`, `origin`); `exchange` carries one request to its answer, `http` and `stdio` are the two ways in.
+//! `headers`, `mirrored`, `origin`); `exchange` carries one request to its answer, `http` and `stdio` are the two ways in.
 
 mod capabilities;
 mod dispatch;
@@ -11,7 +11,9 @@ mod exchange;
 mod headers;
 mod http;
 mod legacy_tasks;
+mod listening;
 mod message;
+mod mirrored;
 mod origin;
 mod outlet;
 mod revision;

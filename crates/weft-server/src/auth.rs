@@ -47,7 +47,7 @@ pub enum Actor {
     Key(String),
     /// By a sign-in of this user; its hash.
     User(UserId, String),
-    /// By a share token with this id, which opens nothing but this.
+    /// By a share token with this id, which opens nothing but its target.
     Share(String, ShareTarget),
 }
 
@@ -100,6 +100,8 @@ async fn opens(target: &ShareTarget, shared: Shared, parts: &mut Parts) -> bool 
     let right_kind = match target {
         ShareTarget::Agent(_) => shared == Shared::Agent,
         ShareTarget::Chat(_) => shared == Shared::Chat,
+        // Handlers look for what the path names among what the tenant has.
+        ShareTarget::OfKey(_) => return true,
     };
     let Ok(path) = RawPathParams::from_request_parts(parts, &()).await else { return false };
     right_kind && path.iter().any(|(name, value)| name == "id" && value == target.id().as_str())

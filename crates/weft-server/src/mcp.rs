@@ -98,7 +98,7 @@ impl Service for Offering {
                 by its `session_id`. `ragflow_retrieval` searches datasets. To build an agent, read the resource \
                 skill://weft-canvas/SKILL.md first, then use `list_components`, `component_schema`, \
                 `check_canvas`, `put_canvas`, `run_canvas` and `get_run`.",
-            features: &[Feature::Resources, Feature::Tasks],
+            features: &[Feature::Resources, Feature::Tasks, Feature::ListChanges],
         }
     }
 
@@ -128,6 +128,17 @@ impl Service for Offering {
         let items: Vec<Json> = all.into_iter().skip(from).take(PAGE).collect();
         let next = items.last().and_then(name).filter(|_| more);
         Ok(Listing { items, next })
+    }
+
+    async fn mirrored(&self, tool: &str) -> Result<Option<Json>, RpcError> {
+        if tool::is_taken(tool) {
+            return Ok(None);
+        }
+        self.mirrored_fields(tool).await
+    }
+
+    async fn ended(&self) {
+        self.state.stopping.cancelled().await;
     }
 
     async fn call(&self, call: Call) -> Result<Outcome, RpcError> {

@@ -92,8 +92,13 @@ impl DatasetStore for Store {
         self.some_chunks(document, ids).await
     }
 
-    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote> {
-        self.keep_chunks(document, chunks).await
+    async fn put_chunks(
+        &self,
+        document: &DocumentKey,
+        chunks: &[StoredChunk],
+        generation: u64,
+    ) -> Result<IndexNote> {
+        self.keep_chunks(document, chunks, generation).await
     }
 
     async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64> {

@@ -14,8 +14,9 @@ use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
     AuditStore, CanvasStore, ChatStore, Clock, DatasetStore, IdentityStore, IngestQueue, MemoryStore,
-    NoticeStore, ProcessStore, ReadingLog, RunMessages, RunStore, ScheduleStore, SessionStore, ShareStore,
-    SpendingStore, TaskStore, TenantStore, TokenStore, UsageStore, UserStore, VersionStore, WorkQueue,
+    NoticeStore, ProcessStore, ReadingLog, ReembeddingStore, RunMessages, RunStore, ScheduleStore,
+    SessionStore, ShareStore, SpendingStore, TaskStore, TenantStore, TokenStore, UsageStore, UserStore,
+    VersionStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -45,7 +46,7 @@ const PAUSE_DOUBLED_MAX: u32 = 7;
 /// to it.
 ///
 /// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`UsageStore`], [`TaskStore`],
-/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`NoticeStore`], [`DatasetStore`], [`IngestQueue`] and [`ReadingLog`], which share method names:
+/// [`TokenStore`], [`UserStore`], [`TenantStore`], [`ShareStore`], [`AuditStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`NoticeStore`], [`DatasetStore`], [`IngestQueue`], [`ReadingLog`] and [`ReembeddingStore`], which share method names:
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
@@ -271,6 +272,11 @@ impl Store {
 
     /// This store as a queue of documents to read.
     pub fn ingest(&self) -> Arc<dyn IngestQueue> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as the place of tasks that make vectors anew.
+    pub fn reembeddings(&self) -> Arc<dyn ReembeddingStore> {
         Arc::new(self.clone())
     }
 

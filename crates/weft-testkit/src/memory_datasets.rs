@@ -6,6 +6,7 @@ mod kept;
 mod notes;
 mod queue;
 mod readings;
+mod reembeddings;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 pub use blobs::MemoryBlobs;
+use reembeddings::KeptReembedding;
 
 /// A store and a queue over one set of maps. A clone is another handle to the same data.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,7 @@ struct DatasetTables {
     removed: Vec<(Removed, i64)>,
     /// In the order in which they ended.
     readings: Vec<Reading>,
+    reembeddings: BTreeMap<At, KeptReembedding>,
 }
 
 /// A document with all that belongs to it.
@@ -59,12 +62,22 @@ struct KeptDocument {
     wanted: Wanted,
     /// Positive while it is noted that the index may differ.
     unindexed: i64,
+    /// The number for which all chunks have the vector of the next generation.
+    staged: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
 struct KeptChunk {
     chunk: StoredChunk,
     is_parent: bool,
+    /// Its vector of the next generation.
+    next: Option<Vec<f32>>,
+}
+
+impl KeptChunk {
+    fn new(chunk: &StoredChunk, is_parent: bool) -> Self {
+        Self { chunk: chunk.clone(), is_parent, next: None }
+    }
 }
 
 fn at(key: &DatasetKey) -> At {
@@ -225,6 +238,9 @@ impl DatasetStore for MemoryDatasets {
         tables.dataset_named(dataset)?;
         let before = tables.datasets.get_mut(&at(&dataset.key));
         let before = before.ok_or_else(|| Error::not_found("there is no such dataset"))?;
+        if before.generation != dataset.generation {
+            return Err(conflict("the vectors of the dataset were made anew meanwhile"));
+        }
         let other = before.embedder != dataset.embedder;
         *before = Dataset { created_ms: before.created_ms, ..dataset.clone() };
         let all =
@@ -243,6 +259,7 @@ impl DatasetStore for MemoryDatasets {
         left.into_iter().for_each(|left| tables.leave(left));
         tables.documents.retain(|(of, _), _| *of != at(key));
         tables.readings.retain(|reading| reading.document.dataset != *key);
+        tables.reembeddings.remove(&at(key));
         Ok(blobs)
     }
 
@@ -370,8 +387,17 @@ impl DatasetStore for MemoryDatasets {
         Ok(found)
     }
 
-    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote> {
+    async fn put_chunks(
+        &self,
+        document: &DocumentKey,
+        chunks: &[StoredChunk],
+        generation: u64,
+    ) -> Result<IndexNote> {
         let mut tables = self.tables();
+        tables.kept(document)?;
+        if tables.dataset(&document.dataset)?.generation != generation {
+            return Err(conflict("the vectors of the dataset were made anew meanwhile"));
+        }
         let elsewhere = |id: &ChunkId| {
             tables.documents.values().any(|kept| {
                 kept.document.key.dataset.tenant == document.dataset.tenant
@@ -385,8 +411,8 @@ impl DatasetStore for MemoryDatasets {
         let kept = tables.kept(document)?;
         for chunk in chunks {
             match kept.chunks.iter_mut().find(|before| before.chunk.id == chunk.id) {
-                Some(before) => before.chunk = chunk.clone(),
-                None => kept.chunks.push(KeptChunk { chunk: chunk.clone(), is_parent: false }),
+                Some(before) => *before = KeptChunk::new(chunk, before.is_parent),
+                None => kept.chunks.push(KeptChunk::new(chunk, false)),
             }
         }
         kept.count();
@@ -465,6 +491,7 @@ mod tests {
         datasets::dataset_store_keeps_its_contract(&memory).await;
         datasets::ingest_queue_keeps_its_contract(&memory, &memory).await;
         datasets::reading_log_keeps_its_contract(&memory, &memory, &memory).await;
+        datasets::reembedding_store_keeps_its_contract(&memory, &memory, &memory).await;
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Folders of the file manager in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -43,6 +43,10 @@ fn inside<'a>(tree: &'a Tree, id: &'a str) -> impl Iterator<Item = &'a FolderEnt
 
 fn height(tree: &Tree, id: &str) -> u64 {
     1 + inside(tree, id).map(|entry| height(tree, &entry.id)).max().unwrap_or_default()
+}
+
+fn size(tree: &Tree, id: &str) -> u64 {
+    inside(tree, id).map(|entry| entry.size + size(tree, &entry.id)).sum()
 }
 
 fn check_name(tree: &Tree, entry: &FolderEntry) -> Result<()> {
@@ -141,6 +145,11 @@ impl FolderStore for MemoryFolders {
         let tree = self.tree(tenant);
         let has = |id: &&String| inside(&tree, id).any(|entry| entry.kind == EntryKind::Folder);
         Ok(ids.iter().filter(has).cloned().collect())
+    }
+
+    async fn sizes(&self, tenant: &TenantId, ids: &[String]) -> Result<HashMap<String, u64>> {
+        let tree = self.tree(tenant);
+        Ok(ids.iter().map(|id| (id.clone(), size(&tree, id))).collect())
     }
 
     async fn change(

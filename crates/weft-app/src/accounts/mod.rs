@@ -253,5 +253,8 @@ pub fn share_user(id: &str) -> String {
 
 /// What a share token opens, in words.
 pub fn opened(target: &ShareTarget) -> String {
-    format!("{} {}", target.kind(), target.id())
+    match target {
+        ShareTarget::Agent(id) | ShareTarget::Chat(id) => format!("{} {id}", target.kind()),
+        ShareTarget::OfKey(_) => "pages of agents and chat assistants".to_owned(),
+    }
 }

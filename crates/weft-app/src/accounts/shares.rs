@@ -14,7 +14,7 @@ use crate::tokens::{self, SHARE_PREFIX};
 const SHARES_MAX: usize = 100;
 
 impl App {
-    /// Makes a share token for an agent or an assistant, which has to be there. It can be read now and never again.
+    /// Makes a share token for an agent, an assistant or a key, which has to be there. It can be read now and never again.
     ///
     /// # Errors
     /// `Invalid` for a name that is no line, or a time that is over; `QuotaExceeded` when there are too many.
@@ -34,7 +34,11 @@ impl App {
                 Error::new(ErrorKind::QuotaExceeded, format!("it has {SHARES_MAX} share tokens already"));
             return Err(error.help("remove those that nobody uses"));
         }
-        let secret = tokens::random(SHARE_PREFIX)?;
+        let secret = match &target {
+            ShareTarget::Agent(_) | ShareTarget::Chat(_) => tokens::random(SHARE_PREFIX)?,
+            // Older clients know it by its length.
+            ShareTarget::OfKey(_) => tokens::random_short(SHARE_PREFIX)?,
+        };
         let share = ShareToken {
             tenant: tenant.clone(),
             target,
@@ -69,6 +73,10 @@ impl App {
         let share = self.accounts.stores.shares.share(hash).await?;
         if share.expires_ms.is_some_and(|at| at <= now_ms) {
             return Err(Error::not_found("the share token has expired"));
+        }
+        if let ShareTarget::OfKey(key) = &share.target {
+            // It ends with its key, whoever has revoked that.
+            self.tokens.find(key.as_str()).await?;
         }
         let rate = Rate { limit: self.accounts.config.share_calls_per_minute, per: Duration::from_secs(60) };
         if !self.accounts.limits.shares.take(&share.hash, rate, now_ms) {

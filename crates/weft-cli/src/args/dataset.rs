@@ -27,6 +27,8 @@ pub enum DatasetCommand {
     Remove(DatasetRemoveArgs),
     /// Make the index of a dataset again from what is stored
     Reindex(DatasetNameArgs),
+    /// Make all vectors of a dataset again by another model; it is searched by those that it has meanwhile
+    Embed(DatasetEmbedArgs),
 }
 
 /// How documents are cut and enriched.
@@ -84,6 +86,17 @@ pub struct DatasetNameArgs {
     /// Its name or id
     #[arg(value_name = "DATASET")]
     pub dataset: String,
+}
+
+/// Flags of `weft dataset embed`.
+#[derive(Debug, Args)]
+pub struct DatasetEmbedArgs {
+    /// Its name or id
+    #[arg(value_name = "DATASET")]
+    pub dataset: String,
+    /// The model that makes the vectors, or `none`; without it, what was begun goes on
+    #[arg(long, value_name = "NAME")]
+    pub embedder: Option<String>,
 }
 
 /// Flags of `weft dataset ingest`.

@@ -92,6 +92,24 @@ fn what_is_there_already_is_not_read_again_and_what_changed_is() {
     home.weft(&["dataset", "show", "river"]).with(2).says(&["there is no dataset"]);
 }
 
+/// Vectors are made anew by whichever model is named, also by none.
+#[test]
+fn a_dataset_gets_other_vectors() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("one.txt"), "Herons nest in April.").unwrap();
+    let path = folder.path().to_string_lossy().into_owned();
+    home.weft(&["dataset", "ingest", "river", &path]).with(0);
+    home.weft(&["dataset", "embed", "river"]).with(2).says(&["name a model with --embedder"]);
+    home.weft(&["dataset", "embed", "river", "--embedder", "no-such"]).says(&["no-such"]);
+    home.weft(&["dataset", "embed", "river", "--embedder", "none"])
+        .with(0)
+        .says(&["it is searched by words alone"]);
+    let found = home.weft(&["dataset", "search", "herons", "--in", "river", "--json"]).with(0).json_lines();
+    assert_eq!(found[0]["content"], "Herons nest in April.");
+    home.weft(&["dataset", "embed", "lake"]).with(2).says(&["there is no dataset"]);
+}
+
 /// Files of one name in two folders are two documents, also when the folder is read again.
 #[test]
 fn documents_of_a_folder_are_called_by_their_paths() {

@@ -1,6 +1,8 @@
 //! Datasets, their documents and the chunks these were cut into. This is the truth; an
 //! [`Index`](super::Index) is made from it.
 
+mod generations;
+mod heads;
 mod tags;
 
 use async_trait::async_trait;
@@ -12,6 +14,8 @@ use crate::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantI
 use crate::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use crate::seam::ingest_queue::IndexNote;
 use crate::value::Json;
+
+pub use heads::{ChunkHead, DocumentHead, Heads};
 
 /// Settings by the names of the compatible API.
 pub type Settings = serde_json::Map<String, Json>;
@@ -44,6 +48,8 @@ pub struct Dataset {
     pub vector_similarity_weight: f64,
     /// How much it is preferred to other datasets, 0 to 100.
     pub pagerank: u32,
+    /// How often all its vectors were made anew. Only a [`ReembeddingStore`](super::ReembeddingStore) changes it.
+    pub generation: u64,
     /// When it came into being, in milliseconds since 1970.
     pub created_ms: i64,
     /// When it was changed the last time, in milliseconds since 1970.
@@ -212,33 +218,6 @@ pub struct DocumentFilter {
     pub limit: u64,
 }
 
-/// A document as filters see it, without what it is made of.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DocumentHead {
-    /// Which one.
-    pub id: DocumentId,
-    /// Its file name.
-    pub name: String,
-    /// What filters look at.
-    pub metadata: Metadata,
-    /// Whether its chunks are found.
-    pub enabled: bool,
-    /// When it was changed the last time, in milliseconds since 1970.
-    pub updated_ms: i64,
-}
-
-/// Of which documents to read the heads.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Heads {
-    /// Of these, as far as they are there.
-    Of(Vec<DocumentId>),
-    /// Of those with this extra.
-    With(Extra),
-    /// Of some of all: so many at most, behind this one in the order of the list. A page costs the same
-    /// wherever it begins.
-    Page(Option<DocumentId>, u64),
-}
-
 /// What people may change of a document. What is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DocumentChange {
@@ -290,19 +269,6 @@ pub struct StoredChunk {
     pub vector: Option<Vec<f32>>,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: i64,
-}
-
-/// What is known of a chunk beside its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChunkHead {
-    /// Its id.
-    pub id: ChunkId,
-    /// Its document.
-    pub document: DocumentKey,
-    /// The larger chunk that is shown when this one is found.
-    pub parent: Option<ChunkId>,
-    /// Whether it is found. A parent never is.
-    pub available: bool,
 }
 
 /// Which chunks of a document to list: those of what is done, in their order, without parents.
@@ -374,7 +340,7 @@ pub trait DatasetStore: Send + Sync {
     /// documents do not go on where they were given up.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when another one has this name.
+    /// `NotFound`; `Conflict` when another one has this name, and when it is of another generation by now.
     async fn update(&self, dataset: &Dataset) -> Result<()>;
 
     /// Removes a dataset with its documents and chunks. The names of the blobs that are of no more use.
@@ -453,11 +419,17 @@ pub trait DatasetStore: Send + Sync {
     async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
 
     /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
-    /// change by hand. Counts follow. What this notes of the index.
+    /// change by hand. Counts follow. What this notes of the index. Their vectors are of this generation.
     ///
     /// # Errors
-    /// `NotFound` without the document; `Conflict` when another document has a chunk with such an id.
-    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote>;
+    /// `NotFound` without the document; `Conflict` when another document has a chunk with such an id, and when the
+    /// dataset is of another generation by now.
+    async fn put_chunks(
+        &self,
+        document: &DocumentKey,
+        chunks: &[StoredChunk],
+        generation: u64,
+    ) -> Result<IndexNote>;
 
     /// The place behind the last chunk of a document that is done.
     ///

@@ -1,6 +1,7 @@
 //! The file manager of a tenant: a tree of folders with the files in them. What is in a file lies in a
 //! [`BlobStore`](super::BlobStore).
 
+use std::collections::HashMap;
 use std::fmt;
 
 use async_trait::async_trait;
@@ -149,6 +150,13 @@ pub trait FolderStore: Send + Sync + fmt::Debug {
     /// # Errors
     /// When the store cannot be read.
     async fn with_folders(&self, tenant: &TenantId, ids: &[String]) -> Result<Vec<String>>;
+
+    /// Bytes of all files that lie below each of these folders, however deep, by the ids of the folders. Those without any may be
+    /// absent.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn sizes(&self, tenant: &TenantId, ids: &[String]) -> Result<HashMap<String, u64>>;
 
     /// Renames an entry, moves it, or both at once. As it is then.
     ///

@@ -12,21 +12,25 @@ pub enum ShareTarget {
     Agent(CanvasId),
     /// One chat assistant.
     Chat(CanvasId),
+    /// Every agent and chat assistant of the tenant, as long as there is an API key with this hash. Older clients call it the beta
+    /// token of the key.
+    OfKey(CanvasId),
 }
 
 impl ShareTarget {
-    /// The id of the agent or the assistant.
+    /// The id of the agent or the assistant, or the hash of the key.
     pub fn id(&self) -> &CanvasId {
         match self {
-            Self::Agent(id) | Self::Chat(id) => id,
+            Self::Agent(id) | Self::Chat(id) | Self::OfKey(id) => id,
         }
     }
 
-    /// `agent` or `chat`.
+    /// `agent`, `chat` or `key`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Agent(_) => "agent",
             Self::Chat(_) => "chat",
+            Self::OfKey(_) => "key",
         }
     }
 }

@@ -12,7 +12,7 @@ use weft_core::value::to_text;
 use weft_core::{ErrorKind, Json, Result};
 
 use super::{ROWS_AT_ONCE, address};
-use crate::contents;
+use crate::{contents, pictures};
 
 /// Documents whose metadata is looked at, at most.
 const DOCUMENTS_MAX: u64 = 10_000;
@@ -133,6 +133,7 @@ fn passage(chunk: StoredChunk, document: &DocumentHead) -> Passage {
             dataset_id: chunk.document.dataset.id.as_str().to_owned(),
             positions: chunk.positions.into_iter().map(|position| position.as_json()).collect(),
             url: address(&document.metadata),
+            image_id: pictures::image_id(&chunk.document, &document.name),
             doc_type,
             ..Chunk::default()
         },

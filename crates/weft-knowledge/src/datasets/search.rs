@@ -110,7 +110,7 @@ async fn answers(
         for (group, vector) in [(&with, vector), (&without, None)] {
             if !group.is_empty() {
                 let query = query(group, request, question, vector);
-                answers.push(parts.index.search(parts.tenant, &query).await?);
+                answers.push(named(parts.index.search(parts.tenant, &query).await?, group));
             }
         }
     }
@@ -199,6 +199,20 @@ async fn vectors(
     }
 }
 
+/// What was found, under the names of the datasets: those of their indexes are others when vectors were made anew.
+fn named(mut answer: IndexAnswer, datasets: &[&Dataset]) -> IndexAnswer {
+    let renamed = datasets.iter().map(|dataset| (dataset.index().id, &dataset.key.id));
+    let renamed: HashMap<DatasetId, &DatasetId> = renamed.filter(|(index, id)| index != *id).collect();
+    if !renamed.is_empty() {
+        for hit in &mut answer.hits {
+            if let Some(id) = renamed.get(&hit.dataset) {
+                hit.dataset = (*id).clone();
+            }
+        }
+    }
+    answer
+}
+
 fn query(
     datasets: &[&Dataset],
     request: &SearchRequest,
@@ -207,7 +221,7 @@ fn query(
 ) -> IndexQuery {
     let keywords = request.keywords.iter().map(|word| (word.clone(), KEYWORD_WEIGHT)).collect();
     IndexQuery {
-        datasets: datasets.iter().map(|dataset| dataset.key.id.clone()).collect(),
+        datasets: datasets.iter().map(|dataset| dataset.index().id).collect(),
         documents: request.documents.clone(),
         filter: request.filter.clone(),
         text: Some(TextQuery { text: question.to_owned(), keywords }),

@@ -17,6 +17,7 @@ use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::{ErrorKind, Result};
 
 use super::library::Library;
+use super::removal::found;
 
 /// Up to which number the index will hold documents, as soon as what it has accepted is written.
 #[derive(Debug, Default)]
@@ -66,8 +67,12 @@ impl Library {
     /// one finds everything there and nothing to mend. What an index refuses stays noted.
     pub async fn close(&self) {
         for dataset in self.behind.datasets() {
-            // A change of nothing is written with all that waits.
-            if let Err(error) = self.parts.index.write(&dataset, Vec::new()).await {
+            let write = async {
+                let Some(index) = found(self.index_of(&dataset).await)? else { return Ok(()) };
+                // A change of nothing is written with all that waits.
+                self.parts.index.write(&index, Vec::new()).await
+            };
+            if let Err(error) = write.await {
                 tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index is left as it is");
             }
         }
@@ -118,7 +123,8 @@ impl Library {
         if !noted.level && !noted.busy {
             return self.sync(key).await;
         }
-        self.parts.index.write(&key.dataset, changes).await?;
+        let index = self.index_of(&key.dataset).await?;
+        self.parts.index.write(&index, changes).await?;
         self.followed(key, noted).await
     }
 
@@ -132,7 +138,8 @@ impl Library {
         if !noted.level || noted.busy {
             return self.follow(key, noted, changes).await;
         }
-        let kept = self.parts.index.write_behind(&key.dataset, changes).await?;
+        let index = self.index_of(&key.dataset).await?;
+        let kept = self.parts.index.write_behind(&index, changes).await?;
         self.will_follow(key, noted, vec![kept]).await
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tokio::sync::oneshot;
 use weft_core::id::{ChunkId, DocumentKey};
 use weft_core::seam::Embedder;
-use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentState, StoredChunk};
+use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentState, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::IndexChange;
@@ -99,9 +99,10 @@ impl Library {
             // What comes of the reading takes the place of all chunks.
             not_being_read(&document)?;
             // Without the lock: a model may take long, and others wait for it.
-            chunk.vector = self.vector(&document, &chunk).await?;
-            let new = chunk.clone();
-            let add = async move |library: Self| library.add_if(document, new).await;
+            let dataset = self.parts.store.dataset_uncounted(&key.dataset).await?;
+            chunk.vector = self.vector(&dataset, &document, &chunk).await?;
+            let (new, generation) = (chunk.clone(), dataset.generation);
+            let add = async move |library: Self| library.add_if(document, new, generation).await;
             if let Some(added) = self.whole(add).await? {
                 return Ok(added);
             }
@@ -111,10 +112,15 @@ impl Library {
 
     /// Adds a chunk whose vector was made for a document, unless that has changed since. What others add
     /// meanwhile comes along: one transaction and one commit of the index for all of it.
-    async fn add_if(&self, before: Document, chunk: StoredChunk) -> Result<Option<StoredChunk>> {
+    async fn add_if(
+        &self,
+        before: Document,
+        chunk: StoredChunk,
+        generation: u64,
+    ) -> Result<Option<StoredChunk>> {
         let key = before.key.clone();
         let (done, mut told) = oneshot::channel();
-        self.arrivals.add(&key, Arriving { before, chunk, done });
+        self.arrivals.add(&key, Arriving { before, chunk, generation, done });
         loop {
             let _lock = self.lock(&key).await;
             // Whoever had the lock before may have added it together with theirs.
@@ -132,12 +138,12 @@ impl Library {
     async fn add_arrived(&self, key: &DocumentKey) {
         let arrived = self.arrivals.take(key);
         let (mut chunks, mut added) = (Vec::new(), Vec::new());
-        let document = match self.parts.store.document(key).await {
-            Ok(document) => document,
+        let (dataset, document) = match self.dataset_and_document(key).await {
+            Ok(both) => both,
             Err(error) => return gather::failed(arrived.into_iter().map(|one| one.done), &error),
         };
-        for Arriving { before, chunk, done } in arrived {
-            if same_vectors(&before, &document) {
+        for Arriving { before, chunk, generation, done } in arrived {
+            if generation == dataset.generation && same_vectors(&before, &document) {
                 chunks.push(chunk);
                 added.push(done);
             } else {
@@ -147,7 +153,7 @@ impl Library {
         }
         let put = async {
             self.name(key, &mut chunks).await?;
-            self.put(&document, chunks.clone()).await
+            self.put(&document, chunks.clone(), dataset.generation).await
         };
         match put.await {
             Err(error) => gather::failed(added, &error),
@@ -155,6 +161,11 @@ impl Library {
                 let _ = done.send(Ok(Some(chunk)));
             }),
         }
+    }
+
+    pub(super) async fn dataset_and_document(&self, key: &DocumentKey) -> Result<(Dataset, Document)> {
+        let store = &self.parts.store;
+        Ok((store.dataset_uncounted(&key.dataset).await?, store.document(key).await?))
     }
 
     /// Gives chunks ids that no chunk of the document has, and the places after the last one.
@@ -194,9 +205,9 @@ impl Library {
             return Err(Error::invalid("the chunk has no text"));
         }
         for _ in 0..TRIES_MAX {
-            let EditedChunk { document, before, after } = self.edited(key, id, edit.clone()).await?;
-            let new = after.clone();
-            let replace = async move |library: Self| library.replace_if(&document, &before, new).await;
+            let edited = self.edited(key, id, edit.clone()).await?;
+            let after = edited.after.clone();
+            let replace = async move |library: Self| library.replace_if(edited).await;
             if self.whole(replace).await? {
                 return Ok(after);
             }
@@ -205,8 +216,8 @@ impl Library {
         let (key, id) = (key.clone(), id.clone());
         let replace = async move |library: Self| {
             let _lock = library.lock(&key).await;
-            let EditedChunk { document, after, .. } = library.edited(&key, &id, edit).await?;
-            library.put(&document, vec![after.clone()]).await?;
+            let EditedChunk { dataset, document, after, .. } = library.edited(&key, &id, edit).await?;
+            library.put(&document, vec![after.clone()], dataset.generation).await?;
             Ok(after)
         };
         self.whole(replace).await
@@ -214,25 +225,29 @@ impl Library {
 
     /// What a change makes of a chunk as it is now.
     async fn edited(&self, key: &DocumentKey, id: &ChunkId, edit: ChunkEdit) -> Result<EditedChunk> {
-        let document = self.parts.store.document(key).await?;
+        let (dataset, document) = self.dataset_and_document(key).await?;
         not_being_read(&document)?;
         let before = self.with_vector(key, id).await?;
         let mut after = edit.of(before.clone());
         if after.vector.is_none() || embed::text(&after) != embed::text(&before) {
-            after.vector = self.vector(&document, &after).await?;
+            after.vector = self.vector(&dataset, &document, &after).await?;
         }
-        Ok(EditedChunk { document, before, after })
+        Ok(EditedChunk { dataset, document, before, after })
     }
 
-    /// Puts a chunk in the place of another one, unless that or the document has changed since.
-    async fn replace_if(&self, before: &Document, old: &StoredChunk, new: StoredChunk) -> Result<bool> {
+    /// Puts a chunk in the place of another one, unless that, the document or the model has changed since.
+    async fn replace_if(&self, edited: EditedChunk) -> Result<bool> {
+        let EditedChunk { dataset, document: before, before: old, after } = edited;
         let key = &before.key;
         let _lock = self.lock(key).await;
-        let document = self.parts.store.document(key).await?;
-        if !same_vectors(before, &document) || self.with_vector(key, &old.id).await? != *old {
+        let (within, document) = self.dataset_and_document(key).await?;
+        if within.generation != dataset.generation
+            || !same_vectors(&before, &document)
+            || self.with_vector(key, &old.id).await? != old
+        {
             return Ok(false);
         }
-        self.put(&document, vec![new]).await?;
+        self.put(&document, vec![after], dataset.generation).await?;
         Ok(true)
     }
 
@@ -248,11 +263,11 @@ impl Library {
             let (key, some) = (key.clone(), some.to_vec());
             let switch = async move |library: Self| {
                 let _lock = library.lock(&key).await;
-                let document = library.parts.store.document(&key).await?;
+                let (dataset, document) = library.dataset_and_document(&key).await?;
                 let chunks = library.parts.store.chunks_with_vectors(&key, &some).await?.into_iter();
                 let chunks: Vec<_> = chunks.map(|chunk| StoredChunk { available, ..chunk }).collect();
                 let count = chunks.len() as u64;
-                library.put(&document, chunks).await?;
+                library.put(&document, chunks, dataset.generation).await?;
                 Ok(count)
             };
             count += self.whole(switch).await?;
@@ -283,8 +298,12 @@ impl Library {
     }
 
     /// The vector of a chunk, with the share of its file's name; nothing without an embedder.
-    async fn vector(&self, document: &Document, chunk: &StoredChunk) -> Result<Option<Vec<f32>>> {
-        let dataset = self.parts.store.dataset_uncounted(&document.key.dataset).await?;
+    async fn vector(
+        &self,
+        dataset: &Dataset,
+        document: &Document,
+        chunk: &StoredChunk,
+    ) -> Result<Option<Vec<f32>>> {
         if dataset.embedder.is_empty() {
             return Ok(None);
         }
@@ -305,13 +324,19 @@ impl Library {
         Ok(text.map(|text| embed::mixed(text, name.as_deref(), share)))
     }
 
-    /// Keeps chunks and brings the index to them. Under the lock of the document, which was read under it.
-    pub(super) async fn put(&self, document: &Document, chunks: Vec<StoredChunk>) -> Result<()> {
+    /// Keeps chunks with vectors of a generation and brings the index to them. Under the lock of the document, which was
+    /// read under it.
+    pub(super) async fn put(
+        &self,
+        document: &Document,
+        chunks: Vec<StoredChunk>,
+        generation: u64,
+    ) -> Result<()> {
         if chunks.is_empty() {
             return Ok(());
         }
         let key = &document.key;
-        let note = self.parts.store.put_chunks(key, &chunks).await?;
+        let note = self.parts.store.put_chunks(key, &chunks, generation).await?;
         self.chunks_changed(key).await?;
         let hidden = chunks.iter().filter(|chunk| !chunk.available).map(|chunk| chunk.id.clone()).collect();
         let changes = vec![
@@ -360,6 +385,7 @@ impl Library {
 
 /// A chunk before and after a change, in a document as it was then.
 struct EditedChunk {
+    dataset: Dataset,
     document: Document,
     before: StoredChunk,
     after: StoredChunk,

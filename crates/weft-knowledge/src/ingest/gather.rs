@@ -19,6 +19,8 @@ pub(super) struct Arriving {
     pub before: Document,
     /// The chunk, without its id and its place.
     pub chunk: StoredChunk,
+    /// The generation of the dataset that its vector is of.
+    pub generation: u64,
     /// Tells what has become of it; nothing when the document is something else by now.
     pub done: oneshot::Sender<Result<Option<StoredChunk>>>,
 }

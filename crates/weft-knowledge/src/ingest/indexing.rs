@@ -103,6 +103,7 @@ impl Library {
     /// other changes.
     pub(super) async fn fill(&self, document: &Document, first: Vec<IndexChange>) -> Result<()> {
         let key = &document.key;
+        let index = self.index_of(&key.dataset).await?;
         let mut changes = first;
         changes.push(IndexChange::Document(indexed_document(document)));
         for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
@@ -115,7 +116,7 @@ impl Library {
             };
             let (page, total) = self.parts.store.chunks(key, &filter).await?;
             changes.push(adding(document, page));
-            self.parts.index.write(&key.dataset, std::mem::take(&mut changes)).await?;
+            self.parts.index.write(&index, std::mem::take(&mut changes)).await?;
             if offset + CHUNKS_AT_ONCE >= total {
                 break;
             }
@@ -164,10 +165,10 @@ impl Library {
     /// # Errors
     /// `NotFound`; otherwise when the store cannot be read or the index cannot be written.
     pub async fn reindex(&self, dataset: &DatasetKey) -> Result<u64> {
-        self.parts.store.dataset_uncounted(dataset).await?;
+        let index = self.index_of(dataset).await?;
         // First of all: whatever ends this, the rest is mended.
         self.parts.queue.all_unindexed(dataset).await?;
-        self.parts.index.remove(dataset).await?;
+        self.parts.index.remove(&index).await?;
         let mut done = 0;
         let mut filter = NotedFilter {
             dataset: Some(dataset.clone()),
@@ -230,12 +231,13 @@ impl Library {
         if before.changing {
             return Ok(IndexState::InSync);
         }
-        let held = match self.parts.index.size(dataset).await {
+        let index = self.index_of(dataset).await?;
+        let held = match self.parts.index.size(&index).await {
             Ok(size) => size.chunks as u64,
             Err(error) => {
                 tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index cannot be read");
                 tokio::time::sleep(SECOND_LOOK).await;
-                return match self.parts.index.size(dataset).await {
+                return match self.parts.index.size(&index).await {
                     // Any other failure may pass, and to make an index anew takes away what is found
                     // meanwhile.
                     Err(error) if error.kind == ErrorKind::Internal => Ok(IndexState::Unreadable),

@@ -127,6 +127,12 @@ impl Library {
         &self.parts.models
     }
 
+    /// What the index calls the one by which a dataset is searched now. To be asked for after what is kept has changed: a
+    /// dataset whose vectors were made anew is in another one.
+    pub(super) async fn index_of(&self, dataset: &DatasetKey) -> Result<DatasetKey> {
+        Ok(self.parts.store.dataset_uncounted(dataset).await?.index())
+    }
+
     pub(super) fn now_ms(&self) -> i64 {
         self.parts.clock.now_ms()
     }
@@ -179,7 +185,8 @@ impl Library {
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for a name that another one has, and for another embedder while it has
-    /// chunks or documents that are being read: their vectors could not be compared with new ones.
+    /// chunks or documents that are being read: their vectors could not be compared with new ones. `Unavailable` when they
+    /// were made anew since the dataset was read.
     pub async fn update_dataset(&self, dataset: Dataset) -> Result<Dataset> {
         let before = self.parts.store.dataset(&dataset.key).await?;
         let mut changed = Dataset { updated_ms: self.now_ms(), ..dataset };
@@ -201,7 +208,15 @@ impl Library {
                     .help(format!("keep `{}`, or make another dataset", before.embedder)));
             }
         }
-        self.parts.store.update(&changed).await?;
+        if let Err(error) = self.parts.store.update(&changed).await {
+            // A name that is taken is nothing that passes; vectors that were made anew meanwhile are.
+            let now = self.parts.store.dataset_uncounted(&changed.key).await?;
+            if error.kind == ErrorKind::Conflict && now.generation != changed.generation {
+                let message = "the dataset has got new vectors meanwhile";
+                return Err(Error::new(ErrorKind::Unavailable, message).help("try again"));
+            }
+            return Err(error);
+        }
         self.parts.store.dataset(&changed.key).await
     }
 

@@ -196,13 +196,13 @@ pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestOutcome> {
     if taken.attempts <= ATTEMPTS_MAX {
         return None;
     }
-    let last = match taken.document.message.as_str() {
-        "" => "its worker ended each time".to_owned(),
-        message => message.to_owned(),
-    };
-    Some(IngestOutcome::Failed {
-        reason: format!("it was begun {ATTEMPTS_MAX} times without success: {last}"),
-    })
+    Some(IngestOutcome::Failed { reason: begun_too_often(&taken.document.message) })
+}
+
+/// What is said of work that was begun too often, the last time with this message.
+pub(super) fn begun_too_often(message: &str) -> String {
+    let last = if message.is_empty() { "its worker ended each time" } else { message };
+    format!("it was begun {ATTEMPTS_MAX} times without success: {last}")
 }
 
 /// What follows from a failure. What may pass is tried again, each time after a longer pause unless the work

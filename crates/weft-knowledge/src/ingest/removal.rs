@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::Dataset;
 use weft_core::seam::index::IndexChange;
 use weft_core::seam::ingest_queue::Removed;
 use weft_core::{ErrorKind, Result};
@@ -33,11 +34,18 @@ impl Library {
         let key = key.clone();
         let remove = async move |library: Self| {
             let blobs = library.parts.store.remove(&key).await?;
-            library.parts.index.remove(&key).await?;
+            library.remove_indexes(&key).await?;
             library.remove_blobs(&key, &blobs).await?;
             library.parts.queue.forget(&key, None, library.now_ms()).await
         };
         self.whole(remove).await
+    }
+
+    pub(super) async fn remove_indexes(&self, dataset: &DatasetKey) -> Result<()> {
+        for index in Dataset::indexes(dataset) {
+            self.parts.index.remove(&index).await?;
+        }
+        Ok(())
     }
 
     async fn remove_blobs(&self, key: &DatasetKey, blobs: &[String]) -> Result<()> {
@@ -66,7 +74,10 @@ impl Library {
         // A worker that is about to put it into the index is let through first, or comes too late.
         let _lock = self.lock(key).await;
         let blobs = self.parts.store.remove_documents(dataset, std::slice::from_ref(&key.id)).await?;
-        self.parts.index.write(dataset, vec![IndexChange::RemoveDocument(key.id.clone())]).await?;
+        // Without the dataset there is no index any more, and this would begin a new one.
+        if let Some(index) = found(self.index_of(dataset).await)? {
+            self.parts.index.write(&index, vec![IndexChange::RemoveDocument(key.id.clone())]).await?;
+        }
         self.remove_blobs(dataset, &blobs).await?;
         self.remove_summaries_of(key).await?;
         self.document_changed(key);
@@ -108,19 +119,17 @@ impl Library {
         let Removed { dataset, document, blob } = one;
         let _lock = match document {
             None => {
-                self.parts.index.remove(dataset).await?;
+                self.remove_indexes(dataset).await?;
                 None
             }
             Some(id) => {
                 let key = DocumentKey::new(dataset, id.clone());
                 let Some(lock) = self.locks.try_lock(&key) else { return Ok(false) };
                 let is_back = found(self.parts.store.document(&key).await)?.is_some();
-                // Without the dataset there is no index any more, and this would begin a new one.
-                if !is_back && found(self.parts.store.dataset_uncounted(dataset).await)?.is_some() {
-                    let gone = IndexChange::RemoveDocument(id.clone());
-                    self.parts.index.write(dataset, vec![gone]).await?;
-                }
                 if !is_back {
+                    if let Some(index) = found(self.index_of(dataset).await)? {
+                        self.parts.index.write(&index, vec![IndexChange::RemoveDocument(id.clone())]).await?;
+                    }
                     self.remove_blobs(dataset, std::slice::from_ref(blob)).await?;
                     self.remove_summaries_of(&key).await?;
                     self.document_changed(&key);
@@ -134,13 +143,13 @@ impl Library {
 
     /// Takes out of the index what a worker may have put there after the document was removed.
     pub(super) async fn forget_if_gone(&self, key: &DocumentKey) -> Result<()> {
-        if found(self.parts.store.dataset_uncounted(&key.dataset).await)?.is_none() {
-            return self.parts.index.remove(&key.dataset).await;
-        }
+        let Some(index) = found(self.index_of(&key.dataset).await)? else {
+            return self.remove_indexes(&key.dataset).await;
+        };
         let _lock = self.lock(key).await;
         if found(self.parts.store.document(key).await)?.is_none() {
             let gone = IndexChange::RemoveDocument(key.id.clone());
-            self.parts.index.write(&key.dataset, vec![gone]).await?;
+            self.parts.index.write(&index, vec![gone]).await?;
         }
         Ok(())
     }

@@ -110,7 +110,7 @@ impl Library {
     async fn retag_some(&self, key: DocumentKey, ids: Vec<ChunkId>, change: TagChange) -> Result<u64> {
         let retag = async move |library: Self| {
             let _lock = library.lock(&key).await;
-            let document = library.parts.store.document(&key).await?;
+            let (dataset, document) = library.dataset_and_document(&key).await?;
             // What comes of the reading takes the place of all chunks.
             not_being_read(&document)?;
             // Read anew under the lock: the page was read without it, and somebody may have changed them
@@ -124,7 +124,7 @@ impl Library {
                 }
             }
             let count = chunks.len() as u64;
-            library.put(&document, chunks).await?;
+            library.put(&document, chunks, dataset.generation).await?;
             Ok(count)
         };
         self.whole(retag).await

@@ -454,7 +454,7 @@ fn part(done: u64, count: u64) -> f64 {
 }
 
 /// One vector for each text.
-async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
+pub(super) async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
     let made = embedder.embed(EmbeddingPurpose::Passage, texts).await?.vectors;
     if made.len() != texts.len() {
         let message = format!("the embedder returned {} vectors for {} texts", made.len(), texts.len());

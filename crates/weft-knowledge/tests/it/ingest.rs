@@ -7,5 +7,6 @@ mod dataset_summaries;
 mod fakes;
 mod kit;
 mod recovery;
+mod reembed;
 mod summaries;
 mod work;

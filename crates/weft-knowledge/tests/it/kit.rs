@@ -123,6 +123,7 @@ impl Library {
             similarity_threshold: 0.2,
             vector_similarity_weight: 0.3,
             pagerank: 0,
+            generation: 0,
             created_ms: 0,
             updated_ms: 0,
             counts: DatasetCounts::default(),
@@ -569,7 +570,7 @@ impl DatasetStore for Library {
         not_here()
     }
 
-    async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<IndexNote> {
+    async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk], _: u64) -> Result<IndexNote> {
         not_here()
     }
 

@@ -9,12 +9,15 @@ use weft_core::Json;
 
 use super::capabilities::Client;
 use super::envelope::{cacheable, complete, discovered, listed};
-use super::legacy_tasks;
 use super::message::{RpcError, RpcRequest, code};
 use super::outlet::{LogLevel, Outlet};
 use super::revision::ProtocolRevision;
 use super::service::{About, Call, Feature, Leaving, Listing, Outcome, Questions, Service, TaskWish};
 use super::session::ServedSession;
+use super::{legacy_tasks, listening};
+
+/// Stays open, and tells of changes.
+pub(super) const LISTEN: &str = "subscriptions/listen";
 
 /// How often one call may ask its client something.
 // A service that always asks something more would keep its client busy for ever.
@@ -119,6 +122,9 @@ async fn alone(
     };
     Ok(Some(match request.method.as_str() {
         "server/discover" => discovered(about, context.revision),
+        LISTEN if about.features.contains(&Feature::ListChanges) => {
+            listening::listen(service, request, context).await?
+        }
         "tasks/get" if tasks => service.task(task()?).await?.whole(),
         "tasks/update" if tasks => {
             service.answer_task(task()?, answers(&request.params)?).await?;

@@ -32,6 +32,9 @@ pub(super) fn capabilities(about: &About, revision: ProtocolRevision) -> Json {
                 all["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
             }
             Feature::Tasks => {}
+            // Older revisions would tell of it outside of any request.
+            Feature::ListChanges if revision.is_stateless() => all["tools"] = json!({"listChanged": true}),
+            Feature::ListChanges => {}
         }
     }
     all
@@ -117,7 +120,7 @@ mod tests {
         title: "N",
         version: "1",
         instructions: "",
-        features: &[Feature::Resources, Feature::Subscriptions, Feature::Tasks],
+        features: &[Feature::Resources, Feature::Subscriptions, Feature::Tasks, Feature::ListChanges],
     };
 
     #[test]
@@ -133,7 +136,7 @@ mod tests {
         );
         check(
             ProtocolRevision::V2026_07_28,
-            json!({"tools": {}, "resources": {}, "extensions": {TASKS: {}}}),
+            json!({"tools": {"listChanged": true}, "resources": {}, "extensions": {TASKS: {}}}),
         );
     }
 

@@ -78,7 +78,7 @@ fn name(request: &RpcRequest) -> Option<(&'static str, &str)> {
 }
 
 /// What a header says that may hold letters which headers cannot.
-fn decoded(value: &str) -> Option<String> {
+pub(super) fn decoded(value: &str) -> Option<String> {
     let inner = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match inner {
         None => Some(value.to_owned()),

@@ -12,14 +12,14 @@ use serde_json::Map;
 use tokio_util::sync::CancellationToken;
 use weft_core::Json;
 
-use super::dispatch::Context;
-use super::envelope;
+use super::dispatch::{Context, LISTEN};
 use super::exchange::{Exchange, ExchangeEvent, way, work};
 use super::headers::{self, SESSION, VERSION, alone, stands_alone};
 use super::message::{ClientMessage, RpcError, RpcRequest, answer, code};
 use super::revision::ProtocolRevision;
 use super::service::{Leaving, Service};
 use super::session::{ServedSession, Sessions};
+use super::{envelope, mirrored};
 
 /// An answer that comes sooner is JSON, if nothing comes before it; else the client gets signs of life.
 const SOON: Duration = Duration::from_secs(5);
@@ -201,6 +201,13 @@ async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &Hea
         Ok(alone) => alone,
         Err(error) => return Reply::refused(StatusCode::BAD_REQUEST, &request.id, error),
     };
+    if let Err(error) = read_beforehand(&*service, &request, headers).await {
+        let status = match error.code {
+            code::HEADER_MISMATCH | code::INVALID_REQUEST => StatusCode::BAD_REQUEST,
+            _ => StatusCode::OK,
+        };
+        return Reply::refused(status, &request.id, error);
+    }
     let (sender, told) = way();
     let context = Context {
         revision: alone.revision,
@@ -214,6 +221,29 @@ async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &Hea
     };
     let reply = respond(Exchange::new(work(service, request, context, ()), told), headers).await;
     Reply { status: status(&reply).unwrap_or(reply.status), ..reply }
+}
+
+/// What of a request is looked at before anything is done.
+async fn read_beforehand(
+    service: &dyn Service,
+    request: &RpcRequest,
+    headers: &HeaderMap,
+) -> Result<(), RpcError> {
+    if request.method == LISTEN && !takes_events(headers) {
+        return Err(RpcError::new(code::INVALID_REQUEST, "this is told in events: accept text/event-stream"));
+    }
+    if request.method != "tools/call" {
+        return Ok(());
+    }
+    let Some(tool) = request.params.get("name").and_then(Json::as_str) else { return Ok(()) };
+    let Some(schema) = service.mirrored(tool).await? else { return Ok(()) };
+    let none = Map::new();
+    let arguments = request.params.get("arguments").and_then(Json::as_object).unwrap_or(&none);
+    mirrored::check(headers, arguments, &schema)
+}
+
+fn takes_events(headers: &HeaderMap) -> bool {
+    headers::text(headers, header::ACCEPT.as_str()).is_some_and(|all| all.contains("text/event-stream"))
 }
 
 /// From 2026-07-28 on the status says what kind of failure it is.
@@ -230,9 +260,7 @@ fn status(reply: &Reply) -> Option<StatusCode> {
 
 /// JSON when the answer comes soon and alone, or the client wants nothing else; otherwise events.
 async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
-    let events =
-        headers::text(headers, header::ACCEPT.as_str()).is_some_and(|all| all.contains("text/event-stream"));
-    if !events {
+    if !takes_events(headers) {
         loop {
             match exchange.next().await {
                 // Without a stream there is one answer and no place for what is told before it.

@@ -25,6 +25,8 @@ pub enum Feature {
     Logging,
     /// Calls may outlast their request.
     Tasks,
+    /// Clients hear of it when the tools are others.
+    ListChanges,
 }
 
 /// What a service says of itself.
@@ -131,6 +133,20 @@ pub trait Service: Send + Sync {
     /// # Errors
     /// For a cursor that is none, or when they cannot be read.
     async fn tools(&self, cursor: Option<&str>) -> Result<Listing, RpcError>;
+
+    /// The schema of a tool's arguments, if a header has to say some of them, too (`x-mcp-header`). `None`: none has to, or
+    /// there is no such tool.
+    ///
+    /// # Errors
+    /// As [`Service::tools`].
+    async fn mirrored(&self, _tool: &str) -> Result<Option<Json>, RpcError> {
+        Ok(None)
+    }
+
+    /// Returns when nothing more is told to those who listen.
+    async fn ended(&self) {
+        std::future::pending().await
+    }
 
     /// Calls a tool. A tool that fails has a result that says so.
     ///

@@ -8,6 +8,7 @@ mod tools;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use axum::Router;
@@ -20,6 +21,7 @@ use futures::StreamExt as _;
 use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 use weft_mcp::serving::{
     About, Call, Feature, Host, Listing, Names, Outcome, Posted, Reply, ReplyBody, RpcError, Service,
     TaskView, check_origin, code,
@@ -31,6 +33,10 @@ use tasks::Tasks;
 #[derive(Default)]
 pub struct Fixture {
     tasks: Tasks,
+    /// Whether there is one more tool.
+    pub has_more: AtomicBool,
+    /// Fires when it ends.
+    pub ended: CancellationToken,
 }
 
 #[async_trait]
@@ -48,12 +54,25 @@ impl Service for Fixture {
                 Feature::Completions,
                 Feature::Logging,
                 Feature::Tasks,
+                Feature::ListChanges,
             ],
         }
     }
 
     async fn tools(&self, _: Option<&str>) -> Result<Listing, RpcError> {
-        Ok(tools::list().into())
+        let mut tools = tools::list();
+        if self.has_more.load(Ordering::SeqCst) {
+            tools.push(json!({"name": "more", "inputSchema": {"type": "object"}}));
+        }
+        Ok(tools.into())
+    }
+
+    async fn mirrored(&self, tool: &str) -> Result<Option<Json>, RpcError> {
+        Ok(tools::mirrored(tool))
+    }
+
+    async fn ended(&self) {
+        self.ended.cancelled().await;
     }
 
     async fn call(&self, call: Call) -> Result<Outcome, RpcError> {

@@ -121,6 +121,86 @@ async fn an_answer_that_comes_alone_is_json_and_one_that_is_told_of_before_is_a_
     assert_eq!(json_of(whole)["id"], 3);
 }
 
+/// What the scenario `http-custom-header-server-validation` of the conformance suite asks.
+#[tokio::test]
+async fn arguments_that_a_header_says_are_compared_with_it() {
+    let place = Place::default();
+    let call = async |header: Option<&str>, arguments: Json| {
+        let mut headers = vec![
+            EVENTS,
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "test_header_params"),
+        ];
+        headers.extend(header.map(|value| ("mcp-param-region", value)));
+        let params =
+            json!({"name": "test_header_params", "arguments": arguments, "_meta": newest(json!({}))});
+        let reply = place.post("a", &headers, request(1, "tools/call", params)).await;
+        let status = reply.status;
+        (status, json_of(reply))
+    };
+    for (header, region) in [("eu", "eu"), ("=?base64?SGVsbG8=?=", "Hello"), ("SGVsbG8=", "SGVsbG8=")] {
+        let (status, answer) = call(Some(header), json!({"region": region})).await;
+        assert_eq!((status, &answer["error"]), (StatusCode::OK, &Json::Null), "{header}");
+        assert_eq!(answer["result"]["content"][0]["text"], format!("region={region}"));
+    }
+    for (header, region) in [
+        (None, "eu"),
+        (Some("us"), "eu"),
+        (Some("=?base64?SGVsbG8?="), "Hello"),
+        (Some("=?base64?SGVs!!!bG8=?="), "Hello"),
+    ] {
+        let (status, answer) = call(header, json!({"region": region})).await;
+        assert_eq!(
+            (status, &answer["error"]["code"]),
+            (StatusCode::BAD_REQUEST, &json!(-32_020)),
+            "{header:?}"
+        );
+    }
+    // Without a value there is nothing to be said; that one is missing is told in other words.
+    let (_, answer) = call(None, json!({})).await;
+    assert_eq!(answer["error"]["code"], -32_602);
+    let (status, answer) = call(Some("eu"), json!({"region": "eu", "limit": null})).await;
+    assert_eq!((status, &answer["error"]), (StatusCode::OK, &Json::Null));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_listens_hears_that_the_tools_are_others() {
+    let place = Place::default();
+    let headers = [EVENTS, ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+    let listening = |wanted: Json| {
+        request(7, "subscriptions/listen", json!({"notifications": wanted, "_meta": newest(json!({}))}))
+    };
+    let wanted =
+        json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": ["x:y"]});
+    let mut told = Told::of(place.post("a", &headers, listening(wanted)).await);
+    let first = told.next().await.unwrap();
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
+    assert_eq!(first["params"], json!({"_meta": meta, "notifications": {"toolsListChanged": true}}));
+    for has_more in [true, false] {
+        place.fixture.has_more.store(has_more, std::sync::atomic::Ordering::SeqCst);
+        let changed = told.next().await.unwrap();
+        assert_eq!(changed["method"], "notifications/tools/list_changed");
+        assert_eq!(changed["params"]["_meta"], meta);
+    }
+    // A server that stops says so.
+    place.fixture.ended.cancel();
+    let last = told.next().await.unwrap();
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(7), &json!("complete")));
+    assert_eq!(told.next().await, None);
+    // Nothing is promised that is not told of.
+    let mut none = Told::of(place.post("a", &headers, listening(json!({"promptsListChanged": true}))).await);
+    assert_eq!(none.next().await.unwrap()["params"]["notifications"], json!({}));
+    assert_eq!(none.next().await.unwrap()["id"], 7);
+    for wanted in [json!(1), json!({"toolsListChanged": "yes"})] {
+        let refused = json_of(place.post("a", &headers, listening(wanted)).await);
+        assert_eq!(refused["error"]["code"], -32_602);
+    }
+    let without = json_of(place.post("a", &headers[1..], listening(json!({"toolsListChanged": true}))).await);
+    assert_eq!(without["error"]["code"], -32_600);
+}
+
 #[tokio::test]
 async fn a_client_of_an_older_revision_is_asked_on_the_stream() {
     let place = Place::default();

@@ -94,6 +94,15 @@ impl Offering {
         Ok(tools)
     }
 
+    /// What an agent is asked with, if a header has to say something of it, too.
+    pub(super) async fn mirrored_fields(&self, tool: &str) -> Result<Option<Json>, RpcError> {
+        let agents = self.agents().await?;
+        let Some(agent) = agents.into_iter().find(|agent| agent.name == tool) else { return Ok(None) };
+        let plan = self.app().plan(&agent.canvas.key, &agent.version).await?;
+        let fields = form(&plan).fields;
+        Ok(forms::is_mirrored(&fields).then(|| forms::arguments(&fields)))
+    }
+
     /// Asks the agent that a call names.
     pub(super) async fn ask_agent(&self, call: Call) -> Result<Outcome, RpcError> {
         let agents = self.agents().await?;

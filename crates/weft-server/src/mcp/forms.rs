@@ -1,5 +1,7 @@
 //! Forms as schemas: of the arguments of an agent's tool, and of what its runs ask people.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value as Json, json};
 use weft_core::TaskKey;
 use weft_core::seam::task_store::{Task, TaskKind};
@@ -10,6 +12,8 @@ use weft_app::tasks::TaskAnswer;
 pub(super) const QUERY: &str = "query";
 /// The conversation.
 pub(super) const SESSION: &str = "session_id";
+/// What names the header that says a field, too.
+const HEADER: &str = "x-mcp-header";
 
 /// What an agent is asked with: the question, the fields of its form, and the conversation.
 pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
@@ -18,8 +22,14 @@ pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
         json!({"type": "string", "description": "The question, or what to do."}),
     )]);
     let mut required = vec![QUERY.to_owned()];
+    let mut said = HashSet::new();
     for (key, field) in fields.iter().filter(|(key, _)| *key != QUERY) {
-        properties.insert(key.clone(), argument(field));
+        let mut property = argument(field);
+        // Clients leave a tool out of which two arguments have one header.
+        if let Some(header) = header(field).filter(|header| said.insert(header.to_ascii_lowercase())) {
+            property[HEADER] = header.into();
+        }
+        properties.insert(key.clone(), property);
         if !is_optional(field) {
             required.push(key.clone());
         }
@@ -29,6 +39,19 @@ pub(super) fn arguments(fields: &Map<String, Json>) -> Json {
         json!({"type": "string", "description": "Goes on with the conversation that an earlier answer named."})
     });
     json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// Whether a header has to say one of these fields, too.
+pub(super) fn is_mirrored(fields: &Map<String, Json>) -> bool {
+    fields.iter().any(|(key, field)| key != QUERY && header(field).is_some())
+}
+
+/// The header that a field asks for, as far as the protocol has one for it.
+fn header(field: &Json) -> Option<&str> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let header = field.get(HEADER)?.as_str()?;
+    let is_simple = !matches!(word(field, "type"), "object" | "file" | "number");
+    (is_simple && !header.is_empty() && header.chars().all(is_token)).then_some(header)
 }
 
 fn is_optional(field: &Json) -> bool {

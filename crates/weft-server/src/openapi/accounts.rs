@@ -265,6 +265,45 @@ pub static MAKE_SHARE: Operation = Operation::edits(
 /// `DELETE …/shares/{share}`.
 pub static REMOVE_SHARE: Operation = Operation::edits("Takes a share token back.").data(Type::Flag);
 
+const OLDER_TARGET: [Member; 2] =
+    [text("dialog_id", "the chat assistant").optional(), text("canvas_id", "or the agent").optional()];
+const OLDER_TOKEN: Type = Type::Object(&[
+    text("tenant_id", "whose it is"),
+    text("token", "the token in the answer that makes it, after that only its end"),
+    text("dialog_id", "what it opens"),
+    text("source", "`agent`; null for a chat assistant").nullable(),
+    time("create_time", "when it was made"),
+    text("create_date", "the same in words"),
+]);
+/// `POST /v1/api/new_token`.
+pub static OLDER_NEW_TOKEN: Operation =
+    Operation::edits("Makes a share token of one assistant or agent, by its oldest name.")
+        .body(&OLDER_TARGET)
+        .data(OLDER_TOKEN);
+/// `GET /v1/api/token_list`.
+pub static OLDER_TOKENS: Operation = Operation::edits("Lists the share tokens of one assistant or agent.")
+    .query(&OLDER_TARGET)
+    .data(Type::List(&OLDER_TOKEN));
+/// `POST /v1/api/rm`.
+pub static OLDER_REMOVE: Operation = Operation::edits("Takes share tokens back.")
+    .body(&[
+        list("tokens", &Type::Text, "the tokens themselves"),
+        text("tenant_id", "passed over: it is the caller's").optional(),
+    ])
+    .data(Type::Flag);
+/// `GET /v1/api/stats`.
+pub static OLDER_STATS: Operation =
+    Operation::reads("Is refused: such numbers are not kept; `GET /api/v1/usage` has others.");
+/// `GET /v1/api/new_conversation`.
+pub static NEW_CONVERSATION: Operation =
+    Operation::runs("Begins a conversation with an assistant or an agent, by its oldest name.")
+        .query(&[
+            text("dialog_id", "the chat assistant").optional(),
+            text("canvas_id", "or the agent").optional(),
+            text("user_id", "who asks").optional(),
+        ])
+        .data(Type::Of(&super::agents::SESSION));
+
 static AUDIT_ENTRY: Shape = Shape {
     name: "AuditEntry",
     summary: "something that somebody did, or was refused",

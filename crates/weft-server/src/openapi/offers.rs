@@ -40,6 +40,10 @@ pub static PROVIDERS: Operation =
 pub static REFUSED: Operation =
     Operation::administers("Is refused: which models there are is set in the server's configuration.");
 
+/// Everything about connectors.
+pub static NO_CONNECTORS: Operation =
+    Operation::edits("Is refused: connectors to other services are not part of this build.");
+
 /// `GET …/system/status`.
 pub static STATUS: Operation =
     Operation::reads("Shows how the parts of the server are.").data(Type::Map(&Type::Any));

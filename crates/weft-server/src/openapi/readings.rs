@@ -74,7 +74,17 @@ pub static GET_DOCUMENT: Operation =
     Operation::reads("Sends the file of a document, whatever dataset it is in.").answer(Answer::File);
 /// `GET /api/v1/documents/images/{image}` and its like.
 pub static PICTURE: Operation =
-    Operation::reads("Says that there is no such picture: none are kept of documents.").answer(Answer::File);
+    Operation::reads("Sends the picture that `image_id` of a chunk names: the document, where that is one.")
+        .answer(Answer::File);
+/// `GET /api/v1/documents/{document}/thumbnail`.
+pub static THUMBNAIL: Operation =
+    Operation::reads("Sends the picture of a document: the document itself, where that is one.")
+        .answer(Answer::File);
+/// `GET /api/v1/thumbnails`.
+pub static THUMBNAILS: Operation =
+    Operation::reads("Tells where the pictures of documents are, by their ids; empty for one without.")
+        .query(&[text("doc_ids", "which documents, separated by commas")])
+        .data(Type::Map(&Type::Text));
 /// `GET /api/v1/documents/artifact/{file}`.
 pub static ARTIFACT: Operation =
     Operation::reads("Sends a file that a run has made, by its id with the ending of its name.")
@@ -97,13 +107,15 @@ pub static FLATTENED: Operation =
         .query(&[text("dataset_ids", "which datasets, with commas between them")])
         .data(Type::Map(&Type::Map(&Type::List(&Type::Text))));
 /// `POST …/index`.
-pub static RUN_INDEX: Operation =
-    Operation::edits("Has every document of a dataset read again, with an index.")
-        .query(&[member("type", Type::OneOf(&["graph", "raptor"]), "which index")])
-        .data(Type::Object(&[text("task_id", "the task")]));
+pub static RUN_INDEX: Operation = Operation::edits(
+    "Has every document of a dataset read again, with an index; or all vectors made anew (`embedding`).",
+)
+.query(&[member("type", Type::OneOf(&["graph", "raptor", "embedding"]), "which index")])
+.body(&[text("embedding_model", "of `embedding`: the model; empty for none").nullable().optional()])
+.data(Type::Object(&[text("task_id", "the task")]));
 /// `GET …/index`.
 pub static TRACE_INDEX: Operation = Operation::reads("Shows how far an index has come.").query(&[member(
     "type",
-    Type::OneOf(&["graph", "raptor"]),
+    Type::OneOf(&["graph", "raptor", "embedding"]),
     "which index",
 )]);

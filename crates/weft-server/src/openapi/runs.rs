@@ -164,6 +164,8 @@ static TOKEN: Shape = Shape {
         text("user_id", "the user whose it is; null for one that is no user's").nullable(),
         text("tenant_id", "whose data it opens"),
         text("token", "the token in the answer that makes it, after that only its end"),
+        text("beta", "in that answer a token for pages of any agent and chat assistant; null after that, and for a role that may not edit")
+            .nullable(),
         time("create_time", "when it was made"),
         text("create_date", "the same in words"),
         time("last_used_time", "when it was used last").nullable(),

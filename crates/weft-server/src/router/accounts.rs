@@ -4,7 +4,7 @@ use super::{DELETE, GET, PATCH, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::accounts as of_account;
 use crate::openapi::runs as of_run;
-use crate::routes::{audit, notifications, oidc, shares, tenants, tokens, users};
+use crate::routes::{audit, notifications, oidc, older_tokens, shares, tenants, tokens, users};
 
 pub(super) fn of_tokens() -> Routes {
     Routes::new("Tokens")
@@ -86,6 +86,12 @@ pub(super) fn of_shares() -> Routes {
         .on(DELETE, "/api/v1/chats/{id}/shares/{share}", shares::remove_of_chat, &of_account::REMOVE_SHARE)
         .on(GET, "/api/v1/agentbots/{id}/inputs", shares::agentbot, &of_account::AGENTBOT)
         .on(POST, "/api/v1/agentbots/{id}/completions", shares::ask_agentbot, &of_account::ASK_AGENTBOT)
+        // The oldest names.
+        .on(POST, "/v1/api/new_token", older_tokens::create, &of_account::OLDER_NEW_TOKEN)
+        .on(GET, "/v1/api/token_list", older_tokens::list, &of_account::OLDER_TOKENS)
+        .on(POST, "/v1/api/rm", older_tokens::remove, &of_account::OLDER_REMOVE)
+        .on(GET, "/v1/api/stats", older_tokens::stats, &of_account::OLDER_STATS)
+        .on(GET, "/v1/api/new_conversation", older_tokens::new_conversation, &of_account::NEW_CONVERSATION)
 }
 
 pub(super) fn of_audit() -> Routes {

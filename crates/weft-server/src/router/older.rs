@@ -51,9 +51,12 @@ pub(super) fn of_any_documents() -> Routes {
         .on(GET, "/api/v1/datasets/tags/aggregation", tags::aggregation, &of_tag::AGGREGATION)
         .on(GET, "/api/v1/documents/{document}", any_document::download, &of_reading::GET_DOCUMENT)
         .on(GET, "/api/v1/documents/{document}/preview", any_document::download, &of_reading::GET_DOCUMENT)
-        .on(GET, "/api/v1/documents/images/{image}", any_document::picture, &of_reading::PICTURE)
-        .on(GET, "/api/v1/documents/{document}/images/{image}", any_document::picture, &of_reading::PICTURE)
-        .on(GET, "/api/v1/documents/{document}/thumbnail", any_document::picture, &of_reading::PICTURE)
+        .on(GET, "/api/v1/documents/images/{image}", any_document::image, &of_reading::PICTURE)
+        .on(GET, "/api/v1/documents/{document}/images/{image}", any_document::image_of, &of_reading::PICTURE)
+        .on(GET, "/api/v1/documents/{document}/thumbnail", any_document::thumbnail, &of_reading::THUMBNAIL)
+        .on(GET, "/api/v1/thumbnails", any_document::thumbnails, &of_reading::THUMBNAILS)
+        .on(GET, "/v1/document/thumbnails", any_document::thumbnails, &of_reading::THUMBNAILS)
+        .on(GET, "/v1/document/image/{image}", any_document::image, &of_reading::PICTURE)
         .on(GET, "/api/v1/documents/artifact/{file}", attachments::artifact, &of_reading::ARTIFACT)
         .on(POST, "/api/v1/agents/rerun", readings::rerun, &of_reading::RERUN)
         .on(POST, "/v1/canvas/rerun", readings::rerun, &of_reading::RERUN)
@@ -63,7 +66,10 @@ pub(super) fn of_any_documents() -> Routes {
 }
 
 pub(super) fn of_offers() -> Routes {
-    let refused = &of_offer::REFUSED;
+    let (refused, connectors) = (&of_offer::REFUSED, &of_offer::NO_CONNECTORS);
+    let instances = "/api/v1/providers/{provider}/instances";
+    let instance = "/api/v1/providers/{provider}/instances/{instance}";
+    let models = "/api/v1/providers/{provider}/instances/{instance}/models";
     Routes::new("Models and the server, by other names")
         .on(GET, "/api/v1/users/me/models", offers::defaults, &of_offer::DEFAULT_MODELS)
         .on(PATCH, "/api/v1/users/me/models", offers::refuse, refused)
@@ -73,6 +79,17 @@ pub(super) fn of_offers() -> Routes {
         .on(POST, "/v1/user/set_tenant_info", offers::refuse, refused)
         .on(GET, "/api/v1/providers", offers::providers, &of_offer::PROVIDERS)
         .on(PUT, "/api/v1/providers", offers::refuse, refused)
+        .on(DELETE, "/api/v1/providers/{provider}", offers::refuse, refused)
+        .on(POST, "/api/v1/providers/{provider}/connection", offers::refuse, refused)
+        .on(GET, instances, offers::refuse, refused)
+        .on(POST, instances, offers::refuse, refused)
+        .on(DELETE, instance, offers::refuse, refused)
+        .on(POST, models, offers::refuse, refused)
+        .on(DELETE, models, offers::refuse, refused)
+        .on(GET, "/api/v1/connectors", offers::refuse_connectors, connectors)
+        .on(POST, "/api/v1/connectors", offers::refuse_connectors, connectors)
+        .on(GET, "/v1/connector/list", offers::refuse_connectors, connectors)
+        .on(POST, "/v1/connector/set", offers::refuse_connectors, connectors)
         .on(GET, "/v1/llm/factories", offers::providers, &of_offer::PROVIDERS)
         .on(GET, "/v1/llm/list", offers::list, &of_offer::LIST)
         .on(GET, "/v1/llm/my_llms", offers::mine, &of_offer::MINE)

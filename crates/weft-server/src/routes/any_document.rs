@@ -12,6 +12,7 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::to_text;
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
+use weft_knowledge::pictures;
 
 use super::metadata::each;
 use super::{attachments, owned};
@@ -21,13 +22,15 @@ use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
-use crate::wire::document::once;
+use crate::wire::document::{self, once};
 use crate::wire::envelope::Success;
 
 /// Documents that one request may name.
 const IDS_MAX: usize = 1_000;
 /// Datasets that are looked through in one go.
 const DATASETS_AT_ONCE: u64 = 200;
+/// Bytes of a picture that is shown.
+const PICTURE_BYTES_MAX: u64 = 16 << 20;
 /// Documents in the flat list of metadata, at most: each value has its own list of them.
 const FLAT_DOCUMENTS_MAX: usize = 100_000;
 
@@ -75,12 +78,78 @@ async fn document(state: &ServerState, caller: &Caller, id: &str) -> Result<Docu
     found.pop().ok_or_else(|| ApiError::data("document not found"))
 }
 
-/// `GET /api/v1/documents/images/{image}`, and the other addresses of pictures of documents.
+fn no_image() -> ApiError {
+    ApiError::data("Image not found.")
+}
+
+/// The file of a document that is a picture, as browsers show it. What merely has the name of one is none.
+async fn shown(state: &ServerState, document: &Document) -> Result<Response, ApiError> {
+    if pictures::image_id(&document.key, &document.name).is_none() || document.size > PICTURE_BYTES_MAX {
+        return Err(no_image());
+    }
+    let bytes = state.app.library.file(&document.key).await?;
+    let media_type = pictures::media_type(&bytes).ok_or_else(no_image)?;
+    Ok(attachments::sent(&document.name, media_type, bytes))
+}
+
+/// `GET /api/v1/documents/images/{image}`: what `image_id` of a chunk names, which is the document where that is a picture.
 ///
 /// # Errors
-/// 102 always: no pictures are kept of documents.
-pub async fn picture(_: Caller) -> ApiError {
-    ApiError::data("Image not found.")
+/// 102 for one that is not there or is no picture; none are kept of the figures in other documents.
+pub async fn image(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(image): Path<String>,
+) -> Result<Response, ApiError> {
+    let key = pictures::document_of(&caller.tenant, &image).ok_or_else(no_image)?;
+    let document = state.app.datasets.document(&key).await.map_err(|error| owned::or(error, no_image()))?;
+    shown(&state, &document).await
+}
+
+/// `GET /api/v1/documents/{document}/images/{image}`: the same of a document that is named besides.
+///
+/// # Errors
+/// As [`image`].
+pub async fn image_of(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((document, image)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let key = pictures::document_of(&caller.tenant, &image).filter(|key| key.id.as_str() == document);
+    let key = key.ok_or_else(no_image)?;
+    let document = state.app.datasets.document(&key).await.map_err(|error| owned::or(error, no_image()))?;
+    shown(&state, &document).await
+}
+
+/// `GET /api/v1/documents/{document}/thumbnail`: a picture of a document, which is the document where that is one.
+///
+/// # Errors
+/// 102 for a document that is not there, or is no picture.
+pub async fn thumbnail(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let (mut found, _) = documents(&state, &caller, &[id]).await?;
+    shown(&state, &found.pop().ok_or_else(no_image)?).await
+}
+
+/// `GET /api/v1/thumbnails?doc_ids=a,b`: where the pictures of documents are; empty for one without.
+///
+/// # Errors
+/// 101 without ids; documents that are none of the caller's are left out.
+pub async fn thumbnails(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let ids: Vec<String> = params.all("doc_ids").flat_map(|ids| ids.split(',')).map(str::to_owned).collect();
+    if ids.is_empty() {
+        return Err(ApiError::argument("Lack of \"Document ID\""));
+    }
+    let (known, _) = documents(&state, &caller, &ids).await?;
+    let shown = known.iter().map(|one| (one.key.id.to_string(), Json::from(document::thumbnail(one))));
+    Ok(Success(Json::Object(shown.collect())).into_response())
 }
 
 /// `GET /api/v1/documents/{document}` and `…/preview`: the file. It is sent to be saved and never to be shown.

@@ -17,9 +17,9 @@ use weft_core::{DocumentId, DocumentKey, ErrorKind, hex};
 use weft_knowledge::raptor::dataset::{document_id, is_of_dataset, is_wanted};
 use weft_knowledge::raptor::{SummaryScope, is_summary};
 
-use super::owned;
+use super::{owned, reembedding};
 use crate::auth::Caller;
-use crate::body::Params;
+use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
@@ -134,33 +134,47 @@ pub async fn trace_raptor(
     trace(&state, &caller, &id, RAPTOR).await
 }
 
-/// The index that a request names by its `type`.
-fn named(params: &Params) -> Result<Task, ApiError> {
-    task(params.get("type").unwrap_or_default())
+/// What is made of a dataset.
+enum Made {
+    /// Something of its documents, by the work that reads them.
+    OfDocuments(Task),
+    /// New vectors.
+    Vectors,
 }
 
-fn task(index: &str) -> Result<Task, ApiError> {
+/// The index that a request names by its `type`.
+fn named(params: &Params) -> Result<Made, ApiError> {
+    made(params.get("type").unwrap_or_default())
+}
+
+fn made(index: &str) -> Result<Made, ApiError> {
     match index {
-        "graph" => Ok(GRAPH),
-        "raptor" => Ok(RAPTOR),
+        "graph" => Ok(Made::OfDocuments(GRAPH)),
+        "raptor" => Ok(Made::OfDocuments(RAPTOR)),
+        "embedding" => Ok(Made::Vectors),
         other => {
-            let message = format!("Invalid index type '{other}'. Must be one of ['graph', 'raptor']");
+            let message =
+                format!("Invalid index type '{other}'. Must be one of ['graph', 'raptor', 'embedding']");
             Err(ApiError::data(message))
         }
     }
 }
 
-/// `POST …/index?type=`: what [`run_graph`] and [`run_raptor`] do.
+/// `POST …/index?type=`: what [`run_graph`] and [`run_raptor`] do; and `embedding`, with `{embedding_model}`.
 ///
 /// # Errors
-/// As these; 102 for a type that there is not.
+/// As these and as [`reembedding::begin`]; 102 for a type that there is not.
 pub async fn run_index(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
     params: Params,
+    body: Body,
 ) -> Result<Response, ApiError> {
-    let task = named(&params)?;
+    let task = match named(&params)? {
+        Made::OfDocuments(task) => task,
+        Made::Vectors => return reembedding::begin(&state, &caller, &id, &body).await,
+    };
     begun(&state, &caller, &id, task).await?;
     Ok(Success(json!({"task_id": task.id(&DatasetKey::new(&caller.tenant, id.as_str()))})).into_response())
 }
@@ -175,10 +189,14 @@ pub async fn trace_index(
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    trace(&state, &caller, &id, named(&params)?).await
+    match named(&params)? {
+        Made::OfDocuments(task) => trace(&state, &caller, &id, task).await,
+        Made::Vectors => reembedding::trace(&state, &caller, &id).await,
+    }
 }
 
-/// `DELETE …/{index}`: the summaries are gone, and are made again when that is asked for. The graph has a route of its own.
+/// `DELETE …/{index}`: the summaries are gone, and are made again when that is asked for; new vectors are called off. The
+/// graph has a route of its own.
 ///
 /// # Errors
 /// 102 for an unknown dataset and for an index that there is not.
@@ -187,7 +205,9 @@ pub async fn delete_index(
     caller: Caller,
     Path((id, index)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    task(&index)?;
+    if let Made::Vectors = made(&index)? {
+        return reembedding::cancel(&state, &caller, &id).await;
+    }
     let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
     for document in documents(&state, &dataset.key).await? {
         delete_summaries(&state, document).await?;

@@ -165,8 +165,13 @@ pub async fn update(
         }
     };
     if embedder != before.embedder && before.counts.chunks > 0 {
-        let (chunks, embedder) = (before.counts.chunks, before.embedder);
-        let message = format!("When chunk_num ({chunks}) > 0, embedding_model must remain {embedder}");
+        let (chunks, embedder) = (before.counts.chunks, &before.embedder);
+        // Clients know the first sentence.
+        let message = format!(
+            "When chunk_num ({chunks}) > 0, embedding_model must remain {embedder}. To have all vectors made anew: \
+             POST /api/v1/datasets/{id}/index?type=embedding with this embedding_model",
+            id = before.key.id
+        );
         return Err(ApiError::data(message));
     }
     let other_model = embedder != before.embedder;

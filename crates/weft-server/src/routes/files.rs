@@ -21,7 +21,7 @@ use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document;
 use crate::wire::envelope::Success;
-use crate::wire::file::{filter, ids, listed, view};
+use crate::wire::file::{FolderContents, filter, ids, listed, view};
 
 /// Files of one request.
 const FILES_MAX: usize = 100;
@@ -201,7 +201,9 @@ pub async fn list(
     let folders = found.iter().filter(|entry| entry.kind == EntryKind::Folder);
     let folders: Vec<String> = folders.map(|entry| entry.id.clone()).collect();
     let with_folders = tree.with_folders(&caller.tenant, &folders).await?;
-    let files: Vec<Json> = found.iter().map(|entry| listed(&caller.tenant, entry, &with_folders)).collect();
+    let sizes = tree.sizes(&caller.tenant, &folders).await?;
+    let inside = FolderContents { with_folders: &with_folders, sizes: &sizes };
+    let files: Vec<Json> = found.iter().map(|entry| listed(&caller.tenant, entry, inside)).collect();
     let above = above(&state, &caller, shown).await?;
     let data = json!({"total": total, "files": files, "parent_folder": view(&caller.tenant, &above)});
     Ok(Success(data).into_response())

@@ -113,3 +113,13 @@ pub async fn refuse(_: Caller) -> ApiError {
         configuration; `GET /api/v1/models` lists them";
     ApiError::new(code::OPERATING, message)
 }
+
+/// Everything about connectors, which bring documents from other services.
+///
+/// # Errors
+/// 103 always.
+pub async fn refuse_connectors(_: Caller) -> ApiError {
+    let message = "connectors are not part of this build: documents come by `POST /api/v1/datasets/{id}/documents`, from a \
+        program or a schedule that fetches them, or with `weft dataset ingest`";
+    ApiError::new(code::OPERATING, message)
+}

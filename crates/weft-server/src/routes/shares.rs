@@ -69,7 +69,7 @@ pub(super) async fn of_visitor(
 }
 
 /// An agent of the caller's tenant that people may ask.
-async fn agent(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
+pub(super) async fn agent(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
     let missing = || ApiError::data("canvas not found.");
     let found =
         state.app.canvases.get(&canvas_key(caller, id)).await.map_err(|error| or(error, missing()))?;
@@ -79,7 +79,7 @@ async fn agent(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTa
     }
 }
 
-async fn chat(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
+pub(super) async fn chat(state: &ServerState, caller: &Caller, id: &str) -> Result<ShareTarget, ApiError> {
     owned(state, caller, id, super::chats::no_access()).await?;
     Ok(ShareTarget::Chat(CanvasId::from(id)))
 }

@@ -3,9 +3,10 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use weft_core::ErrorKind;
 use weft_core::access::{MemberRole, Permission};
+use weft_core::seam::share_store::ShareTarget;
 use weft_core::seam::token_store::StoredToken;
+use weft_core::{CanvasId, ErrorKind};
 
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -60,7 +61,14 @@ pub async fn create(
     }
     let key = NewKey { name: &name, role, user: caller.user.clone() };
     let made = state.app.create_key(&caller.tenant, key).await?;
-    Ok(Success(TokenRow::made(&made)).into_response())
+    // Who may show an agent to everybody may do so with every key.
+    let beta = if role.may(Permission::Edit) {
+        let target = ShareTarget::OfKey(CanvasId::from(made.stored.hash.as_str()));
+        Some(state.app.share(&caller.tenant, target, &made.stored.name, None).await?.1)
+    } else {
+        None
+    };
+    Ok(Success(TokenRow::made(&made, beta.as_ref())).into_response())
 }
 
 /// `GET /api/v1/system/tokens`: what there are, without the tokens themselves.
@@ -92,6 +100,9 @@ pub async fn remove(
     if !may_see(&caller, &found) {
         return Err(unknown());
     }
+    // What goes with it opens nothing without it, and need not be kept.
+    let target = ShareTarget::OfKey(CanvasId::from(found.hash.as_str()));
+    state.app.accounts.stores.shares.remove_shares(&caller.tenant, &target).await?;
     state.app.tokens.remove(&caller.tenant, &found.hash).await.map_err(told)?;
     Ok(Success(true).into_response())
 }

@@ -5,6 +5,7 @@ use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::{ChunkId, DatasetId};
 use weft_knowledge::ingest::{Availability, ChunkEdit, NewChunk};
+use weft_knowledge::pictures;
 
 use super::document::once;
 use super::python;
@@ -230,13 +231,18 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
         "tag_kwd": chunk.tags(),
         "tag_feas": {},
         "dataset_id": chunk.document.dataset.id,
-        "image_id": "",
+        "image_id": image(document),
         "doc_type_kwd": kind(chunk.kind),
         "available": chunk.available,
         "positions": positions,
         "create_time": http_date(chunk.created_ms),
         "create_timestamp": seconds(chunk.created_ms),
     })
+}
+
+/// The picture that a document is; empty for one that is none.
+fn image(document: &Document) -> String {
+    pictures::image_id(&document.key, &document.name).unwrap_or_default()
 }
 
 /// A chunk alone: by the names of lists, and by those that it is indexed under.
@@ -249,7 +255,7 @@ pub fn whole_view(chunk: &StoredChunk, document: &Document) -> Json {
         "important_kwd": chunk.keywords,
         "question_kwd": chunk.questions,
         "available_int": i32::from(chunk.available),
-        "img_id": "",
+        "img_id": image(document),
     });
     if let (Json::Object(shown), Json::Object(indexed)) = (&mut shown, indexed) {
         shown.extend(indexed);

@@ -259,7 +259,11 @@ fn without_instance(model: &str) -> Option<String> {
 
 /// What a dataset's embedding model is called in answers; empty for none.
 pub fn model(dataset: &Dataset) -> &str {
-    dataset.settings.get(MODEL_ASKED).and_then(Json::as_str).unwrap_or(&dataset.embedder)
+    let asked = dataset.settings.get(MODEL_ASKED).and_then(Json::as_str);
+    // The vectors may have been made anew by another model since.
+    asked
+        .filter(|asked| without_instance(asked).as_ref() == Some(&dataset.embedder))
+        .unwrap_or(&dataset.embedder)
 }
 
 /// A new dataset, before anything is said of it.
@@ -278,6 +282,7 @@ pub fn fresh(tenant: &TenantId, embedder: String, now_ms: i64) -> Dataset {
         similarity_threshold: 0.2,
         vector_similarity_weight: 0.3,
         pagerank: 0,
+        generation: 0,
         created_ms: now_ms,
         updated_ms: now_ms,
         counts: DatasetCounts::default(),

@@ -10,6 +10,7 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DocumentId, TenantId};
 use weft_knowledge::ingest::PIPELINE;
+use weft_knowledge::pictures;
 
 use super::dataset::{self, Removal};
 use super::method;
@@ -381,6 +382,12 @@ fn begun_ms(document: &Document) -> Option<i64> {
     document.begun_ms.or_else(|| asked.then_some(document.updated_ms))
 }
 
+/// Where the picture is that a document is; empty for one that is none.
+pub fn thumbnail(document: &Document) -> String {
+    let is_picture = pictures::image_id(&document.key, &document.name).is_some();
+    if is_picture { format!("/api/v1/documents/{}/thumbnail", document.key.id) } else { String::new() }
+}
+
 /// A document as answers show it.
 pub fn view(document: &Document) -> Json {
     let dataset = &document.key.dataset;
@@ -388,7 +395,7 @@ pub fn view(document: &Document) -> Json {
         std::time::Duration::from_millis(document.duration_ms.try_into().unwrap_or(0)).as_secs_f64();
     json!({
         "id": document.key.id,
-        "thumbnail": "",
+        "thumbnail": thumbnail(document),
         "dataset_id": dataset.id,
         "chunk_method": method::method_name(document.method),
         "pipeline_id": document.settings.get(PIPELINE),

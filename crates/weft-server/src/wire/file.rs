@@ -1,5 +1,7 @@
 //! Folders and files of the file manager: what requests ask for, and how answers show them.
 
+use std::collections::HashMap;
+
 use serde_json::{Value as Json, json};
 use weft_core::TenantId;
 use weft_core::seam::folder_store::{EntryFilter, EntryKind, EntryOrder, FolderEntry};
@@ -32,11 +34,21 @@ pub fn view(tenant: &TenantId, entry: &FolderEntry) -> Json {
     })
 }
 
-/// The same in a list: with whether there are folders in it.
-pub fn listed(tenant: &TenantId, entry: &FolderEntry, with_folders: &[String]) -> Json {
+/// What is known of the folders of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct FolderContents<'a> {
+    /// Those with folders in them.
+    pub with_folders: &'a [String],
+    /// Bytes of all files below them.
+    pub sizes: &'a HashMap<String, u64>,
+}
+
+/// The same in a list: with whether there are folders in it, and how much lies below it.
+pub fn listed(tenant: &TenantId, entry: &FolderEntry, inside: FolderContents<'_>) -> Json {
     let mut shown = view(tenant, entry);
     if entry.kind == EntryKind::Folder {
-        shown["has_child_folder"] = with_folders.contains(&entry.id).into();
+        shown["has_child_folder"] = inside.with_folders.contains(&entry.id).into();
+        shown["size"] = inside.sizes.get(&entry.id).copied().unwrap_or_default().into();
     }
     shown
 }

@@ -32,7 +32,7 @@ pub mod secret;
 pub mod session;
 pub mod task;
 pub mod template;
-mod time;
+pub(crate) mod time;
 pub mod token;
 pub mod tool_server;
 pub mod version;

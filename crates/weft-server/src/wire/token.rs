@@ -1,6 +1,7 @@
 //! Tokens as the API shows them.
 
 use serde::Serialize;
+use weft_core::Secret;
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
 use weft_core::seam::token_store::StoredToken;
@@ -18,6 +19,7 @@ pub struct TokenRow {
     tenant_id: String,
     /// The token in the answer that made it; after that only what tells it from others.
     token: String,
+    /// The token for pages in the answer that made it; after that nothing.
     beta: Option<String>,
     dialog_id: Option<String>,
     source: Option<String>,
@@ -29,9 +31,10 @@ pub struct TokenRow {
 }
 
 impl TokenRow {
-    /// One that was just made.
-    pub fn made(token: &NewToken) -> Self {
-        Self { token: token.reveal().to_owned(), ..Self::stored(&token.stored) }
+    /// One that was just made, with the token for pages that was made with it.
+    pub fn made(token: &NewToken, beta: Option<&Secret>) -> Self {
+        let beta = beta.map(|beta| beta.reveal().to_owned());
+        Self { token: token.reveal().to_owned(), beta, ..Self::stored(&token.stored) }
     }
 
     /// One that is stored.

@@ -126,7 +126,10 @@ async fn summaries_are_taken_away_and_no_longer_asked_for() {
     assert_eq!(chunks().await, Some(3));
     assert_eq!(bench.get(&format!("{dataset}/index?type=raptor")).await.data(), json!({}));
     let refused = delete("mood").await.refusal();
-    assert_eq!(refused, (102, "Invalid index type 'mood'. Must be one of ['graph', 'raptor']".into()));
+    assert_eq!(
+        refused,
+        (102, "Invalid index type 'mood'. Must be one of ['graph', 'raptor', 'embedding']".into())
+    );
     let stranger = bench.as_stranger().await;
     assert_eq!(stranger.ask("DELETE", &format!("{dataset}/raptor"), json!({})).await.refusal().0, 102);
     assert_eq!(delete("graph").await.data(), true);

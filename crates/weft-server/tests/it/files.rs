@@ -85,6 +85,9 @@ async fn files_are_uploaded_listed_renamed_moved_and_removed() {
     let late = late.await.data()[0].clone();
     assert_eq!((&late["name"], &late["parent_id"]), (&json!("a(2).txt"), &json!(docs)));
 
+    // A folder has what lies below it.
+    let top = bench.get(FILES).await.data();
+    assert_eq!((&top["files"][0]["name"], &top["files"][0]["size"]), (&json!("Docs"), &json!(3 + 3 + 5)));
     let listed = names(&bench, &format!("parent_id={docs}&orderby=name&desc=false")).await;
     let all = ["a(1).txt", "a(2).txt", "a.txt", "Old"].map(str::to_owned).to_vec();
     assert_eq!(listed, (all, json!(4)));

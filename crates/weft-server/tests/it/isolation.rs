@@ -314,7 +314,7 @@ impl World {
             "id" if below(&["/tasks/"]) => "task",
             "id" if below(&["/responses/"]) => "response",
             "id" if below(&["/canvas/getlistversion/"]) || path.ends_with("canvas/{id}/sessions") => "agent",
-            // It is the agent's, which is named, too; so is the dataset, and no pictures are kept of documents.
+            // It is the agent's, which is named, too; so is the dataset. A picture is its document, which has a test of its own.
             "component" | "index" | "image" => return None,
             "file" if below(&["/artifact/"]) => "file",
             "session" if below(&["/chats/"]) => "chat session",
@@ -336,7 +336,7 @@ impl World {
             "login" => "login",
             "identity" => "identity",
             // There is one set of these for all tenants.
-            "provider" => return None,
+            "provider" | "instance" => return None,
             _ => panic!("say in `isolation.rs` which id of the other tenant `{{{part}}}` in {path} is"),
         })
     }
@@ -346,6 +346,7 @@ impl World {
         let of_chats = path.contains("/chat");
         Some(match member {
             "agent_id" | "canvas_id" | "canvas_ids" | "model" => "agent",
+            "dialog_id" => "chat",
             "id" | "ids" if path.contains("/agents/download") || path.contains("/canvas/download") => "file",
             "ids" if path.ends_with("/files") => "managed file",
             "file_id" | "file_ids" | "src_file_ids" => "managed file",

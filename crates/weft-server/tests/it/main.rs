@@ -42,6 +42,7 @@ mod past_runs;
 mod pipelines;
 mod private;
 mod readings;
+mod reembedding;
 mod rehearsal;
 mod responses;
 mod schedules;

@@ -303,6 +303,63 @@ async fn closing_the_stream_stops_the_run() {
     bench.is_cancelled(&run.key).await;
 }
 
+/// What lies between a client and this server may choose by the town, if the agent's form wants it in a header.
+#[tokio::test]
+async fn a_field_of_a_form_travels_as_a_header_too() {
+    let bench = bench(Script::new()).await;
+    let form = json!({"inputs": {"town": {"name": "Town", "type": "line", "x-mcp-header": "Town"},
+        "again": {"type": "line", "optional": true, "x-mcp-header": "TOWN"}}});
+    let canvas = json!({"components": {
+        "begin": component("Begin", &form, &["Message:M"]),
+        "Message:M": component("Message", &json!({"content": ["{sys.query} in {begin@town}"]}), &[]),
+    }});
+    bench.published("Guide", canvas).await;
+    let listed = bench.mcp("tools/list", json!({})).await;
+    let tools = listed["tools"].as_array().unwrap();
+    let guide = tools.iter().find(|tool| tool["name"] == "guide").unwrap();
+    let properties = &guide["inputSchema"]["properties"];
+    let annotations = (&properties["town"]["x-mcp-header"], &properties["again"]["x-mcp-header"]);
+    assert_eq!(annotations, (&json!("Town"), &Json::Null), "two fields have no header in common");
+    let ask = async |header: Option<&'static str>| {
+        let params = json!({"name": "guide", "arguments": {"query": "Food", "town": "Ulm"}});
+        let mut request = bench.mcp_request(&bench.token, &message("tools/call", params, &json!({})));
+        if let Some(header) = header {
+            request.headers_mut().insert("mcp-param-town", header.parse().unwrap());
+        }
+        let response = bench.router.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let bytes = axum::body::to_bytes(response.into_body(), 64 << 20).await.unwrap();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    };
+    let (status, told) = ask(Some("Ulm")).await;
+    assert!(status == StatusCode::OK && told.contains("Food in Ulm"), "{told}");
+    for wrong in [None, Some("Bonn")] {
+        let (status, told) = ask(wrong).await;
+        assert!(status == StatusCode::BAD_REQUEST && told.contains("-32020"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn who_listens_hears_of_a_new_agent() {
+    let bench = bench(Script::new()).await;
+    let params = json!({"notifications": {"toolsListChanged": true}});
+    let request = bench.mcp_request(&bench.token, &message("subscriptions/listen", params, &json!({})));
+    let response = bench.router.clone().oneshot(request).await.unwrap();
+    let mut stream = response.into_body().into_data_stream();
+    let next = async |stream: &mut axum::body::BodyDataStream| {
+        loop {
+            let bytes = stream.next().await.unwrap().unwrap();
+            let text = String::from_utf8(bytes.to_vec()).unwrap();
+            if text.contains("data: ") {
+                return text;
+            }
+        }
+    };
+    assert!(next(&mut stream).await.contains("notifications/subscriptions/acknowledged"));
+    bench.published("Town Guide", asks_a_town()).await;
+    assert!(next(&mut stream).await.contains("notifications/tools/list_changed"));
+}
+
 /// In older revisions a connection may break off, and only the client's word counts.
 #[tokio::test]
 async fn a_request_that_is_taken_back_stops_the_run_and_a_broken_line_does_not() {

@@ -164,6 +164,54 @@ async fn pictures_and_artifacts_have_addresses_of_their_own() {
 }
 
 #[tokio::test]
+async fn a_document_that_is_a_picture_is_shown_to_whose_it_is() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Pictures").await;
+    let fox = bench.document(&dataset, "fox.gif", "GIF89a of a fox").await;
+    let fake = bench.document(&dataset, "fake.png", "<html>").await;
+    let text = bench.document(&dataset, "text.txt", "GIF89a").await;
+    bench.read(&dataset, &[&fox]).await;
+    let listed = bench.get(&format!("{dataset}/documents?id={fox}")).await.data();
+    let thumbnail = format!("/api/v1/documents/{fox}/thumbnail");
+    assert_eq!(listed["docs"][0]["thumbnail"], thumbnail);
+    let chunks = bench.get(&format!("{dataset}/documents/{fox}/chunks")).await.data();
+    let id = dataset.rsplit('/').next().unwrap();
+    let image = chunks["chunks"][0]["image_id"].as_str().unwrap().to_owned();
+    assert_eq!(image, format!("{id}-{fox}"));
+    let asked = json!({"dataset_ids": [id], "question": "fox"});
+    let found = bench.post("/api/v1/retrieval", asked).await.data();
+    assert_eq!(found["chunks"][0]["image_id"], image);
+    let stranger = bench.as_stranger().await;
+    for path in [
+        thumbnail,
+        format!("/api/v1/documents/images/{image}"),
+        format!("/api/v1/documents/{fox}/images/{image}"),
+        format!("/v1/document/image/{image}"),
+    ] {
+        let sent = bench.get(&path).await;
+        assert_eq!(
+            (sent.headers["content-type"].to_str().unwrap(), sent.text.as_str()),
+            ("image/gif", "GIF89a of a fox"),
+            "{path}"
+        );
+        assert_eq!(stranger.get(&path).await.refusal(), (102, "Image not found.".into()), "{path}");
+    }
+    // What merely has the name of a picture is none, nor is what merely looks like one.
+    for none in [
+        format!("/api/v1/documents/{fake}/thumbnail"),
+        format!("/api/v1/documents/{text}/thumbnail"),
+        format!("/api/v1/documents/images/{id}-{text}"),
+        format!("/api/v1/documents/{text}/images/{image}"),
+    ] {
+        assert_eq!(bench.get(&none).await.refusal(), (102, "Image not found.".into()), "{none}");
+    }
+    let all = bench.get(&format!("/api/v1/thumbnails?doc_ids={fox},{text}&doc_ids=gone")).await.data();
+    assert_eq!(all, json!({fox.as_str(): format!("/api/v1/documents/{fox}/thumbnail"), text.as_str(): ""}));
+    assert_eq!(stranger.get(&format!("/api/v1/thumbnails?doc_ids={fox}")).await.data(), json!({}));
+    assert_eq!(bench.get("/api/v1/thumbnails").await.refusal().0, 101);
+}
+
+#[tokio::test]
 async fn metadata_is_told_flat() {
     let bench = bench(Script::new()).await;
     let (one, two) = (bench.dataset("One").await, bench.dataset("Two").await);

@@ -186,3 +186,72 @@ async fn a_visitor_s_agent_may_ask_a_model() {
         visitor.post(&format!("/api/v1/agentbots/{agent}/completions"), json!({"query": "x"})).await.frames();
     assert_eq!(said(&frames), "An answer.");
 }
+
+/// The oldest clients know share tokens and conversations by other names.
+#[tokio::test]
+async fn the_oldest_names_of_tokens_and_conversations_work() {
+    let bench = bench(Script::new()).await;
+    let created = bench.post("/api/v1/agents", json!({"title": "Echo", "dsl": echo_canvas()})).await.data();
+    let agent = created["id"].as_str().unwrap().to_owned();
+    let refused = bench.post("/v1/api/new_token", json!({})).await.refusal();
+    assert!(refused.0 == 101 && refused.1.contains("`canvas_id`"), "{refused:?}");
+    let made = bench.post("/v1/api/new_token", json!({"canvas_id": agent})).await.data();
+    assert_eq!((&made["source"], &made["dialog_id"]), (&json!("agent"), &json!(agent)));
+    let token = made["token"].as_str().unwrap().to_owned();
+    let visitor = bench.with(&token);
+    let about = format!("/api/v1/agentbots/{agent}/inputs");
+    assert_eq!(visitor.get(&about).await.data()["title"], "Echo");
+    // Lists tell which there are, and no more.
+    let listed = bench.get(&format!("/v1/api/token_list?canvas_id={agent}")).await.data();
+    let shown = listed[0]["token"].as_str().unwrap();
+    assert!(shown.starts_with("weftshare-***") && !token.contains(&shown[13..]), "{shown}");
+    let stranger = bench.as_stranger().await;
+    assert_eq!(stranger.get(&format!("/v1/api/token_list?canvas_id={agent}")).await.refusal().0, 102);
+    assert_eq!(stranger.post("/v1/api/rm", json!({"tokens": [token]})).await.data(), true);
+    assert_eq!(visitor.get(&about).await.data()["title"], "Echo", "it is not theirs");
+    assert_eq!(
+        bench.post("/v1/api/rm", json!({"tokens": [token, "gone"], "tenant_id": "x"})).await.data(),
+        true
+    );
+    assert_eq!(visitor.get(&about).await.status, 401);
+    assert_eq!(bench.get("/v1/api/stats").await.refusal().0, 103);
+    let refused = bench.get("/v1/api/new_conversation?user_id=u").await.refusal();
+    assert!(refused.0 == 101 && refused.1.contains("`dialog_id`"), "{refused:?}");
+    let path = format!("/v1/api/new_conversation?canvas_id={agent}&user_id=u");
+    let begun = bench.get(&path).await.data();
+    assert_eq!((&begun["user_id"], &begun["agent_id"]), (&json!("u"), &json!(agent)));
+    let asked = json!({"conversation_id": begun["id"], "stream": false, "messages": [{"role": "user", "content": "hi"}]});
+    assert!(bench.post("/v1/api/completion", asked).await.data()["answer"].as_str().unwrap().contains("hi"));
+    assert_eq!(stranger.get(&path).await.refusal().0, 102);
+}
+
+/// Older clients make a key and build pages with what comes with it.
+#[tokio::test]
+async fn a_token_for_pages_comes_with_a_key_and_ends_with_it() {
+    let bench = bench(Script::new()).await;
+    let (agent, chat) = (bench.store("Shown", echo_canvas()).await, chat(&bench).await);
+    let made = bench.post("/api/v1/system/tokens", json!({"name": "pages"})).await.data();
+    let beta = made["beta"].as_str().unwrap().to_owned();
+    assert_eq!(beta.len(), 32);
+    let visitor = bench.with(&beta);
+    let ask = format!("/api/v1/agentbots/{agent}/completions");
+    let answer = visitor.post(&ask, json!({"question": "hello", "stream": false})).await.data();
+    assert_eq!(answer["data"]["content"], "you said: hello");
+    assert_eq!(visitor.get(&format!("/api/v1/chatbots/{chat}/info")).await.data()["title"], "Chat");
+    for path in
+        ["/api/v1/agents".to_owned(), format!("/api/v1/agents/{agent}"), "/api/v1/system/tokens".to_owned()]
+    {
+        assert_eq!(visitor.get(&path).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+    // What belongs to another tenant is not there.
+    let theirs = bench.as_stranger().await.store("Theirs", echo_canvas()).await;
+    assert_eq!(visitor.get(&format!("/api/v1/agentbots/{theirs}/inputs")).await.refusal().0, 102);
+    let listed = bench.get("/api/v1/system/tokens").await.data();
+    assert!(listed.as_array().unwrap().iter().all(|key| key["beta"].is_null()), "{listed}");
+    let key = format!("/api/v1/system/tokens/{}", made["id"].as_str().unwrap());
+    assert_eq!(bench.ask("DELETE", &key, json!({})).await.data(), true);
+    assert_eq!(visitor.post(&ask, json!({"question": "hello"})).await.status, StatusCode::UNAUTHORIZED);
+    // A key that may not make share tokens has none.
+    let made = bench.post("/api/v1/system/tokens", json!({"name": "reads", "role": "viewer"})).await.data();
+    assert_eq!(made["beta"], Json::Null);
+}

@@ -11,10 +11,12 @@ use tokio_util::sync::CancellationToken;
 use weft_app::pipelines::FilesAndDocuments;
 use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
-use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory, ReadingLog};
+use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory, ReadingLog, ReembeddingStore};
 use weft_core::{Error, Result};
 use weft_knowledge::datasets::Datasets;
-use weft_knowledge::ingest::{IngestWorker, Library, LibraryLimits, LibraryParts, WorkerPace};
+use weft_knowledge::ingest::{
+    IngestWorker, Library, LibraryLimits, LibraryParts, Reembedder, ReembedderPace, WorkerPace,
+};
 use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_search::MemoryChunkIndex;
 use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
@@ -54,6 +56,7 @@ pub const FILE_BYTES_MAX: u64 = 2_000;
 pub struct OtherFaces {
     pub files: Arc<dyn FileStore>,
     pub readings: Arc<dyn ReadingLog>,
+    pub reembeddings: Arc<dyn ReembeddingStore>,
 }
 
 /// An empty library, its datasets to be asked, and its documents beside these files.
@@ -66,6 +69,7 @@ pub fn shelf(
     let blobs = Arc::new(MemoryBlobs::default());
     let documents: Arc<dyn DatasetStore> = store.clone();
     let readings: Arc<dyn ReadingLog> = store.clone();
+    let reembeddings: Arc<dyn ReembeddingStore> = store.clone();
     let files = FilesAndDocuments { files, documents, blobs: blobs.clone() };
     let index = Arc::new(MemoryChunkIndex::new());
     let datasets = Datasets::new(store.clone(), index.clone(), Arc::clone(&models));
@@ -80,7 +84,7 @@ pub fn shelf(
         additions: vec![Arc::new(weft_knowledge::additions::Graph)],
     };
     let library = Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX });
-    (Arc::new(library), datasets, OtherFaces { files: Arc::new(files), readings })
+    (Arc::new(library), datasets, OtherFaces { files: Arc::new(files), readings, reembeddings })
 }
 
 /// No documents beside canvases.
@@ -152,6 +156,13 @@ impl Bench {
         };
         futures::join!(worker.run(&stop, Duration::from_secs(5)), done);
         self.get(&format!("{dataset}/documents?page_size=100&desc=false")).await.data()
+    }
+
+    /// Makes vectors anew, as far as that is asked for and can be done now.
+    pub async fn embed_anew(&self) {
+        let (library, tasks) = (Arc::clone(&self.app.library), Arc::clone(&self.app.reembeddings));
+        let worker = Reembedder::new(library, tasks, ReembedderPace::default());
+        while worker.next(&CancellationToken::new()).await.unwrap() {}
     }
 
     /// The same requests with another tenant's token.

@@ -275,7 +275,7 @@ pub fn process_with(
     (clock, config): (Arc<dyn Clock>, AccountsConfig),
 ) -> Bench {
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
-    let (library, datasets, OtherFaces { files, readings }) =
+    let (library, datasets, OtherFaces { files, readings, reembeddings }) =
         crate::shelf::shelf(Arc::new(WithVectors(model.clone())), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let models = Arc::new(weft_testkit::WithVoice(WithVectors(model.clone()), Arc::default()));
@@ -330,6 +330,7 @@ pub fn process_with(
         reader: Arc::new(weft_parse::InProcess::default()),
         library,
         readings,
+        reembeddings,
         knowledge: Arc::new(datasets),
         databases: Arc::clone(&seams.databases),
         models,

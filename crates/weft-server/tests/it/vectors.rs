@@ -29,6 +29,7 @@ impl ModelDirectory for WithVectors {
         match id.replace("@Local@", "@").as_str() {
             "hash@test" => Ok(Arc::new(HashEmbedder::named("hash@test"))),
             "other@test" => Ok(Arc::new(Shifted(HashEmbedder::named("other@test")))),
+            "longer@test" => Ok(Arc::new(Longer(HashEmbedder::named("longer@test")))),
             other => Err(Error::not_found(format!("there is no embedder `{other}`"))),
         }
     }
@@ -58,6 +59,26 @@ impl Embedder for Shifted {
     async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
         let mut answer = self.0.embed(purpose, texts).await?;
         answer.vectors.iter_mut().for_each(|vector| vector.rotate_left(1));
+        Ok(answer)
+    }
+}
+
+/// The same numbers and one more.
+struct Longer(HashEmbedder);
+
+#[async_trait]
+impl Embedder for Longer {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn tokens_max(&self) -> usize {
+        self.0.tokens_max()
+    }
+
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+        let mut answer = self.0.embed(purpose, texts).await?;
+        answer.vectors.iter_mut().for_each(|vector| vector.push(0.0));
         Ok(answer)
     }
 }

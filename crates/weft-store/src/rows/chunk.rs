@@ -17,7 +17,8 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, document, index_note};
+use crate::rows::chunk_vector::Slot;
+use crate::rows::{ROWS_AT_ONCE_MAX, dataset, document, index_note};
 
 /// Bytes of text in one statement: servers limit how long it may be.
 const BYTES_AT_ONCE_MAX: usize = 1 << 20;
@@ -55,29 +56,6 @@ pub struct Model {
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
-
-/// The vector of a row.
-mod vector {
-    use sea_orm::entity::prelude::*;
-
-    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
-    #[sea_orm(table_name = "chunk")]
-    pub struct Model {
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub tenant_id: String,
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub id: String,
-        #[sea_orm(primary_key, auto_increment = false)]
-        pub fresh: i64,
-        /// Little-endian `f32`s.
-        pub vector: Option<Vec<u8>>,
-    }
-
-    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-    pub enum Relation {}
-
-    impl ActiveModelBehavior for ActiveModel {}
-}
 
 /// Which of the rows of a document.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,15 +96,6 @@ pub(crate) fn found_in(key: &DatasetKey) -> Condition {
         .add(Column::Fresh.eq(Age::WorkOutcome.number()))
         .add(Column::IsParent.eq(0))
         .add(Column::Available.eq(1))
-}
-
-fn bytes(vector: &[f32]) -> Vec<u8> {
-    vector.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-fn floats(bytes: &[u8]) -> Vec<f32> {
-    let (values, _) = bytes.as_chunks::<4>();
-    values.iter().map(|value| f32::from_le_bytes(*value)).collect()
 }
 
 impl Model {
@@ -203,54 +172,17 @@ pub(crate) async fn insert(transaction: &DatabaseTransaction, rows: Vec<Model>) 
     Ok(())
 }
 
-/// Writes the vector of a row.
-pub(crate) async fn put_vector(
-    transaction: &DatabaseTransaction,
-    key: &DocumentKey,
-    id: &ChunkId,
-    age: Age,
-    vector: &[f32],
-) -> Result<(), DbErr> {
-    // Both columns are of one table.
-    vector::Entity::update_many()
-        .col_expr(vector::Column::Vector, Expr::value(bytes(vector)))
-        .filter(of_age(key, age))
-        .filter(Column::Id.eq(text(id.as_str())))
-        .exec(transaction)
-        .await
-        .map(drop)
-}
-
-/// The vectors of chunks, by id.
-async fn vectors(
-    db: &impl ConnectionTrait,
-    tenant: &str,
-    ids: &[String],
-    age: Age,
-) -> Result<HashMap<String, Vec<f32>>, DbErr> {
-    let mut found = HashMap::with_capacity(ids.len());
-    for some in ids.chunks(ROWS_AT_ONCE_MAX) {
-        let rows = vector::Entity::find()
-            .filter(vector::Column::TenantId.eq(tenant))
-            .filter(vector::Column::Fresh.eq(age.number()))
-            .filter(vector::Column::Id.is_in(some.iter().map(String::as_str)))
-            .all(db)
-            .await?;
-        let with = rows.into_iter().filter_map(|row| Some((row.id, floats(&row.vector?))));
-        found.extend(with);
-    }
-    Ok(found)
-}
-
-/// Rows with their vectors, as chunks.
+/// Rows of one dataset with their vectors, as chunks.
 pub(crate) async fn with_vectors(
     db: &impl ConnectionTrait,
     rows: Vec<Model>,
     age: Age,
 ) -> Result<Result<Vec<StoredChunk>>, DbErr> {
-    let Some(tenant) = rows.first().map(|row| row.tenant_id.clone()) else { return Ok(Ok(Vec::new())) };
+    let Some(first) = rows.first() else { return Ok(Ok(Vec::new())) };
+    let dataset = DatasetKey::new(&TenantId::from(first.tenant_id.as_str()), first.dataset_id.as_str());
+    let slot = Slot::of(dataset::generation(db, &dataset).await?.unwrap_or_default());
     let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
-    let mut vectors = vectors(db, &tenant, &ids, age).await?;
+    let mut vectors = slot.read(db, &dataset.tenant, &ids, age).await?;
     let with = |row: Model| {
         let vector = vectors.remove(&row.id);
         row.into_chunk(vector)
@@ -365,15 +297,21 @@ impl Store {
         rows.map(|row| row.into_chunk(None)).collect()
     }
 
-    /// Nothing without the document.
     async fn write_chunks(
         &self,
         key: &DocumentKey,
         chunks: &[StoredChunk],
         rows: &[Model],
-    ) -> Result<Option<IndexNote>, DbErr> {
+        generation: i64,
+    ) -> Result<Result<IndexNote>, DbErr> {
         let transaction = self.begin().await?;
-        let Some(before) = document::locked(&transaction, key).await? else { return Ok(None) };
+        let Some(before) = document::locked(&transaction, key).await? else {
+            return Ok(Err(document::missing(key)));
+        };
+        // Who makes all vectors anew looks at the documents under their locks, so nothing comes between this and the commit.
+        if dataset::generation(&*transaction, &key.dataset).await? != Some(generation) {
+            return Ok(Err(dataset::made_anew(&key.dataset)));
+        }
         let mut rows = rows.to_vec();
         let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
         let gone = take_out(&transaction, key, &ids).await?;
@@ -385,7 +323,8 @@ impl Store {
         insert(&transaction, rows).await?;
         for chunk in chunks {
             if let Some(vector) = &chunk.vector {
-                put_vector(&transaction, key, &chunk.id, Age::WorkOutcome, vector).await?;
+                let of = of_age(key, Age::WorkOutcome);
+                Slot::of(generation).write(&transaction, of, &chunk.id, vector).await?;
             }
         }
         let removed = counted(gone.values());
@@ -393,15 +332,20 @@ impl Store {
         let tokens = before.token_count + added.1 - removed.1;
         count(&transaction, key, chunks, tokens).await?;
         transaction.commit().await?;
-        Ok(Some(index_note::after(&before)))
+        Ok(Ok(index_note::after(&before)))
     }
 
-    pub(crate) async fn keep_chunks(&self, key: &DocumentKey, chunks: &[StoredChunk]) -> Result<IndexNote> {
+    pub(crate) async fn keep_chunks(
+        &self,
+        key: &DocumentKey,
+        chunks: &[StoredChunk],
+        generation: u64,
+    ) -> Result<IndexNote> {
         let rows: Vec<Model> =
             chunks.iter().map(|chunk| Model::new(chunk, Age::WorkOutcome)).collect::<Result<_>>()?;
-        match repeated(|| self.write_chunks(key, chunks, &rows)).await {
-            Ok(Some(note)) => Ok(note),
-            Ok(None) => Err(document::missing(key)),
+        let generation = ids::number(generation);
+        match repeated(|| self.write_chunks(key, chunks, &rows, generation)).await {
+            Ok(kept) => kept,
             Err(error) if is_duplicate(&error) => {
                 let message = "a chunk with this id exists already, in another document or twice";
                 Err(Error::new(ErrorKind::Conflict, message))
@@ -471,17 +415,4 @@ async fn count(
         .exec(transaction)
         .await
         .map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn vectors_are_little_endian() {
-        let vector = [1.0, -0.5, f32::MIN_POSITIVE];
-        assert_eq!(floats(&bytes(&vector)), vector);
-        assert_eq!(bytes(&[1.0]), [0, 0, 0x80, 0x3f]);
-        assert_eq!(floats(&[]), Vec::<f32>::new());
-    }
 }

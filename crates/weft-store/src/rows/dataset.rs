@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{Condition, ConnectionTrait, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, TenantId};
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetCounts, DatasetFilter};
 use weft_core::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, removed};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, reembedding, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "dataset")]
@@ -38,6 +38,8 @@ pub struct Model {
     pub pagerank: i64,
     pub created_ms: i64,
     pub updated_ms: i64,
+    /// How often all vectors were made anew.
+    pub generation: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -53,6 +55,23 @@ pub(crate) fn of(key: &DatasetKey) -> Condition {
 
 pub(crate) fn missing(key: &DatasetKey) -> Error {
     Error::not_found(format!("there is no dataset `{}`", key.id))
+}
+
+/// What is said to whoever has vectors of an earlier generation.
+pub(crate) fn made_anew(key: &DatasetKey) -> Error {
+    let message = format!("the vectors of the dataset `{}` were made anew meanwhile", key.id);
+    Error::new(ErrorKind::Conflict, message).help("try again")
+}
+
+/// How often the vectors of a dataset were made anew; nothing without it.
+pub(crate) async fn generation(db: &impl ConnectionTrait, key: &DatasetKey) -> Result<Option<i64>, DbErr> {
+    Entity::find().select_only().column(Column::Generation).filter(of(key)).into_tuple().one(db).await
+}
+
+/// What keeps a change of a dataset from being made.
+enum Unchanged {
+    Missing,
+    MadeAnew,
 }
 
 fn taken(name: &str) -> Error {
@@ -85,6 +104,7 @@ impl Model {
             pagerank: i64::from(dataset.pagerank),
             created_ms: dataset.created_ms,
             updated_ms: dataset.updated_ms,
+            generation: ids::number(dataset.generation),
         })
     }
 
@@ -103,6 +123,7 @@ impl Model {
             similarity_threshold: self.similarity_threshold,
             vector_similarity_weight: self.vector_similarity_weight,
             pagerank: u32::try_from(self.pagerank).unwrap_or_default(),
+            generation: ids::count(self.generation),
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
             counts,
@@ -238,7 +259,11 @@ impl Store {
         let change = async || {
             let transaction = self.begin().await?;
             let before = Entity::find().filter(of(&dataset.key)).lock_exclusive().one(&*transaction).await?;
-            let Some(before) = before else { return Ok(false) };
+            let Some(before) = before else { return Ok(Err(Unchanged::Missing)) };
+            // It says which model made its vectors, and that is another one by now.
+            if before.generation != row.generation {
+                return Ok(Err(Unchanged::MadeAnew));
+            }
             Entity::update_many()
                 .col_expr(Column::Name, Expr::value(row.name.clone()))
                 .col_expr(Column::NameFolded, Expr::value(row.name_folded.clone()))
@@ -261,11 +286,12 @@ impl Store {
                 fresh::forget_in(&transaction, &dataset.key).await?;
             }
             transaction.commit().await?;
-            Ok(true)
+            Ok(Ok(()))
         };
         match repeated(change).await {
-            Ok(false) => Err(missing(&dataset.key)),
-            Ok(true) => Ok(()),
+            Ok(Err(Unchanged::Missing)) => Err(missing(&dataset.key)),
+            Ok(Err(Unchanged::MadeAnew)) => Err(made_anew(&dataset.key)),
+            Ok(Ok(())) => Ok(()),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("change the dataset", error)),
         }
@@ -296,6 +322,7 @@ impl Store {
             .exec(&*transaction)
             .await?;
         reading::Entity::delete_many().filter(reading::in_dataset(key)).exec(&*transaction).await?;
+        reembedding::Entity::delete_many().filter(reembedding::of(key)).exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(Some(blobs))
     }

@@ -65,6 +65,8 @@ pub struct Model {
     pub new_tokens: i64,
     /// Grows with each note that the index may differ; negative while it is noted that it does not.
     pub unindexed: i64,
+    /// The number for which the vectors of the next generation are all there; −1 without them.
+    pub staged: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -147,6 +149,7 @@ impl Model {
             new_chunks: 0,
             new_tokens: 0,
             unindexed: 0,
+            staged: -1,
         })
     }
 

@@ -1,6 +1,8 @@
 //! Folders and files of the file manager. Whoever changes the tree of a tenant first locks its root, so that changes come one
 //! after the other.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
@@ -178,13 +180,66 @@ async fn height(db: &impl ConnectionTrait, entry: &Model, most: u64) -> Result<u
     Ok(height)
 }
 
-/// The sum of all sizes as a whole number: PostgreSQL and MariaDB would make it a decimal one.
-async fn bytes(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, DbErr> {
+/// The sum of sizes as a whole number: PostgreSQL and MariaDB would make it a decimal one.
+fn sum(db: &impl ConnectionTrait) -> Expr {
     let whole = if db.get_database_backend() == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
-    let sum = Expr::expr(Column::Size.sum()).cast_as(whole);
+    Expr::expr(Column::Size.sum()).cast_as(whole)
+}
+
+async fn bytes(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, DbErr> {
     let sum: Option<Option<i64>> =
-        of(tenant).select_only().column_as(sum, "bytes").into_tuple().one(db).await?;
+        of(tenant).select_only().column_as(sum(db), "bytes").into_tuple().one(db).await?;
     Ok(count(sum.flatten().unwrap_or_default()))
+}
+
+/// What lies below folders, level by level: files are summed up by the database, and folders lead to the next level.
+async fn sizes(
+    db: &impl ConnectionTrait,
+    tenant: &str,
+    ids: &[String],
+) -> Result<HashMap<String, u64>, DbErr> {
+    let mut sizes: HashMap<String, u64> = HashMap::new();
+    // Each folder with those of the named ones that it lies in.
+    let mut level: HashMap<String, Vec<usize>> = HashMap::new();
+    for (place, id) in ids.iter().enumerate() {
+        level.entry(text(id)).or_default().push(place);
+    }
+    for _ in 0..PATH_MAX {
+        if level.is_empty() {
+            break;
+        }
+        let (mut next, names): (HashMap<String, Vec<usize>>, Vec<&String>) =
+            (HashMap::new(), level.keys().collect());
+        for some in names.chunks(ROWS_AT_ONCE_MAX) {
+            let inside = || of(tenant).filter(Column::ParentId.is_in(some.iter().map(|id| id.as_str())));
+            let files: Vec<(String, i64)> = inside()
+                .select_only()
+                .column(Column::ParentId)
+                .column_as(sum(db), "bytes")
+                .group_by(Column::ParentId)
+                .into_tuple()
+                .all(db)
+                .await?;
+            for (parent, bytes) in files {
+                for place in level.get(&parent).into_iter().flatten() {
+                    *sizes.entry(ids[*place].clone()).or_default() += count(bytes);
+                }
+            }
+            let folders: Vec<(String, String)> = inside()
+                .select_only()
+                .columns([Column::Id, Column::ParentId])
+                .filter(Column::Kind.eq(FOLDER))
+                .into_tuple()
+                .all(db)
+                .await?;
+            for (id, parent) in folders {
+                let above = level.get(&parent).cloned().unwrap_or_default();
+                next.entry(id).or_default().extend(above);
+            }
+        }
+        level = next;
+    }
+    Ok(sizes)
 }
 
 impl Folders {
@@ -401,6 +456,11 @@ impl FolderStore for Folders {
             found.extend(parents);
         }
         Ok(found)
+    }
+
+    async fn sizes(&self, tenant: &TenantId, ids: &[String]) -> Result<HashMap<String, u64>> {
+        let sizes = sizes(&self.store.inner.read, &text(tenant.as_str()), ids).await;
+        sizes.map_err(|error| self.store.fail("sum up what is in folders", error))
     }
 
     async fn change(

@@ -10,9 +10,10 @@ use weft_core::seam::ingest_queue::{Amended, IngestLease};
 use crate::Store;
 use crate::ids::text;
 use crate::rows::chunk::{self, Age};
+use crate::rows::chunk_vector::Slot;
 use crate::rows::document::Column;
-use crate::rows::document_extra;
 use crate::rows::ingest::{change, held, to};
+use crate::rows::{dataset, document_extra};
 
 /// Puts the fresh chunks of a document in the place of those that were found.
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
@@ -56,6 +57,12 @@ pub(crate) async fn is_there(transaction: &DatabaseTransaction, key: &DocumentKe
     Ok(one.is_some())
 }
 
+/// Where vectors belong that are found when the document is done: a dataset does not change its generation while a document of
+/// it is being read.
+async fn slot(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<Slot, DbErr> {
+    Ok(Slot::of(dataset::generation(transaction, &key.dataset).await?.unwrap_or_default()))
+}
+
 impl Store {
     /// Keeps what was added to fresh chunks, with their words as JSON. Whether the lease still counts.
     pub(crate) async fn amend(
@@ -67,9 +74,11 @@ impl Store {
         if self.lease(&transaction, lease).await?.is_none() {
             return Ok(false);
         }
+        let slot = slot(&transaction, &lease.document).await?;
         for (one, [keywords, questions]) in amended {
             if let Some(vector) = &one.vector {
-                chunk::put_vector(&transaction, &lease.document, &one.id, Age::Fresh, vector).await?;
+                let of = chunk::of_age(&lease.document, Age::Fresh);
+                slot.write(&transaction, of, &one.id, vector).await?;
             }
             let columns = [(chunk::Column::Keywords, keywords), (chunk::Column::Questions, questions)];
             for (column, json) in columns {
@@ -101,9 +110,11 @@ impl Store {
         let Some(document) = self.lease(&transaction, lease).await? else { return Ok(false) };
         let (count, tokens) = chunk::counted(rows.iter());
         chunk::insert(&transaction, rows.to_vec()).await?;
+        let slot = slot(&transaction, &lease.document).await?;
         for chunk in chunks {
             if let Some(vector) = &chunk.vector {
-                chunk::put_vector(&transaction, &lease.document, &chunk.id, Age::Fresh, vector).await?;
+                let of = chunk::of_age(&lease.document, Age::Fresh);
+                slot.write(&transaction, of, &chunk.id, vector).await?;
             }
         }
         let fields = vec![

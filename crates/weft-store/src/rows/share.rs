@@ -19,7 +19,7 @@ pub struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub hash: String,
     pub tenant_id: String,
-    /// `agent` or `chat`.
+    /// `agent`, `chat` or `key`.
     pub kind: String,
     pub target_id: String,
     pub name: String,
@@ -55,6 +55,7 @@ impl Model {
         let target = match self.kind.as_str() {
             "agent" => ShareTarget::Agent(id),
             "chat" => ShareTarget::Chat(id),
+            "key" => ShareTarget::OfKey(id),
             _ => return Err(Error::new(ErrorKind::Garbled, "what is stored of the share token is damaged")),
         };
         Ok(ShareToken {

@@ -30,6 +30,7 @@ async fn keeps_all_contracts(opened: &Store) {
     datasets::dataset_store_keeps_its_contract(opened).await;
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;
     datasets::reading_log_keeps_its_contract(opened, opened, opened).await;
+    datasets::reembedding_store_keeps_its_contract(opened, opened, opened).await;
     files_keep_their_contract(opened).await;
     let tree = weft_store::Folders::new(opened, folders::LIMITS);
     folders::folder_store_keeps_its_contract(&tree).await;

@@ -6,11 +6,13 @@ mod dataset_store;
 mod index_notes;
 mod ingest_queue;
 mod reading_log;
+mod reembedding_store;
 
 pub use blob_store::blob_store_keeps_its_contract;
 pub use dataset_store::dataset_store_keeps_its_contract;
 pub use ingest_queue::ingest_queue_keeps_its_contract;
 pub use reading_log::reading_log_keeps_its_contract;
+pub use reembedding_store::reembedding_store_keeps_its_contract;
 
 use serde_json::json;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
@@ -47,6 +49,7 @@ pub fn dataset(tenant: &TenantId, name: &str) -> Dataset {
         similarity_threshold: 0.2,
         vector_similarity_weight: 0.3,
         pagerank: 7,
+        generation: 0,
         created_ms: 1_000,
         updated_ms: 1_001,
         counts: DatasetCounts::default(),

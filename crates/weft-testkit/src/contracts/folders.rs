@@ -125,10 +125,23 @@ async fn entries_are_kept_and_listed(store: &dyn FolderStore) {
     assert_eq!(tree.names(keywords("_%")).await, names(&["Ünï 汉_%"], 1));
     let folders = EntryFilter { kind: Some(EntryKind::Folder), ..all };
     assert_eq!(tree.names(folders).await, names(&["Ünï 汉_%"], 1));
+    let within = tree.folder(&folder, "within").await;
+    tree.file(&within, "deep.txt", 300).await;
+    let looked = [root.id.clone(), folder.id.clone(), within.id.clone(), "unknown".to_owned()];
+    let sizes = fine(store.sizes(ours, &looked).await);
+    let of = |id: &str| sizes.get(id).copied().unwrap_or_default();
+    assert_eq!(looked.each_ref().map(|id| of(id)), [331, 301, 300, 0]);
+    let theirs = Tree::new(store).await;
+    let foreign = fine(store.sizes(&theirs.tenant, &looked).await);
+    assert!(foreign.values().all(|size| *size == 0), "{foreign:?}");
     let path = fine(store.path(ours, &below.id).await);
     assert_eq!(path, [below.clone(), folder.clone(), root.clone()]);
     let looked = [root.id.clone(), folder.id.clone(), report.id.clone()];
-    assert_eq!(fine(store.with_folders(ours, &looked).await), std::slice::from_ref(&root.id));
+    let mut found = fine(store.with_folders(ours, &looked).await);
+    found.sort();
+    let mut expected = [root.id.clone(), folder.id.clone()];
+    expected.sort();
+    assert_eq!(found, expected);
 }
 
 async fn entries_move(store: &dyn FolderStore) {

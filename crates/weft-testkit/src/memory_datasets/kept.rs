@@ -23,6 +23,7 @@ impl KeptDocument {
             attempts: 0,
             wanted: Wanted::GoOn,
             unindexed: 0,
+            staged: None,
         }
     }
 

@@ -176,9 +176,8 @@ impl IngestQueue for MemoryDatasets {
 
     async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()> {
         self.with_lease(lease, |kept| {
-            let new = |chunk: &StoredChunk| KeptChunk {
-                chunk: StoredChunk { vector: None, ..chunk.clone() },
-                is_parent: !chunk.available,
+            let new = |chunk: &StoredChunk| {
+                KeptChunk::new(&StoredChunk { vector: None, ..chunk.clone() }, !chunk.available)
             };
             kept.fresh = chunks.iter().map(new).collect();
             kept.stage = stage;
@@ -188,7 +187,7 @@ impl IngestQueue for MemoryDatasets {
     async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()> {
         self.with_lease(lease, |kept| {
             kept.attempts = 0;
-            let new = |chunk: &StoredChunk| KeptChunk { chunk: chunk.clone(), is_parent: !chunk.available };
+            let new = |chunk: &StoredChunk| KeptChunk::new(chunk, !chunk.available);
             kept.fresh.extend(chunks.iter().map(new));
         })
     }

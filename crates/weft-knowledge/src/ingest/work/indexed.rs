@@ -27,6 +27,8 @@ impl DocumentWork<'_> {
         // Nothing of it can be shown before it is done; till then it must not take the places of others.
         let hidden = shown.available && document.chunk_count == 0;
         shown.available &= !hidden;
+        // A dataset stays with its index while a document of it is being read.
+        let index = self.dataset.index();
         let mut changes = vec![IndexChange::Document(shown)];
         let (mut after, mut done, mut kept) = (None, 0, Vec::new());
         loop {
@@ -44,7 +46,7 @@ impl DocumentWork<'_> {
                 old.remove(&chunk.id);
             }
             changes.push(adding(&document, page));
-            kept.push(parts.index.write_behind(&key.dataset, std::mem::take(&mut changes)).await?);
+            kept.push(parts.index.write_behind(&index, std::mem::take(&mut changes)).await?);
             self.say(IngestStage::Indexing, 0.5, &format!(": {done} chunks"));
         }
         // Set before the queue hears of it, so that nobody renews the lease in between.
@@ -93,7 +95,8 @@ impl DocumentWork<'_> {
             return self.library.sync(key).await;
         }
         if !last.is_empty() {
-            kept.push(self.library.parts.index.write_behind(&key.dataset, last).await?);
+            let index = self.library.index_of(&key.dataset).await?;
+            kept.push(self.library.parts.index.write_behind(&index, last).await?);
         }
         self.library.will_follow(key, noted, kept).await
     }

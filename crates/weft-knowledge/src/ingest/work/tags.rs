@@ -56,19 +56,21 @@ impl DocumentWork<'_> {
         }
     }
 
+    /// The indexes of the sets.
     async fn tag_sets(&self) -> Result<Vec<DatasetId>> {
         let mut sets = Vec::new();
         for id in &self.plan.tag_sets {
             let key = DatasetKey::new(&self.dataset.key.tenant, id.as_str());
             match self.library.parts.store.dataset_uncounted(&key).await {
                 Ok(set) => {
-                    if self.library.parts.index.size(&key).await?.chunks == 0 {
+                    let index = set.index();
+                    if self.library.parts.index.size(&index).await?.chunks == 0 {
                         self.warn(format!(
                             "The tag set `{}` has no texts that are found: read its documents first",
                             set.name
                         ));
                     }
-                    sets.push(set.key.id);
+                    sets.push(index.id);
                 }
                 Err(error) if error.kind == ErrorKind::NotFound => {
                     self.warn(format!("The tag set `{id}` is not there"));

@@ -89,7 +89,7 @@ impl Faults {
         }
     }
 
-    async fn step(&self) -> Result<()> {
+    pub async fn step(&self) -> Result<()> {
         if self.0.crashed.is_cancelled() {
             return std::future::pending().await;
         }
@@ -112,7 +112,7 @@ impl Faults {
         }
     }
 
-    async fn around<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+    pub async fn around<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
         self.step().await?;
         let given = call.await?;
         self.step().await?;
@@ -392,6 +392,31 @@ impl Embedder for HashEmbedder {
     }
 }
 
+/// The same vectors with more numbers.
+#[derive(Default)]
+pub struct WideEmbedder {
+    pub faults: Faults,
+    pub texts: AtomicUsize,
+}
+
+#[async_trait]
+impl Embedder for WideEmbedder {
+    fn name(&self) -> &str {
+        "wide@Test"
+    }
+
+    fn tokens_max(&self) -> usize {
+        512
+    }
+
+    async fn embed(&self, _: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+        self.faults.step().await?;
+        self.texts.fetch_add(texts.len(), Ordering::SeqCst);
+        let wide = |text: &String| [hashed(text), vec![0.0; 4]].concat();
+        Ok(Embedded { vectors: texts.iter().map(wide).collect(), tokens: 0 })
+    }
+}
+
 pub fn hashed(text: &str) -> Vec<f32> {
     let mut state = text.bytes().fold(17_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let mut next = || {
@@ -440,6 +465,7 @@ impl ChatModel for FormModel {
 pub struct Models {
     pub chat: Arc<FormModel>,
     pub embedder: Arc<HashEmbedder>,
+    pub wide: Arc<WideEmbedder>,
 }
 
 impl Models {
@@ -456,7 +482,8 @@ impl Models {
         };
         let chat = FormModel(info, AtomicUsize::default(), AtomicBool::default());
         let embedder = HashEmbedder { faults: faults.clone(), ..HashEmbedder::default() };
-        Self { chat: Arc::new(chat), embedder: Arc::new(embedder) }
+        let wide = WideEmbedder { faults: faults.clone(), ..WideEmbedder::default() };
+        Self { chat: Arc::new(chat), embedder: Arc::new(embedder), wide: Arc::new(wide) }
     }
 }
 
@@ -468,6 +495,7 @@ impl ModelDirectory for Models {
     fn embedder(&self, _: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
         match id {
             "hash" | "hash@Test" => Ok(Arc::clone(&self.embedder) as _),
+            "wide@Test" => Ok(Arc::clone(&self.wide) as _),
             _ => Err(Error::not_found(format!("there is no model `{id}`"))),
         }
     }

@@ -80,6 +80,7 @@ pub fn dataset(embedder: &str, settings: &Json) -> Dataset {
         similarity_threshold: 0.2,
         vector_similarity_weight: 0.3,
         pagerank: 0,
+        generation: 0,
         created_ms: 0,
         updated_ms: 0,
         counts: DatasetCounts::default(),

@@ -24,6 +24,7 @@ fn dataset() -> Dataset {
         similarity_threshold: 0.2,
         vector_similarity_weight: 0.3,
         pagerank: 0,
+        generation: 0,
         created_ms: 1_728_636_403_000,
         updated_ms: 1_728_636_404_000,
         counts: DatasetCounts { documents: 1, chunks: 2, tokens: 3, bytes: 4 },

@@ -293,12 +293,12 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     let mut first = chunk(&made.key, 0, &"ж 🦜".repeat(LARGE / 8));
     first.vector = Some(vec![0.25, -0.5, f32::MIN_POSITIVE]);
     let second = StoredChunk { searched: None, available: false, tokens: 9, ..chunk(&made.key, 1, "x") };
-    refused(store.put_chunks(&DocumentKey::new(&made.key.dataset, "x"), &[]).await, NotFound);
+    refused(store.put_chunks(&DocumentKey::new(&made.key.dataset, "x"), &[], 0).await, NotFound);
     refused(store.next_ordinal(&DocumentKey::new(&made.key.dataset, "x")).await, NotFound);
     assert_eq!(store.next_ordinal(&made.key).await.unwrap(), 0);
-    let note = store.put_chunks(&made.key, &[second.clone(), first.clone()]).await.unwrap();
+    let note = store.put_chunks(&made.key, &[second.clone(), first.clone()], 0).await.unwrap();
     assert!(note.first && !note.busy, "{note:?}");
-    let next = store.put_chunks(&made.key, std::slice::from_ref(&second)).await.unwrap();
+    let next = store.put_chunks(&made.key, std::slice::from_ref(&second), 0).await.unwrap();
     assert_eq!((next.number, next.first), (note.number + 1, false));
     assert_eq!(store.next_ordinal(&made.key).await.unwrap(), 2);
     let filter = ChunkFilter { vectors: true, limit: 99, ..ChunkFilter::default() };
@@ -322,7 +322,7 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     assert_eq!((held.chunk_count, held.token_count), (2, 12));
     // In place of what was there.
     let again = StoredChunk { content: "y".into(), tokens: 1, available: true, ..second.clone() };
-    store.put_chunks(&made.key, std::slice::from_ref(&again)).await.unwrap();
+    store.put_chunks(&made.key, std::slice::from_ref(&again), 0).await.unwrap();
     let ids = std::slice::from_ref(&second.id);
     assert_eq!(store.chunks_by_id(&made.key.dataset.tenant, ids).await.unwrap(), [again]);
     let counts = DatasetCounts { documents: 1, chunks: 2, tokens: 4, bytes: made.size };
@@ -340,7 +340,7 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     let other = document(&made.key.dataset, "b.txt");
     store.add_document(&other).await.unwrap();
     let stolen = StoredChunk { id: first.id.clone(), ..chunk(&other.key, 0, "z") };
-    refused(store.put_chunks(&other.key, &[stolen]).await, Conflict);
+    refused(store.put_chunks(&other.key, &[stolen], 0).await, Conflict);
     // Removing counts what was there.
     let ids = [first.id.clone(), "x".into()];
     assert_eq!(store.remove_chunks(&other.key, &ids).await.unwrap(), 0);
@@ -356,7 +356,7 @@ async fn chunks_are_listed(store: &dyn DatasetStore) {
         (0..1_203).map(|n| chunk(&made.key, n, if n % 400 == 7 { "Ein ÜBEL" } else { "nichts" })).collect();
     all[3].available = false;
     all[4].keywords = vec!["das \"Übel\"".into()];
-    store.put_chunks(&made.key, &all).await.unwrap();
+    store.put_chunks(&made.key, &all, 0).await.unwrap();
     let check = async |filter: ChunkFilter, expected: &[u64], count: u64| {
         let (found, total) = store.chunks(&made.key, &filter).await.unwrap();
         let found: Vec<_> = found.iter().map(|one| one.ordinal).collect();
@@ -373,7 +373,7 @@ async fn chunks_are_listed(store: &dyn DatasetStore) {
     refused(store.chunks(&stranger, &some(0, 9)).await, NotFound);
     // By id, also more than fit into one question.
     let with_vector = StoredChunk { vector: Some(vec![0.5, -1.0]), ..all[900].clone() };
-    store.put_chunks(&made.key, std::slice::from_ref(&with_vector)).await.unwrap();
+    store.put_chunks(&made.key, std::slice::from_ref(&with_vector), 0).await.unwrap();
     let ids = [with_vector.id.clone(), "x".into(), all[3].id.clone(), with_vector.id.clone()];
     let found = store.chunks_with_vectors(&made.key, &ids).await.unwrap();
     assert_eq!(found, [all[3].clone(), with_vector]);
@@ -389,7 +389,7 @@ async fn what_is_removed_is_gone(store: &dyn DatasetStore) {
     for n in 0..4 {
         let made = document(&set.key, &format!("{n}.txt"));
         store.add_document(&made).await.unwrap();
-        store.put_chunks(&made.key, &[chunk(&made.key, 0, "x"), chunk(&made.key, 1, "y")]).await.unwrap();
+        store.put_chunks(&made.key, &[chunk(&made.key, 0, "x"), chunk(&made.key, 1, "y")], 0).await.unwrap();
         store.put_extra(&made.key, Extra::Contents, &json!([n])).await.unwrap();
         all.push(made);
     }

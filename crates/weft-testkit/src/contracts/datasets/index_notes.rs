@@ -84,7 +84,7 @@ impl Both<'_> {
         self.queue.settle(&taken.lease, &done(), 1_500).await.unwrap();
         expect(before, "done").await;
         let before = self.note(&made).await;
-        self.store.put_chunks(key, &chunks[..1]).await.unwrap();
+        self.store.put_chunks(key, &chunks[..1], 0).await.unwrap();
         expect(before, "put").await;
         let before = self.note(&made).await;
         self.store.remove_chunks(key, &[chunks[0].id.clone()]).await.unwrap();
@@ -156,7 +156,7 @@ impl Both<'_> {
         self.queue.settle(&taken.lease, &done(), 1_500).await.unwrap();
         assert_eq!(found().await, ToBeFound { chunks: 3, changing: true });
         let hidden = StoredChunk { available: false, ..chunks[1].clone() };
-        self.store.put_chunks(&made.key, &[hidden]).await.unwrap();
+        self.store.put_chunks(&made.key, &[hidden], 0).await.unwrap();
         let note = self.note(&made).await;
         self.queue.indexed(&made.key, note.number).await.unwrap();
         assert_eq!(found().await, ToBeFound { chunks: 2, changing: false });

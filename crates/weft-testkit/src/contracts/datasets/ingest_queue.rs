@@ -298,7 +298,7 @@ impl Both<'_> {
         // A child that is hidden by hand is listed all the same.
         let hidden = StoredChunk { available: false, ..child };
         let both = [hidden.clone(), StoredChunk { content: "all".into(), ..parent }];
-        self.store.put_chunks(&made.key, &both).await.unwrap();
+        self.store.put_chunks(&made.key, &both, 0).await.unwrap();
         assert_eq!(self.found(&made).await, [hidden]);
     }
 

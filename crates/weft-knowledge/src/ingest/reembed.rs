@@ -1,0 +1,448 @@
+//! Makes all vectors of a dataset anew by another model, while it is searched by those that it has.
+//!
+//! The new vectors are kept beside the old ones, batch by batch, and gather with everything else that is searched in a second index. When
+//! every document is there as it is now, one transaction makes the dataset one of the next model and the next index: a
+//! question reads both from the dataset's row, so it never meets vectors of another model than its own. A document that
+//! changes meanwhile is staged again, of which only those chunks are embedded that have changed. What a crash cuts off goes on with the vectors that were
+//! kept.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _};
+use tokio_util::sync::CancellationToken;
+use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::{ChunkFilter, Dataset, Document, DocumentFilter, Heads, StoredChunk};
+use weft_core::seam::index::IndexChange;
+use weft_core::seam::ingest_queue::IngestOutcome;
+use weft_core::seam::reembedding_store::{
+    NumberedDocument, ReembeddingOutcome, ReembeddingProgress, ReembeddingState, TakenReembedding,
+};
+use weft_core::seam::{Embedder, ReembeddingStore};
+use weft_core::{ErrorKind, Result};
+
+use super::embed;
+use super::indexing::{adding, indexed_document, stem};
+use super::library::Library;
+use super::plan::{self, IngestPlan};
+use super::removal::found;
+use super::work::vectors;
+
+/// Documents that are listed at once.
+const LISTED_AT_ONCE: u64 = 50;
+/// Documents that are staged at the same time.
+const DOCUMENTS_AT_ONCE: usize = 4;
+/// Chunks that are read at once.
+const CHUNKS_AT_ONCE: u64 = 200;
+/// Texts that an embedder gets at once.
+const TEXTS_AT_ONCE: usize = 32;
+/// How long a question may be under way that has read the dataset before the switch.
+const OLD_KEPT: Duration = Duration::from_secs(60);
+/// What is said while documents keep it from the switch.
+const WAITING: &str = "All vectors are made; waiting until no document of the dataset is being read";
+
+/// How such a worker works.
+#[derive(Clone, Copy, Debug)]
+pub struct ReembedderPace {
+    /// How often it looks for a task.
+    pub look_every: Duration,
+    /// How long a task is a worker's that falls silent.
+    pub lease: Duration,
+    /// How often it tells how far it has come.
+    pub tell_every: Duration,
+}
+
+impl Default for ReembedderPace {
+    fn default() -> Self {
+        Self {
+            look_every: Duration::from_secs(1),
+            lease: Duration::from_secs(10),
+            tell_every: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Makes vectors anew, one dataset at a time.
+#[derive(Clone)]
+pub struct Reembedder {
+    library: Arc<Library>,
+    tasks: Arc<dyn ReembeddingStore>,
+    pace: ReembedderPace,
+}
+
+impl std::fmt::Debug for Reembedder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reembedder").finish_non_exhaustive()
+    }
+}
+
+impl Reembedder {
+    /// A worker for this library; the tasks are another face of its store.
+    pub fn new(library: Arc<Library>, tasks: Arc<dyn ReembeddingStore>, pace: ReembedderPace) -> Self {
+        Self { library, tasks, pace }
+    }
+
+    /// Works until `stop` fires. What is under way is left for another worker then, with what was kept of it.
+    pub async fn run(&self, stop: &CancellationToken) {
+        while !stop.is_cancelled() {
+            let worked = match Box::pin(self.next(stop)).await {
+                Ok(worked) => worked,
+                Err(error) => {
+                    tracing::warn!(error = error.detail(), "cannot look for vectors to make anew");
+                    false
+                }
+            };
+            if !worked {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(self.pace.look_every) => {}
+                }
+            }
+        }
+    }
+
+    /// Does a task as far as it can be done now. Whether there was one.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn next(&self, stop: &CancellationToken) -> Result<bool> {
+        let now_ms = self.library.now_ms();
+        let Some(taken) = self.tasks.take(now_ms, now_ms.saturating_add(ms(self.pace.lease))).await? else {
+            return Ok(false);
+        };
+        let Some(outcome) = self.outcome(&taken, stop).await else {
+            self.forget_if_gone(&taken.lease.dataset).await?;
+            return Ok(true);
+        };
+        let id = &taken.lease.dataset.id;
+        if let ReembeddingOutcome::Failed { reason } = &outcome {
+            tracing::info!(dataset.id = %id, reason, "a dataset keeps the vectors that it has");
+        }
+        // What is not settled comes back when its time has passed.
+        if let Err(error) = self.tasks.settle(&taken.lease, &outcome, self.library.now_ms()).await {
+            let error = error.detail();
+            tracing::warn!(dataset.id = %id, error, "the outcome of new vectors could not be stored");
+        }
+        Ok(true)
+    }
+
+    /// Takes away what may have been put into the index after the dataset was removed.
+    async fn forget_if_gone(&self, dataset: &DatasetKey) -> Result<()> {
+        if found(self.library.store().dataset_uncounted(dataset).await)?.is_none() {
+            self.library.remove_indexes(dataset).await?;
+        }
+        Ok(())
+    }
+
+    /// What has become of a task; nothing when that is said already or not ours to say.
+    async fn outcome(
+        &self,
+        taken: &TakenReembedding,
+        stop: &CancellationToken,
+    ) -> Option<ReembeddingOutcome> {
+        let now_ms = || self.library.now_ms();
+        if taken.task.state == ReembeddingState::Running && taken.attempts > plan::ATTEMPTS_MAX {
+            let reason = plan::begun_too_often(&taken.task.message);
+            return Some(ReembeddingOutcome::Failed { reason });
+        }
+        let dataset = match self.library.store().dataset(&taken.lease.dataset).await {
+            Ok(dataset) => dataset,
+            // It is gone, and the task with it.
+            Err(error) if error.kind == ErrorKind::NotFound => return None,
+            Err(error) => return Some(self.failed(taken, &error)),
+        };
+        let work = DatasetWork::new(self, taken, dataset);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Some(ReembeddingOutcome::Released { from_ms: now_ms() }),
+            () = work.keep() => None,
+            outcome = work.run() => match outcome {
+                Ok(WorkEnd::Switched) => None,
+                Ok(WorkEnd::Waits) => {
+                    let from_ms = now_ms().saturating_add(ms(self.pace.look_every));
+                    Some(ReembeddingOutcome::Released { from_ms })
+                }
+                Ok(WorkEnd::Cleared) => Some(ReembeddingOutcome::Cleared),
+                Err(error) if error.kind == ErrorKind::Conflict => None,
+                Err(error) => Some(self.failed(taken, &error)),
+            },
+        }
+    }
+
+    fn failed(&self, taken: &TakenReembedding, error: &weft_core::Error) -> ReembeddingOutcome {
+        let now_ms = self.library.now_ms();
+        let again = match plan::failed(error, taken.attempts, now_ms) {
+            IngestOutcome::RetryAt { from_ms, .. } => Some(from_ms),
+            _ => None,
+        };
+        if taken.task.state != ReembeddingState::Running {
+            // What is left has to go, sooner or later, and how the task has ended stays what is said of it.
+            let from_ms = again.unwrap_or_else(|| now_ms.saturating_add(ms(OLD_KEPT)));
+            return ReembeddingOutcome::RetryAt { from_ms, reason: taken.task.message.clone() };
+        }
+        match again {
+            Some(from_ms) => ReembeddingOutcome::RetryAt { from_ms, reason: error.full() },
+            None => ReembeddingOutcome::Failed { reason: error.full() },
+        }
+    }
+}
+
+/// How far the work on a dataset could be done.
+enum WorkEnd {
+    /// It is searched by the new vectors.
+    Switched,
+    /// Documents are being read.
+    Waits,
+    /// What was left is gone.
+    Cleared,
+}
+
+/// The work on one dataset.
+struct DatasetWork<'a> {
+    by: &'a Reembedder,
+    taken: &'a TakenReembedding,
+    dataset: Dataset,
+    /// The index in which the new vectors gather.
+    next: DatasetKey,
+    /// Chunks that were looked at.
+    done: AtomicU64,
+    said: Mutex<String>,
+}
+
+impl<'a> DatasetWork<'a> {
+    fn new(by: &'a Reembedder, taken: &'a TakenReembedding, dataset: Dataset) -> Self {
+        let next = dataset.next_index();
+        let said = Mutex::new(taken.task.message.clone());
+        Self { by, taken, dataset, next, done: AtomicU64::new(0), said }
+    }
+
+    fn progress(&self) -> ReembeddingProgress {
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.dataset.counts.chunks);
+        let message = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.taken.task.state != ReembeddingState::Running {
+            return ReembeddingProgress { share: self.taken.task.progress, message };
+        }
+        // Whole it is only after the switch; chunks may have come since they were counted.
+        let share = if total == 0 { 0.0 } else { done.min(total) as f64 / total as f64 };
+        ReembeddingProgress { share: share.min(0.99), message }
+    }
+
+    fn say(&self, message: String) {
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = message;
+    }
+
+    async fn tell(&self) -> Result<()> {
+        let until_ms = self.by.library.now_ms().saturating_add(ms(self.by.pace.lease));
+        self.by.tasks.report(&self.taken.lease, &self.progress(), until_ms).await
+    }
+
+    /// Tells every now and then how far it is. Returns when the task is somebody else's.
+    async fn keep(&self) {
+        loop {
+            tokio::time::sleep(self.by.pace.tell_every).await;
+            match self.tell().await {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    // The switch lets go of the task, too; then the work has ended by itself.
+                    tokio::time::sleep(self.by.pace.tell_every).await;
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(error = error.detail(), "cannot say that vectors are being made");
+                }
+            }
+        }
+    }
+
+    async fn run(&self) -> Result<WorkEnd> {
+        let Reembedder { library, tasks, .. } = self.by;
+        if self.taken.is_littered {
+            library.index().remove(&self.next).await?;
+            tasks.clear(&self.taken.lease).await?;
+        }
+        if self.taken.task.state != ReembeddingState::Running {
+            return Ok(WorkEnd::Cleared);
+        }
+        let embedder = match self.taken.task.embedder.as_str() {
+            "" => None,
+            name => Some(library.models().embedder(&self.dataset.key.tenant, name)?),
+        };
+        self.count_staged().await?;
+        self.stage_all(embedder.as_deref()).await?;
+        let held = library.index().size(&self.next).await?.documents as u64;
+        let now_ms = library.now_ms();
+        let clear_from_ms = now_ms.saturating_add(ms(OLD_KEPT));
+        if tasks.switch(&self.taken.lease, held, now_ms, clear_from_ms).await? {
+            tracing::info!(dataset.id = %self.dataset.key.id, "a dataset is searched by new vectors");
+            return Ok(WorkEnd::Switched);
+        }
+        // What has changed meanwhile is staged when the task is taken next.
+        if tasks.unstaged(&self.dataset.key, None, 1).await?.is_empty() {
+            if held == self.documents().await? {
+                self.say(WAITING.to_owned());
+                self.tell().await?;
+            } else {
+                // Something was removed that the index has still: it is made once more, of the vectors that are there.
+                self.unstage_all().await?;
+            }
+        }
+        Ok(WorkEnd::Waits)
+    }
+
+    async fn documents(&self) -> Result<u64> {
+        let none = DocumentFilter { limit: 0, ..DocumentFilter::default() };
+        Ok(self.by.library.store().documents(&self.dataset.key, &none).await?.1)
+    }
+
+    /// Counts what others have staged already.
+    async fn count_staged(&self) -> Result<()> {
+        let (mut left, mut after) = (0, None);
+        loop {
+            let page = self.by.tasks.unstaged(&self.dataset.key, after.as_ref(), LISTED_AT_ONCE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id.clone());
+            let ids = Some(page.into_iter().map(|one| one.id).collect());
+            let filter = DocumentFilter { ids, limit: LISTED_AT_ONCE, ..DocumentFilter::default() };
+            let (documents, _) = self.by.library.store().documents(&self.dataset.key, &filter).await?;
+            left += documents.iter().map(|document| document.chunk_count).sum::<u64>();
+        }
+        self.done.store(self.dataset.counts.chunks.saturating_sub(left), Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn unstage_all(&self) -> Result<()> {
+        self.by.library.index().remove(&self.next).await?;
+        let mut after: Option<DocumentId> = None;
+        loop {
+            let wanted = Heads::Page(after.clone(), LISTED_AT_ONCE);
+            let page = self.by.library.store().document_heads(&self.dataset.key, &wanted).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            let none: Vec<NumberedDocument> =
+                page.into_iter().map(|head| NumberedDocument { id: head.id, number: -1 }).collect();
+            self.by.tasks.staged(&self.taken.lease, &none).await?;
+        }
+    }
+
+    /// Stages every document that is not staged as it is.
+    async fn stage_all(&self, embedder: Option<&dyn Embedder>) -> Result<()> {
+        let mut after: Option<DocumentId> = None;
+        loop {
+            let page = self.by.tasks.unstaged(&self.dataset.key, after.as_ref(), LISTED_AT_ONCE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            let all: Vec<_> =
+                page.into_iter().map(|one| self.stage_document(one, embedder).boxed()).collect();
+            let staged: Vec<_> =
+                futures::stream::iter(all).buffer_unordered(DOCUMENTS_AT_ONCE).collect().await;
+            // What was staged is noted, also when something was not.
+            let (staged, failed): (Vec<_>, Vec<_>) = staged.into_iter().partition(Result::is_ok);
+            let staged: Vec<NumberedDocument> = staged.into_iter().flatten().flatten().collect();
+            self.by.tasks.staged(&self.taken.lease, &staged).await?;
+            if let Some(Err(error)) = failed.into_iter().next() {
+                return Err(error);
+            }
+            // Before each further page: whoever has lost the task must not go on filling the index.
+            self.tell().await?;
+        }
+    }
+
+    /// Stages one document. Nothing when it has changed meanwhile or is gone: then it comes again.
+    async fn stage_document(
+        &self,
+        numbered: NumberedDocument,
+        embedder: Option<&dyn Embedder>,
+    ) -> Result<Option<NumberedDocument>> {
+        let library = &self.by.library;
+        let key = DocumentKey::new(&self.dataset.key, numbered.id.clone());
+        let Some(document) = found(library.store().document(&key).await)? else { return Ok(None) };
+        let mut staging = StagedDocument { document, numbered, name: None };
+        let mut changes = vec![
+            IndexChange::Clear(key.id.clone()),
+            IndexChange::Document(indexed_document(&staging.document)),
+        ];
+        let (mut offset, mut kept) = (0, Vec::new());
+        loop {
+            let filter =
+                ChunkFilter { vectors: true, offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+            let Some((mut page, total)) = found(library.store().chunks(&key, &filter).await)? else {
+                return Ok(None);
+            };
+            if !self.embed(&mut staging, &mut page, embedder).await? {
+                return Ok(None);
+            }
+            changes.push(adding(&staging.document, page));
+            kept.push(library.index().write_behind(&self.next, std::mem::take(&mut changes)).await?);
+            offset += CHUNKS_AT_ONCE;
+            if offset >= total {
+                break;
+            }
+        }
+        futures::future::try_join_all(kept).await?;
+        Ok(Some(staging.numbered))
+    }
+
+    /// Puts the new vectors of some chunks in the place of the old ones, and keeps those that are made. Whether the document
+    /// is still the same.
+    async fn embed(
+        &self,
+        staging: &mut StagedDocument,
+        chunks: &mut [StoredChunk],
+        embedder: Option<&dyn Embedder>,
+    ) -> Result<bool> {
+        let key = &staging.document.key;
+        let ids: Vec<ChunkId> = chunks.iter().map(|chunk| chunk.id.clone()).collect();
+        let mut staged = self.by.tasks.staged_vectors(key, &ids).await?;
+        // Of a dataset that has vectors those chunks have none that are to be found by their words alone.
+        let is_wanted = |chunk: &&StoredChunk| self.dataset.embedder.is_empty() || chunk.vector.is_some();
+        let lacking: Vec<&StoredChunk> =
+            chunks.iter().filter(is_wanted).filter(|chunk| !staged.contains_key(&chunk.id)).collect();
+        self.done.fetch_add((chunks.len() - lacking.len()) as u64, Ordering::Relaxed);
+        for some in lacking.chunks(TEXTS_AT_ONCE) {
+            if let Some(embedder) = embedder {
+                let made = staging.vectors(some, embedder).await?;
+                if !self.by.tasks.stage(&self.taken.lease, &staging.numbered, &made).await? {
+                    return Ok(false);
+                }
+                staged.extend(made);
+            }
+            let done = self.done.fetch_add(some.len() as u64, Ordering::Relaxed) + some.len() as u64;
+            self.say(format!("Making vectors: {done} of {} chunks", self.dataset.counts.chunks.max(done)));
+        }
+        for chunk in chunks {
+            chunk.vector = staged.remove(&chunk.id);
+        }
+        Ok(true)
+    }
+}
+
+/// A document whose vectors are made anew.
+struct StagedDocument {
+    document: Document,
+    numbered: NumberedDocument,
+    /// The vector of its name, once one is needed.
+    name: Option<Vec<f32>>,
+}
+
+impl StagedDocument {
+    async fn vectors(
+        &mut self,
+        chunks: &[&StoredChunk],
+        embedder: &dyn Embedder,
+    ) -> Result<Vec<(ChunkId, Vec<f32>)>> {
+        let share = IngestPlan::new(&self.document.settings).name_share;
+        if self.name.is_none() && share > 0.0 {
+            self.name = vectors(embedder, &[stem(&self.document.name).to_owned()]).await?.pop();
+        }
+        let texts: Vec<String> = chunks.iter().map(|chunk| embed::text(chunk)).collect();
+        let made = vectors(embedder, &texts).await?.into_iter();
+        let with = made.map(|vector| embed::mixed(vector, self.name.as_deref(), share));
+        Ok(chunks.iter().map(|chunk| chunk.id.clone()).zip(with).collect())
+    }
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,85 @@
+//! `subscriptions/listen`: a request that stays open and tells when the list of tools is another one.
+//!
+//! Whatever changes it may have been done by another process, so it is looked at now and then. That is as often as a client
+//! would look that takes the list for the current one as long as it may.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use weft_core::Json;
+
+use super::dispatch::Context;
+use super::message::{RpcError, RpcRequest, notification};
+use super::service::Service;
+
+/// How often the list is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Parts of a list, at most: a service may err about where it ends.
+const PAGES_MAX: usize = 1_000;
+
+const TOOLS: &str = "toolsListChanged";
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// Tells until the client goes away or the service ends.
+pub(super) async fn listen(
+    service: &dyn Service,
+    request: &RpcRequest,
+    context: &Context,
+) -> Result<Map<String, Json>, RpcError> {
+    let wanted = request.params.get("notifications").and_then(Json::as_object);
+    let wanted = wanted.ok_or_else(|| RpcError::params("`notifications` must be an object"))?;
+    let mut honoured = Map::new();
+    match wanted.get(TOOLS) {
+        None | Some(Json::Bool(false)) => {}
+        Some(Json::Bool(true)) => drop(honoured.insert(TOOLS.to_owned(), true.into())),
+        Some(_) => return Err(RpcError::params(format!("`notifications.{TOOLS}` must be true or false"))),
+    }
+    let is_watched = !honoured.is_empty();
+    // Before it is said that somebody listens, so that no change falls in between.
+    let mut known = if is_watched { Some(digest(service).await?) } else { None };
+    let meta = || json!({SUBSCRIPTION: request.id});
+    let told = json!({"_meta": meta(), "notifications": honoured});
+    if context.sender.send(notification("notifications/subscriptions/acknowledged", &told)).await.is_err() {
+        return Ok(Map::new());
+    }
+    // Nothing that was asked for is ever told of, so there is nothing to wait for.
+    while is_watched {
+        tokio::select! {
+            biased;
+            () = service.ended() => break,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        let now = match digest(service).await {
+            Ok(now) => Some(now),
+            Err(error) => {
+                tracing::debug!(error = error.message, "the tools of an MCP client cannot be listed");
+                continue;
+            }
+        };
+        if now != known {
+            known = now;
+            let changed = notification("notifications/tools/list_changed", &json!({"_meta": meta()}));
+            if context.sender.send(changed).await.is_err() {
+                break;
+            }
+        }
+    }
+    Ok(Map::from_iter([("_meta".to_owned(), meta())]))
+}
+
+/// What is another one when the list is.
+async fn digest(service: &dyn Service) -> Result<u64, RpcError> {
+    let (mut hasher, mut cursor) = (DefaultHasher::new(), None::<String>);
+    for _ in 0..PAGES_MAX {
+        let page = service.tools(cursor.as_deref()).await?;
+        for tool in &page.items {
+            tool.to_string().hash(&mut hasher);
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(hasher.finish())
+}

@@ -1,0 +1,158 @@
+//! The oldest generation's tokens of one agent or one chat assistant, which are share tokens here, and conversations begun with them.
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value as Json, json};
+use weft_app::accounts::LISTED_MAX;
+use weft_app::chats;
+use weft_app::new_session::NewSession;
+use weft_app::tokens;
+use weft_core::ErrorKind;
+use weft_core::seam::share_store::{ShareTarget, ShareToken};
+
+use super::sessions::messages;
+use super::shares::{agent, chat};
+use super::turn::{begun, canvas_key};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+use crate::wire::session::SessionView;
+use crate::wire::time::http_date;
+
+/// What such a token is called.
+const NAME: &str = "api";
+/// What names an agent, and what an assistant.
+const AGENT: &str = "canvas_id";
+const CHAT: &str = "dialog_id";
+/// What is said to who names neither.
+const UNNAMED: &str = "name an assistant with `dialog_id`, or an agent with `canvas_id`";
+
+/// What a request is about.
+async fn target(
+    state: &ServerState,
+    caller: &Caller,
+    canvas: Option<&str>,
+    dialog: Option<&str>,
+) -> Result<ShareTarget, ApiError> {
+    match (canvas, dialog) {
+        (Some(id), _) => agent(state, caller, id).await,
+        (None, Some(id)) => chat(state, caller, id).await,
+        (None, None) => Err(ApiError::argument(UNNAMED)),
+    }
+}
+
+async fn of_params(state: &ServerState, caller: &Caller, params: &Params) -> Result<ShareTarget, ApiError> {
+    target(state, caller, params.get(AGENT), params.get(CHAT)).await
+}
+
+/// A token as that generation shows it: itself in the answer that makes it, and only what tells it from others after that.
+fn row(share: &ShareToken, secret: Option<&str>) -> Json {
+    let (source, id) = match &share.target {
+        ShareTarget::Agent(id) => (Some("agent"), id),
+        ShareTarget::Chat(id) | ShareTarget::OfKey(id) => (None, id),
+    };
+    json!({
+        "tenant_id": share.tenant,
+        "token": secret.map_or_else(|| format!("weftshare-***{}", share.id()), str::to_owned),
+        "beta": null,
+        "dialog_id": id,
+        "source": source,
+        "create_time": share.created_ms,
+        "create_date": http_date(share.created_ms),
+        "update_time": null,
+        "update_date": null,
+    })
+}
+
+/// `POST /v1/api/new_token {dialog_id | canvas_id}`: a token that opens this one and nothing else.
+///
+/// # Errors
+/// 101 without either; 102 for an agent and 109 for an assistant that is not there; 429 when it has too many.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (canvas, dialog) = (body.id(AGENT)?, body.id(CHAT)?);
+    let target = target(&state, &caller, canvas.as_deref(), dialog.as_deref()).await?;
+    let (share, secret) = state.app.share(&caller.tenant, target, NAME, None).await?;
+    Ok(Success(row(&share, Some(secret.reveal()))).into_response())
+}
+
+/// `GET /v1/api/token_list?dialog_id | canvas_id`.
+///
+/// # Errors
+/// As [`create`].
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let target = of_params(&state, &caller, &params).await?;
+    let shares = state.app.accounts.stores.shares.shares(&caller.tenant, &target, LISTED_MAX).await?;
+    let rows: Vec<Json> = shares.iter().map(|share| row(share, None)).collect();
+    Ok(Success(rows).into_response())
+}
+
+/// `POST /v1/api/rm {tokens}`: the tokens themselves. Those that are not there, and those of others, are passed over.
+///
+/// # Errors
+/// 101 for tokens that are no texts.
+pub async fn remove(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["tokens"])?;
+    let shares = &state.app.accounts.stores.shares;
+    for token in body.texts("tokens")?.unwrap_or_default() {
+        let found = match shares.share(&tokens::hash(&token)).await {
+            Ok(share) if share.tenant == caller.tenant => share,
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+            Ok(_) | Err(_) => continue,
+        };
+        match shares.remove_share(&caller.tenant, &found.target, &found.hash).await {
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(Success(true).into_response())
+}
+
+/// `GET /v1/api/stats`.
+///
+/// # Errors
+/// 103 always.
+pub async fn stats(_: Caller) -> ApiError {
+    ApiError::new(
+        crate::error::code::OPERATING,
+        "numbers by day of one assistant are not kept; `GET /api/v1/usage` has what models were used for",
+    )
+}
+
+/// `GET /v1/api/new_conversation?dialog_id | canvas_id, user_id`: a conversation, for `POST /v1/api/completion`.
+///
+/// # Errors
+/// 101 when neither is named: an API key belongs to no assistant; otherwise as [`create`].
+pub async fn new_conversation(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let target = of_params(&state, &caller, &params).await?;
+    let user_id = params.get("user_id").map_or_else(|| caller.user_id.clone(), str::to_owned);
+    let new = NewSession { user_id: &user_id, ..NewSession::default() };
+    let session = match &target {
+        ShareTarget::Agent(id) => begun(&state, &canvas_key(&caller, id.as_str()), new, None).await?,
+        ShareTarget::Chat(id) => {
+            let chat = super::chats::owned(&state, &caller, id.as_str(), super::chats::no_access()).await?;
+            let opening = chats::opening(&chat.settings);
+            state.app.open_chat(&chat.key, NewSession { before: &opening, ..new }).await?
+        }
+        ShareTarget::OfKey(_) => return Err(ApiError::argument(UNNAMED)),
+    };
+    let messages = messages(&state, &session).await?;
+    Ok(Success(SessionView::new(session, &messages, None)).into_response())
+}

@@ -1,0 +1,105 @@
+//! New vectors of a whole dataset, by another model.
+
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+use weft_core::id::DatasetKey;
+use weft_core::seam::reembedding_store::{Reembedding, ReembeddingState};
+use weft_core::{ErrorKind, hex};
+
+use super::{datasets, owned};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::chunk::dataset_not_owned;
+use crate::wire::dataset::model_problem;
+use crate::wire::envelope::Success;
+use crate::wire::rules::line;
+
+/// What names the model; `null` and an empty text stand for none.
+const MODEL: &str = "embedding_model";
+
+/// There is one of its kind in a dataset, so its name follows from that.
+fn task_id(dataset: &DatasetKey) -> String {
+    let whole = [dataset.tenant.as_str(), dataset.id.as_str(), "embedding"].join("\u{0}");
+    hex(&Sha256::digest(whole.as_bytes())[..16])
+}
+
+/// Has all vectors of a dataset made anew by the model that the body names.
+///
+/// # Errors
+/// 101 without a model or with a name that is none; 102 for an unknown dataset or model, and while that is being done already.
+pub async fn begin(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    body: &Body,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
+    // Null means something here, so it is not as if it were absent.
+    let embedder = match body.0.get(MODEL) {
+        None => return Err(ApiError::argument(format!("required argument are missing: {MODEL}; "))),
+        Some(Json::Null) => String::new(),
+        Some(Json::String(name)) if name.is_empty() => String::new(),
+        Some(Json::String(name)) if name.trim() == dataset.embedder => dataset.embedder.clone(),
+        Some(Json::String(name)) => match model_problem(name) {
+            Some(message) => return Err(ApiError::argument(line(MODEL, message, &json!(name)))),
+            None => datasets::embedder(state, caller, name.trim())?,
+        },
+        Some(other) => {
+            return Err(ApiError::argument(line(MODEL, "Input should be a valid string", other)));
+        }
+    };
+    let begun = state.app.reembeddings.begin(&dataset.key, &embedder, state.app.clock.now_ms()).await;
+    begun.map_err(|error| match error.kind {
+        ErrorKind::Conflict => ApiError::data(error.full()),
+        ErrorKind::NotFound => dataset_not_owned(id),
+        _ => error.into(),
+    })?;
+    Ok(Success(json!({"task_id": task_id(&dataset.key)})).into_response())
+}
+
+/// How far that has come; an empty object when nobody has asked for it.
+///
+/// # Errors
+/// 102 for an unknown dataset.
+pub async fn trace(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
+    let last = state.app.reembeddings.last(&dataset.key).await?;
+    let told = last.map_or_else(|| json!({}), |task| told(&task, state.app.clock.now_ms()));
+    Ok(Success(told).into_response())
+}
+
+/// A task as clients know it: −1 is the progress of one that has come to no good end.
+fn told(task: &Reembedding, now_ms: i64) -> Json {
+    let (progress, message) = match task.state {
+        ReembeddingState::Running => (task.progress, task.message.as_str()),
+        ReembeddingState::Done => (1.0, task.message.as_str()),
+        ReembeddingState::Failed => (-1.0, task.message.as_str()),
+        ReembeddingState::Cancelled => (-1.0, "It was called off"),
+    };
+    let spent = task.ended_ms.unwrap_or(now_ms).saturating_sub(task.begun_ms).max(0);
+    json!({
+        "id": task_id(&task.dataset),
+        "progress": progress,
+        "progress_msg": message,
+        "begin_at": task.begun_ms,
+        "process_duration": spent as f64 / 1_000.0,
+        "embedding_model": task.embedder,
+    })
+}
+
+/// Calls that off; the dataset keeps the vectors that it has.
+///
+/// # Errors
+/// 102 for an unknown dataset, and when nothing of the kind is being done.
+pub async fn cancel(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(state, caller, id, |_| ApiError::data("no authorization")).await?;
+    let cancelled = state.app.reembeddings.cancel(&dataset.key, state.app.clock.now_ms()).await;
+    cancelled.map_err(|error| match error.kind {
+        ErrorKind::Conflict => ApiError::data(error.full()),
+        _ => error.into(),
+    })?;
+    Ok(Success(true).into_response())
+}
