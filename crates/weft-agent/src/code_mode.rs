@@ -14,7 +14,7 @@ use serde_json::{Map, json};
 use weft_core::component::Suspension;
 use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{ChatModel, ToolCall};
-use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, unfenced};
 use weft_core::tool::{
     Invocation, Origin, Purpose, Tool, ToolBody, ToolOutput, ToolSession as _, ToolStep, ToolStream,
     failure_text,
@@ -71,7 +71,7 @@ pub fn add_scripts(tools: &Toolkit, model: Arc<dyn ChatModel>, options: &Options
         "type": "object",
         "properties": {
             "code": {"type": "string", "description": "the body of an async function (JavaScript) or a program (Python); \
-                what it returns, or a variable `result` in Python, is the result"},
+                what it returns, or in Python a variable `result`, the last expression, or what `main()` returns, is the result"},
             "language": {"type": "string", "enum": ["javascript", "python"], "default": "javascript"},
         },
         "required": ["code"],
@@ -216,13 +216,21 @@ impl Script {
             return Ok(script);
         }
         let text = |name: &str| invocation.arguments.get(name).and_then(Json::as_str).unwrap_or_default();
-        let language = match text("language") {
-            "" => Language::JavaScript,
-            name => Language::named(name)
+        // A script that is run in another way than its model thinks tells it nothing.
+        const KNOWN: [&str; 3] = ["code", "language", "lang"];
+        if let Some(other) = invocation.arguments.keys().find(|name| !KNOWN.contains(&name.as_str())) {
+            return Err(Error::invalid(format!("a script has no argument `{other}`")).help(
+                "give the script as `code` and its `language`; what it works on stands in the script",
+            ));
+        }
+        // The tool that runs programs calls it `lang`. It comes first: `language` has a default.
+        let language = match [text("lang"), text("language")].into_iter().find(|name| !name.is_empty()) {
+            None => Language::JavaScript,
+            Some(name) => Language::named(name)
                 .ok_or_else(|| Error::invalid(format!("there are no scripts in `{name}`")))?,
         };
         let now_ms = invocation.agent.run.seams.clock.now_ms();
-        let source = text("code").to_owned();
+        let source = unfenced(text("code")).into_owned();
         Ok(Self { source, language, now_ms, answers: Vec::new(), open: Vec::new(), said: Map::new() })
     }
 

@@ -1,16 +1,29 @@
 //! Files that runs make, and files that they are given.
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weft_agent::run_files;
 use weft_core::component::Attachment;
+use weft_core::context::Signal;
 use weft_core::effect::Delivery;
 use weft_core::id::FileId;
-use weft_core::seam::document_writer::{DocumentFormat, WriteRequest};
+use weft_core::seam::document_writer::{DocumentFormat, MadeDocument, WriteRequest};
 use weft_core::seam::file_store::{StoredFile, download_path, named_in, plain_name};
 use weft_core::value::to_text;
 use weft_core::{Error, Json, NodeContext, Result};
 
-/// Makes a document and keeps it with the conversation. Work that is done again makes the same file.
+/// A document that is kept, as the journal has it.
+#[derive(Serialize, Deserialize)]
+struct KeptDocument {
+    #[serde(flatten)]
+    file: StoredFile,
+    /// Letters for which it has another sign.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    unwritable: String,
+}
+
+/// Makes a document and keeps it with the conversation. Work that is done again makes the same file. What the document
+/// cannot hold is a warning.
 ///
 /// # Errors
 /// What making or keeping it fails with.
@@ -21,10 +34,24 @@ pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Resu
     // The request is part of what the journal knows of it: the same work gives the same file.
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
-        let bytes = ctx.run.seams.documents.write(request).await?;
-        run_files::keep(ctx, &name, request.format.mime_type(), bytes).await
+        let MadeDocument { bytes, unwritable } = ctx.run.seams.documents.write(request).await?;
+        let file = run_files::keep(ctx, &name, request.format.mime_type(), bytes).await?;
+        Ok(KeptDocument { file, unwritable })
     };
-    Ok(ctx.effect_asking("file", Delivery::Idempotent, question, work).await?.0)
+    let KeptDocument { file, unwritable } =
+        ctx.effect_asking("file", Delivery::Idempotent, question, work).await?.0;
+    if !unwritable.is_empty() {
+        let named: Vec<String> =
+            unwritable.chars().map(|letter| format!("`{letter}` (U+{:04X})", u32::from(letter))).collect();
+        let warning = format!(
+            "`{}` has another sign for {}, which no font here has (name a font file that has them as `documents.font`, \
+             or make a DOCX file)",
+            file.name,
+            named.join(", ")
+        );
+        ctx.signal(Signal::Warn(warning)).await?;
+    }
+    Ok(file)
 }
 
 /// The same without secrets, if it has any: a file is kept, and read by others.

@@ -18,7 +18,7 @@ use weft_core::reference::Names;
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, StopReason, Usage,
 };
-use weft_core::seam::document_writer::{Sheet, WriteRequest};
+use weft_core::seam::document_writer::{DocumentContent, MadeDocument, Sheet, WriteRequest};
 use weft_core::seam::http::{Http, HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::{
     DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest, TokensRead,
@@ -460,8 +460,13 @@ pub struct PlainDocuments;
 
 #[async_trait]
 impl DocumentWriter for PlainDocuments {
-    async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
-        Ok(serde_json::to_vec(request).unwrap().into())
+    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument> {
+        let bytes = serde_json::to_vec(request).unwrap().into();
+        let text = match &request.content {
+            DocumentContent::Markdown(text) => text.as_str(),
+            DocumentContent::Sheets(_) => "",
+        };
+        Ok(MadeDocument { bytes, unwritable: text.matches('\u{2603}').take(1).collect() })
     }
 
     async fn sheets(&self, _name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {

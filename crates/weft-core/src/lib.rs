@@ -23,6 +23,7 @@ mod hex;
 pub mod id;
 pub mod inbox;
 pub mod journal;
+pub mod literal;
 pub mod masking;
 pub mod media_type;
 pub mod operators;

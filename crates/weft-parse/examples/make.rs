@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let page = PageSettings { title: "Sample".to_owned(), page_numbers: true, ..PageSettings::default() };
         let request = WriteRequest { format, content: DocumentContent::Markdown(text.clone()), page };
         match weft_parse::InProcess::default().write(&request).await {
-            Ok(bytes) => std::fs::write(format!("{folder}/made.{}", format.ending()), bytes)?,
+            Ok(made) => std::fs::write(format!("{folder}/made.{}", format.ending()), made.bytes)?,
             Err(error) => println!("{}: {}", format.name(), error.full()),
         }
     }

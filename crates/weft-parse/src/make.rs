@@ -11,7 +11,7 @@ mod plain;
 mod tables;
 mod xlsx;
 
-use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
 use weft_core::{Error, Result};
 
 use blocks::{TextBlock, blocks};
@@ -23,9 +23,9 @@ pub type Font<'a> = &'a [u8];
 ///
 /// # Errors
 /// `Invalid` for what the format cannot hold.
-pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<Vec<u8>> {
+pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<MadeDocument> {
     let page = &request.page;
-    match (&request.content, request.format) {
+    let bytes = match (&request.content, request.format) {
         (DocumentContent::Markdown(text), DocumentFormat::Markdown) => Ok(text.clone().into_bytes()),
         (DocumentContent::Markdown(text), DocumentFormat::Xlsx) => xlsx::write(&tables::of_text(text)),
         (DocumentContent::Markdown(text), DocumentFormat::Csv) => {
@@ -37,16 +37,19 @@ pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<Vec<u8>> {
             Ok(plain::write(&blocks(text), page).into_bytes())
         }
         (DocumentContent::Markdown(text), DocumentFormat::Docx) => docx::write(&blocks(text), page),
-        (DocumentContent::Markdown(text), DocumentFormat::Pdf) => pdf::write(&blocks(text), page, font),
+        (DocumentContent::Markdown(text), DocumentFormat::Pdf) => {
+            return pdf::write(&blocks(text), page, font);
+        }
         (DocumentContent::Sheets(sheets), DocumentFormat::Xlsx) => xlsx::write(sheets),
         (DocumentContent::Sheets(sheets), DocumentFormat::Csv) => {
             tables::csv(sheets.first().unwrap_or(&Sheet::default()))
         }
         (DocumentContent::Sheets(sheets), format) => {
             let text = DocumentContent::Markdown(tables::markdown(sheets));
-            make(&WriteRequest { format, content: text, page: page.clone() }, font)
+            return make(&WriteRequest { format, content: text, page: page.clone() }, font);
         }
-    }
+    };
+    bytes.map(MadeDocument::from)
 }
 
 /// The sheets of a spreadsheet or of a file of separated values.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use weft_child::{AskLimits, Duty, WorkerEnd};
 use weft_core::seam::document_reader::{FoundPictures, PictureReading, ReadDocument, ReadRequest};
-use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, MadeDocument, Sheet, WriteRequest};
 use weft_core::seam::{DocumentReader, DocumentWriter};
 use weft_core::{Error, ErrorKind, Json, Result};
 
@@ -246,10 +246,10 @@ impl DocumentReader for ChildReader {
 
 #[async_trait]
 impl DocumentWriter for ChildReader {
-    async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
+    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument> {
         let font = self.font_for(request).await?;
         match self.ask("the document", ReaderJob::Write(request.clone()), &font).await? {
-            (ReaderAnswer::Made, made) => Ok(made.into()),
+            (ReaderAnswer::Made(unwritable), made) => Ok(MadeDocument { bytes: made.into(), unwritable }),
             (answer, _) => Err(answer.failed()),
         }
     }
@@ -309,13 +309,13 @@ impl DocumentReader for InProcess {
 
 #[async_trait]
 impl DocumentWriter for InProcess {
-    async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
+    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument> {
         let request = request.clone();
         let made = move || harmless("the document", || crate::make(&request, &[]));
         let ended = tokio::task::spawn_blocking(made).await;
-        ended
-            .map_err(|cause| Error::internal("the making of a document stopped unexpectedly").because(cause))?
-            .map(Bytes::from)
+        ended.map_err(|cause| {
+            Error::internal("the making of a document stopped unexpectedly").because(cause)
+        })?
     }
 
     async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {

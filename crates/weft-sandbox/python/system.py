@@ -1,4 +1,4 @@
-# Follows `guest.py` in one text: a Python of the system that has imported what the operator names, and runs every
+# Follows `guest.py`, `files.py` and `threads.py` in one text: a Python of the system that has imported what the operator names, and runs every
 # program in a fork of its own. It runs no program itself.
 #
 #   argument       JSON: the modules, the filter of system calls of a program in base64, and after how many seconds
@@ -11,6 +11,7 @@ import base64
 import ctypes
 import gc
 import importlib
+import mimetypes
 import mmap
 import os
 import resource
@@ -32,7 +33,6 @@ SECCOMP_MODE_FILTER = 2
 
 libc = ctypes.CDLL(None, use_errno=True)
 first_main = sys.modules["__main__"]
-system_open = builtins.open
 plain_of_guest = plain
 
 
@@ -67,8 +67,17 @@ def taken(limit):
 def serve():
     config = json.loads(sys.argv[1])
     steps = base64.b64decode(config["filter"])
+    # Before anything else is imported: libraries hold what they find then. What they write when they are imported, such as
+    # a list of fonts, is in the memory of every fork.
+    install(True)
+    # Lists of the system, which are seen and cannot be read.
+    mimetypes.knownfiles.clear()
     try:
         for name in config["modules"]:
+            importlib.import_module(name)
+        if "matplotlib" in sys.modules:
+            # It looks for fonts, which takes longer than a program has.
+            name = "matplotlib.pyplot"
             importlib.import_module(name)
     except BaseException as error:
         say({"unable": shortened(f"cannot import {name!r}: {type(error).__name__}: {error}")})
@@ -226,16 +235,18 @@ def prepared(printed_bytes):
 
     def keep(name, content):
         kept_files.append(len(content))
-        if len(kept_files) > FILES_MAX or sum(kept_files) > FILES_BYTES_MAX:
-            return False
+        if len(kept_files) > FILES_MAX:
+            raise Failed(f"it leaves more than {FILES_MAX} files; the file `{name}` is one too many")
+        if sum(kept_files) > FILES_BYTES_MAX:
+            raise Failed(f"its files have more than {FILES_BYTES_MAX >> 20} MiB together; the file `{name}` is too large")
         write(frame({"file": name, "base64": base64.b64encode(content).decode()}))
         return True
 
     Files.keep = keep
-    builtins.open = io.open = opened_or_there
     globals()["plain"] = plain_of_packages
     sys.stdout, sys.stderr, sys.stdin = Stream(show, "<stdout>"), Stream(show, "<stderr>"), io.StringIO()
     sys.argv = [FILE]
+    install_threads()
     # What has been drawn before the fork would be the same in every run.
     random.seed()
     if "numpy" in sys.modules:
@@ -243,26 +254,66 @@ def prepared(printed_bytes):
     asyncio.new_event_loop = asyncio.events.new_event_loop = Loop
 
 
-def opened_or_there(file, mode="r", *rest, **more):
-    """`open` of a program: files of its own, and what its libraries have brought."""
-    if not isinstance(file, int) and set(mode) <= set("rbt"):
-        name = os.fsdecode(file)
-        if name.removeprefix("./") not in Files.written:
-            return system_open(file, mode, *rest, **more)
-    return opened(file, mode, *rest, **more)
-
-
 def plain_of_packages(value):
     """A value of numpy and pandas in the words of JSON: rows of a table as objects."""
-    package = type(value).__module__.partition(".")[0]
+    package, kind = type(value).__module__.partition(".")[0], type(value).__name__
     if package == "pandas":
-        if type(value).__name__ == "DataFrame":
-            return value.to_dict(orient="records")
-        if type(value).__name__ in ("NaTType", "NAType"):
+        if kind == "DataFrame":
+            return rows_of(value)
+        if kind == "Series":
+            return members_of(value)
+        if kind in ("NaTType", "NAType"):
             return None
+        if kind in ("Period", "Interval"):
+            return str(value)
     if package in ("numpy", "pandas") and hasattr(value, "tolist"):
         return value.tolist()
     return plain_of_guest(value)
+
+
+def members_of(series):
+    """The values of a column: a list when they are only numbered, else an object by their labels."""
+    if type(series.index).__name__ == "RangeIndex":
+        return series.tolist()
+    if not series.index.is_unique:
+        # An object has no two members of a name.
+        return rows_of(series.to_frame("value" if series.name is None else series.name))
+    return dict(zip(unlike([name_of(label) for label in series.index]), series.tolist()))
+
+
+def rows_of(table):
+    """The rows of a table as objects; what names them comes first, and numbers of rows are no names."""
+    index = table.index
+    numbered = index.nlevels == 1 and index.name is None and index.dtype.kind in "iu"
+    names = [] if numbered else [f"level_{place}" if name is None and index.nlevels > 1 else name_of(name, "index")
+                                 for place, name in enumerate(index.names)]
+    names = unlike(names + [name_of(name) for name in table.columns])
+    rows = table.itertuples(index=False, name=None)
+    if numbered:
+        return [dict(zip(names, row)) for row in rows]
+    labels = (label if index.nlevels > 1 else (label,) for label in index)
+    return [dict(zip(names, (*label, *row))) for label, row in zip(labels, rows)]
+
+
+def name_of(label, otherwise=None):
+    """A label as a name; those of several levels in one."""
+    if isinstance(label, tuple):
+        return "_".join(part for part in map(name_of, label) if part)
+    if label is None and otherwise:
+        return otherwise
+    return label.isoformat() if isinstance(label, (datetime.date, datetime.time)) else str(label)
+
+
+def unlike(names):
+    """The names, each of them once: those that were there before have a number."""
+    taken = set()
+    for place, name in enumerate(names):
+        number = 2
+        while names[place] in taken:
+            names[place] = f"{name}_{number}"
+            number += 1
+        taken.add(names[place])
+    return names
 
 
 serve()

@@ -21,6 +21,11 @@ impl Printed {
         Self { left: bytes_max, ..Self::default() }
     }
 
+    /// Whether nothing has been printed.
+    pub fn is_empty(&self) -> bool {
+        self.stdout.is_empty() && self.stderr.is_empty() && !self.truncated
+    }
+
     /// Keeps a line and its end.
     pub fn line(&mut self, stream: Stream, line: &str) {
         self.piece(stream, line);

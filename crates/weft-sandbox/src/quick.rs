@@ -2,6 +2,7 @@
 
 mod console;
 mod memory;
+mod timers;
 mod told;
 
 use std::cell::{Cell, RefCell};
@@ -19,6 +20,7 @@ use weft_core::seam::sandbox::{Failure, Program, Ran};
 use crate::printed::Printed;
 use crate::result::read;
 use memory::{CountedMemory, Peak};
+use timers::Timers;
 use told::{failure, text_of};
 
 /// Bytes of stack of the thread that a program runs on.
@@ -93,12 +95,19 @@ fn run(
 ) -> Result<Json, Failure> {
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
+    let timers = Timers::install(ctx).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
-    let main = main_of(ctx, &program.source, watch)?;
+    let job = Pending { ctx, watch, timers };
+    let Some(main) = main_of(&job, &program.source)? else {
+        // It may have printed what there is to know, or do so when what it waits for has come.
+        while job.goes_on()? {}
+        let has_printed = !printed.borrow().is_empty();
+        return if has_printed { Ok(Json::Null) } else { Err(no_main()) };
+    };
     let returned: Value<'_> = main.call((arguments,)).catch(ctx).map_err(fails)?;
     let returned = match returned.as_promise() {
-        Some(promise) => settled(ctx, promise, watch)?,
+        Some(promise) => job.settled(promise)?,
         None => returned,
     };
     let Some(json) = ctx.json_stringify(returned).catch(ctx).map_err(fails)? else { return Ok(Json::Null) };
@@ -109,28 +118,33 @@ fn run(
     read(&json)
 }
 
-/// Evaluates a program and finds its `main`.
-fn main_of<'js>(ctx: &Ctx<'js>, source: &str, watch: &ProgramWatch) -> Result<Function<'js>, Failure> {
+/// Evaluates a program and finds its `main`, if it has one.
+fn main_of<'js>(job: &Pending<'_, 'js>, source: &str) -> Result<Option<Function<'js>>, Failure> {
+    let Pending { ctx, watch, .. } = *job;
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
     let main: Value<'_> = if is_module(source) {
         let module = Module::declare(ctx.clone(), FILE, source).catch(ctx).map_err(fails)?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
-        settled(ctx, &evaluated, watch)?;
+        job.settled(&evaluated)?;
         let named = module.get::<_, Value<'_>>("main").catch(ctx).ok().filter(Value::is_function);
         match named {
             Some(main) => main,
-            None => module.get("default").catch(ctx).map_err(|_| no_main())?,
+            None => match module.get("default").catch(ctx) {
+                Ok(main) => main,
+                Err(_) => return Ok(None),
+            },
         }
     } else {
         script(ctx, "prelude.js", PRELUDE).catch(ctx).map_err(fails)?;
         script(ctx, FILE, source).catch(ctx).map_err(fails)?;
         script(ctx, "main.js", MAIN).catch(ctx).map_err(fails)?
     };
-    main.into_function().ok_or_else(no_main)
+    Ok(main.into_function())
 }
 
 fn no_main() -> Failure {
-    Failure::Program { message: "it defines no function `main`".to_owned(), line: None }
+    let message = "it defines no function `main`, and prints nothing".to_owned();
+    Failure::Program { message, line: None }
 }
 
 fn script<'js>(ctx: &Ctx<'js>, file: &str, source: &str) -> rquickjs::Result<Value<'js>> {
@@ -148,20 +162,34 @@ fn is_module(source: &str) -> bool {
     source.lines().any(exported)
 }
 
-/// Does what is pending until a promise is settled.
-fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, watch: &ProgramWatch) -> Result<Value<'js>, Failure> {
-    while promise.state() == PromiseState::Pending {
+/// What a program still has to do.
+struct Pending<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    watch: &'a ProgramWatch,
+    timers: Timers<'js>,
+}
+
+impl<'js> Pending<'_, 'js> {
+    /// Does one thing that is pending; false when nothing is.
+    fn goes_on(&self) -> Result<bool, Failure> {
         // A chain of promises goes on after an interruption of one of its links.
-        if watch.rings() {
+        if self.watch.rings() {
             return Err(Failure::Time);
         }
-        if !ctx.execute_pending_job() {
-            let message = "`main` waits for something that never happens".to_owned();
-            return Err(Failure::Program { message, line: None });
-        }
+        Ok(self.ctx.execute_pending_job() || self.timers.next(self.ctx, self.watch)?)
     }
-    let value = promise.result::<Value<'_>>().unwrap_or_else(|| Ok(Value::new_null(ctx.clone())));
-    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, FILE, watch))
+
+    /// Does what is pending until a promise is settled.
+    fn settled(&self, promise: &Promise<'js>) -> Result<Value<'js>, Failure> {
+        while promise.state() == PromiseState::Pending {
+            if !self.goes_on()? {
+                let message = "`main` waits for something that never happens".to_owned();
+                return Err(Failure::Program { message, line: None });
+            }
+        }
+        let value = promise.result::<Value<'_>>().unwrap_or_else(|| Ok(Value::new_null(self.ctx.clone())));
+        value.catch(self.ctx).map_err(|thrown| failure(self.ctx, thrown, FILE, self.watch))
+    }
 }
 
 /// Says when a program has to stop, and whether its memory may have run out.

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use url::Url;
 use weft_core::fair::FairSlots;
+use weft_core::literal::literal;
 use weft_core::seam::Sandbox;
 use weft_core::seam::file_store::plain_name;
 use weft_core::seam::sandbox::{
@@ -266,7 +267,11 @@ fn value(
         // The oldest services have printed the result and nothing else.
         None => match answer.stdout.trim() {
             "" => Json::Null,
-            printed => serde_json::from_str(printed).unwrap_or_else(|_| Json::from(printed)),
+            // In JSON, or as Python shows it.
+            printed => serde_json::from_str(printed)
+                .ok()
+                .or_else(|| literal(printed))
+                .unwrap_or_else(|| Json::from(printed)),
         },
     };
     if value.to_string().len() > limits.output_bytes { Err(Failure::Output) } else { Ok(value) }
@@ -317,6 +322,11 @@ mod tests {
         check(json!({"status": "success", "stdout": marked}), json!({"a": 1}), "x\n");
         check(json!({"status": "success", "stdout": "", "result": {"present": false}}), Json::Null, "");
         check(json!({"status": "success", "stdout": "[1, 2]\n"}), json!([1, 2]), "[1, 2]\n");
+        check(
+            json!({"status": "success", "stdout": "{'x': True, 'y': (1, None)}"}),
+            json!({"x": true, "y": [1, null]}),
+            "{'x': True, 'y': (1, None)}",
+        );
         check(json!({"status": "success", "stdout": "it is so"}), json!("it is so"), "it is so");
         check(json!({"status": "success", "stdout": ""}), Json::Null, "");
     }

@@ -48,14 +48,39 @@ async function main({ source, names, answers, now }) {
     },
   });
 
+  // Timers are due as soon as nothing else happens: their time is not that of a clock, which each run would see another of.
+  let timers = [];
+  let [timer, passed] = [0, 0];
+  const later = (run, delay, given, every) => {
+    timers.push({ id: ++timer, at: passed + Math.max(Number(delay) || 0, 1), every, run: () => run(...given) });
+    return timer;
+  };
+  const clear = (id) => void (timers = timers.filter((one) => one.id !== id));
+  globalThis.setTimeout = (run, delay, ...given) => later(run, delay, given, 0);
+  globalThis.setInterval = (run, delay, ...given) => later(run, delay, given, Math.max(Number(delay) || 0, 1));
+  globalThis.setImmediate = (run, ...given) => later(run, 0, given, 0);
+  globalThis.clearTimeout = globalThis.clearInterval = globalThis.clearImmediate = clear;
+  function fire() {
+    const due = timers.reduce((one, other) => (one && one.at <= other.at ? one : other), undefined);
+    if (!due) return;
+    passed = due.at;
+    if (due.every) due.at += due.every;
+    else clear(due.id);
+    due.run();
+  }
+
   const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
-  const script = new AsyncFunction("tools", source);
+  // A script that defines `main` and does not call it has it called, as programs of canvases have.
+  const own = /\bmain\s*\(/.test(source.replace(/\bfunction\s+main\s*\(/g, ""));
+  const call_main = own ? "" : "\n;return typeof main === 'function' ? await main() : undefined;";
+  const script = new AsyncFunction("tools", source + call_main);
   const work = (async () => ({ result: (await script(offered)) ?? null }))();
   const quiet = (async () => {
     for (let turn = 0, since = 0; turn < PATIENCE; turn++) {
       await null;
       since = asked.length ? since + 1 : 0;
       if (since > TICKS) return null;
+      if (!asked.length && turn % TICKS === TICKS - 1) fire();
     }
     throw new Error("the script waits for something that never happens");
   })();

@@ -1,4 +1,7 @@
 # Runs `source` until it ends or calls a tool that has no answer yet.
+import ast
+import asyncio
+import inspect
 import json
 import random
 import time
@@ -6,6 +9,43 @@ import time
 
 class _Waits(BaseException):
     """Ends a run at a call without an answer. No `except Exception` of a script catches it."""
+
+
+class _Ready(ast.NodeTransformer):
+    """Lets a script wait for what is there already: calls of tools give their values at once."""
+
+    def visit_Await(self, node):
+        self.generic_visit(node)
+        node.value = ast.Call(ast.Name("__ready", ast.Load()), [node.value], [])
+        return node
+
+
+async def _ready(value):
+    return await value if inspect.isawaitable(value) else value
+
+
+def _settled(value):
+    return asyncio.run(_ready(value)) if inspect.isawaitable(value) else value
+
+
+def _value(source, scope):
+    """Runs a script: its variable `result`, its last expression, or what its `main` returns that it does not call itself."""
+    tree = ast.parse(source, "script.py")
+    calls_main = any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "main" for node in ast.walk(tree)
+    )
+    last = "__last"
+    if tree.body and isinstance(tree.body[-1], ast.Expr):
+        tree.body[-1] = ast.Assign([ast.Name(last, ast.Store())], tree.body[-1].value)
+    tree = ast.fix_missing_locations(_Ready().visit(tree))
+    code = compile(tree, "script.py", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    _settled(eval(code, scope))
+    result = _settled(scope.get("result"))
+    if result is None:
+        result = _settled(scope.get(last))
+    if result is None and callable(scope.get("main")) and not calls_main:
+        result = _settled(scope["main"]())
+    return result
 
 
 def main(source, names, answers, now):
@@ -42,12 +82,9 @@ def main(source, names, answers, now):
 
             return tool
 
-    scope = {"__name__": "__main__", "tools": Tools()}
+    scope = {"__name__": "__main__", "tools": Tools(), "__ready": _ready}
     try:
-        exec(compile(source, "script.py", "exec"), scope)
-        result = scope.get("result")
-        if result is None and callable(scope.get("main")):
-            result = scope["main"]()
+        result = _value(source, scope)
     except _Waits:
         return {"asked": asked}
     # A script may have caught even what ends its run.

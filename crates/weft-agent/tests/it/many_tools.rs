@@ -295,6 +295,33 @@ async fn what_goes_wrong_in_a_script_is_told() {
 }
 
 #[tokio::test]
+async fn scripts_may_be_written_as_programs_are() {
+    for script in [
+        "async function main() { return (await tools.add({n: 1})).sum }",
+        "async function main() { return (await tools.add({n: 1})).sum }\nreturn await main()",
+        "```js\nreturn (await tools.add({n: 1})).sum\n```",
+        "const { sum } = await tools.add({n: 1}); await new Promise(resolve => setTimeout(resolve, 9)); return sum",
+        "return await new Promise(resolve => setTimeout(async () => resolve((await tools.add({n: 1})).sum), 1000))",
+    ] {
+        let told = ran(script).await;
+        assert_eq!((&told["result"], &told["calls"]), (&json!(2), &json!(1)), "{script}: {told}");
+    }
+    let world = World::new([
+        Reply::call("run_script", json!({"code": "return 1", "lang": "js"})),
+        Reply::call("run_script", json!({"code": "return 1", "lang": "cobol"})),
+        Reply::call("run_script", json!({"code": "return 1", "input": 5})),
+        Reply::text("done"),
+    ]);
+    let mut world = world;
+    world.seams(|seams| seams.sandbox = Arc::new(weft_sandbox::InProcess::new(LIMITS)));
+    add_scripts(&world.toolkit, Arc::new(world.model.clone()), &world.options).unwrap();
+    let used = world.ask().await.unwrap().used;
+    let told: Vec<String> = used.iter().map(|call| call.results.to_string()).collect();
+    assert!(told[0].contains("\"result\":1"), "{told:?}");
+    assert!(told[1].contains("no scripts in `cobol`") && told[2].contains("no argument `input`"), "{told:?}");
+}
+
+#[tokio::test]
 async fn budgets_hold_in_scripts() {
     let mut world = scripted("for (let n = 0; n < 9; n++) await tools.add({n}); return 1", "javascript");
     world.budget(BudgetLimits { tool_calls: Some(3), ..BudgetLimits::default() });

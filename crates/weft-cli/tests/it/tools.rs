@@ -275,10 +275,28 @@ fn programs_in_python_need_nothing_that_is_installed() {
 fn an_agent_calls_its_tools_in_a_python_script() {
     let script = "total = '0'\nfor n in range(3):\n    total = tools.calculator_0(expression=f'{total} + {n}')\ntry:\n    tools.calculator_0(expression='1 +')\n\
         except RuntimeError as error:\n    print('refused')\nresult = {'total': total}\n";
+    runs_in_python(script, r#""calls":4,"result":{"total":"3"},"stdout":"refused\n""#);
+}
+
+#[test]
+fn scripts_in_python_may_be_written_as_programs_are() {
+    for script in [
+        "tools.calculator_0(expression='1 + 2')",
+        "result = await tools.calculator_0(expression='1 + 2')",
+        "async def main():\n    return await tools.calculator_0(expression='1 + 2')",
+        "import asyncio\nasync def main():\n    return tools.calculator_0(expression='1 + 2')\nasyncio.run(main())",
+        "def main():\n    return tools.calculator_0(expression='1 + 2')\nmain()",
+        "```python\ndef main():\n    return tools.calculator_0(expression='1 + 2')\n```",
+    ] {
+        runs_in_python(script, r#""calls":1,"result":"3""#);
+    }
+}
+
+fn runs_in_python(script: &str, told: &str) {
     let call = json!({"name": "run_script", "arguments": {"code": script, "language": "python"}});
     let home = Home::scripted(&json!({"replies": [
         {"when": {"user": "add"}, "say": [{"call": call}], "times": 1},
-        {"when": {"tool": r#""calls":4,"result":{"total":"3"},"stdout":"refused\n""#}, "text": "It is 3."},
+        {"when": {"tool": told}, "text": "It is 3."},
         {"text": "something else came of it"},
     ]}));
     let part = |name: &str, params: Json, down: &[&str], up: &[&str]| json!({"obj": {"component_name": name, "params": params}, "downstream": down, "upstream": up});

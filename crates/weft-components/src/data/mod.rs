@@ -8,5 +8,3 @@ pub mod retrieval;
 pub mod string_transform;
 pub mod variable_aggregator;
 pub mod variable_assigner;
-
-mod literal;

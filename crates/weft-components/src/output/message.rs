@@ -79,9 +79,16 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
         let status = params.take(&STATUS);
         let format = params.take(&OUTPUT_FORMAT);
-        // Editors of others offer names that mean Markdown to them.
-        let format = (!format.trim().is_empty())
-            .then(|| DocumentFormat::named(&format).unwrap_or(DocumentFormat::Markdown));
+        let format = (!format.trim().is_empty()).then(|| {
+            DocumentFormat::named(&format).unwrap_or_else(|| {
+                // Editors of others offer names that mean Markdown to them.
+                let message =
+                    format!("`{}` is no format that can be made, and the file is Markdown", format.trim());
+                let problem = ParamProblem::new("/output_format", message);
+                params.warn(problem.help("use pdf, docx, xlsx, html or markdown"));
+                DocumentFormat::Markdown
+            })
+        });
         let aloud = params.take(&AUTO_PLAY);
         let memory = Remembering::of(&mut params);
         let warnings = params.warnings();
@@ -399,6 +406,10 @@ mod tests {
             ])
         };
         let component = node.build();
+        assert!(component.shape().warnings.is_empty());
+        let odd =
+            Node::new("Message", json!({"content": "a", "output_format": "odt"})).build().shape().warnings;
+        assert!(odd.len() == 1 && format!("{odd:?}").contains("`odt` is no format"), "{odd:?}");
         let mut stage = Stage::new(&node, &*component, setting);
         let finished = component.run(&stage.ctx).await.unwrap();
         assert_eq!(said(&mut stage).concat(), format!("<think>x</think>A {kept}"));
@@ -408,6 +419,31 @@ mod tests {
         let attachment = end.attachment.unwrap();
         assert_eq!((attachment.doc_id, attachment.file_name.as_str()), (file.id, "test.md"));
         assert_eq!(json!(finished.outputs)["attachment"]["format"], "markdown");
+    }
+
+    #[tokio::test]
+    async fn letters_that_a_file_cannot_hold_are_a_warning() {
+        let node = Node::new("Message", json!({"content": "snow \u{2603}", "output_format": "pdf"}));
+        let component = node.build();
+        let files = Arc::new(weft_testkit::MemoryFiles::default());
+        let seams: crate::testing::Replace = Box::new(move |seams| {
+            seams.files = files;
+            seams.documents = Arc::new(crate::testing::PlainDocuments);
+        });
+        let mut stage = Stage::new(&node, &*component, Setting { seams: Some(seams), ..Setting::default() });
+        component.run(&stage.ctx).await.unwrap();
+        let warned: Vec<String> = stage
+            .signals()
+            .into_iter()
+            .filter_map(|signal| match signal {
+                Signal::Warn(text) => Some(text),
+                _ => None,
+            })
+            .collect();
+        assert!(
+            warned.len() == 1 && warned[0].contains("U+2603") && warned[0].contains("documents.font"),
+            "{warned:?}"
+        );
     }
 
     fn decoded(base64: &str) -> String {

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Map;
 use weft_core::effect::Delivery;
 use weft_core::seam::file_store::{StoredFile, download_path};
-use weft_core::seam::sandbox::{Language, Program, Ran};
+use weft_core::seam::sandbox::{Language, Program, Ran, unfenced};
 use weft_core::{
     Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
     ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec,
@@ -160,6 +160,7 @@ impl CodeExec {
             Script::Written(text) => text.clone(),
             Script::From(reference) => weft_core::value::to_text(&ctx.inputs.json(reference)),
         };
+        let source = unfenced(&source).into_owned();
         let value = |argument: &Argument| match argument {
             Argument::Given(value) => Ok(value.clone()),
             Argument::From(template) => template.copied(&ctx.inputs),
@@ -304,6 +305,11 @@ mod tests {
         let script = "function main() { return '{sys.query} {{Agent:A@n}}' }";
         let found = outputs(&node(script, &json!({})), Setting { query: "x", ..Setting::default() }).await;
         assert_eq!(found, json!({"result": "{sys.query} {{Agent:A@n}}"}));
+        let fenced = "```js\nfunction main() { return '{sys.query}' }\n```";
+        assert_eq!(
+            outputs(&node(fenced, &json!({})), Setting::default()).await,
+            json!({"result": "{sys.query}"})
+        );
         let written = Setting::values([("Agent:A@code", json!("const main = () => 60*60"))]);
         assert_eq!(outputs(&node("{Agent:A@code}", &json!({})), written).await, json!({"result": 3600}));
     }

@@ -141,6 +141,21 @@ pub struct WriteRequest {
     pub page: PageSettings,
 }
 
+/// A document that was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MadeDocument {
+    /// The file.
+    pub bytes: Bytes,
+    /// Letters for which it has another sign, since it cannot hold them; each of them once.
+    pub unwritable: String,
+}
+
+impl From<Vec<u8>> for MadeDocument {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes: bytes.into(), unwritable: String::new() }
+    }
+}
+
 /// Makes documents, and reads tables.
 ///
 /// An implementation works on any input without harm to its process, within limits of time and memory.
@@ -151,7 +166,7 @@ pub trait DocumentWriter: Send + Sync + fmt::Debug {
     /// # Errors
     /// `Invalid` for what the format cannot hold, with a reason that a person understands; `Timeout`; `Unavailable`
     /// when no process can be started.
-    async fn write(&self, request: &WriteRequest) -> Result<Bytes>;
+    async fn write(&self, request: &WriteRequest) -> Result<MadeDocument>;
 
     /// The sheets of a spreadsheet or of a file of separated values, as its name's ending says.
     ///
@@ -171,7 +186,7 @@ fn none() -> Error {
 
 #[async_trait]
 impl DocumentWriter for NoWriter {
-    async fn write(&self, _: &WriteRequest) -> Result<Bytes> {
+    async fn write(&self, _: &WriteRequest) -> Result<MadeDocument> {
         Err(none())
     }
 

@@ -1,5 +1,6 @@
 //! Programs of canvases and of models, run behind a boundary.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,27 @@ impl fmt::Display for Language {
             Self::Python => "Python",
         })
     }
+}
+
+/// A program without the fence of Markdown around the whole of it, which models like to write. Its lines keep their numbers.
+pub fn unfenced(source: &str) -> Cow<'_, str> {
+    const FENCES: [&str; 2] = ["```", "~~~"];
+    let text = source.trim();
+    let Some(fence) = FENCES.into_iter().find(|fence| text.starts_with(fence)) else { return source.into() };
+    let Some((first, rest)) = text.split_once('\n') else { return source.into() };
+    let word = first.trim_start_matches(fence.chars().next().unwrap_or_default()).trim();
+    let names_a_language =
+        word.chars().all(|c| c.is_alphanumeric() || matches!(c, '+' | '-' | '_' | '.' | '#'));
+    let Some(body) = rest.strip_suffix(fence).filter(|body| body.is_empty() || body.ends_with('\n')) else {
+        return source.into();
+    };
+    // Of several no one is the program.
+    if !names_a_language || body.lines().any(|line| line.starts_with(fence)) {
+        return source.into();
+    }
+    let above = source.len() - source.trim_start().len();
+    let above = source.get(..above).map_or(0, |space| space.matches('\n').count());
+    format!("{}{body}", "\n".repeat(above + 1)).into()
 }
 
 /// What one run of a program may use.
@@ -182,8 +204,8 @@ impl Failure {
         let (kind, message, help) = match self {
             Self::Program { message, line } => {
                 let place = line.map(|line| format!(" in line {line}")).unwrap_or_default();
-                let help = "a program defines `main(args)`, which returns a value that can be written as JSON; it has no \
-                            network, no other programs, and no files but those that it writes";
+                let help = "a program defines `main(args)`, which returns a value that can be written as JSON, or only prints; \
+                            it has no network, no other programs, and no files but those that one in Python writes itself";
                 (ErrorKind::Invalid, format!("the program failed{place}: {message}"), help)
             }
             Self::Time => {
@@ -273,6 +295,22 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Language::named(name), language, "{name}");
+        }
+    }
+
+    #[test]
+    fn one_fence_around_the_whole_is_taken_off() {
+        for (source, expected) in [
+            ("```python\nx = 1\nx\n```", "\nx = 1\nx\n"),
+            ("\n\n```js\nlet a = `b`;\n```\n", "\n\n\nlet a = `b`;\n"),
+            ("~~~\n1\n~~~", "\n1\n"),
+            ("x = 1 # ```python\n```", "x = 1 # ```python\n```"),
+            ("```python\n1\n```\nand\n```python\n2\n```", "```python\n1\n```\nand\n```python\n2\n```"),
+            ("``` a `${b}` \n```", "``` a `${b}` \n```"),
+            ("```", "```"),
+            ("", ""),
+        ] {
+            assert_eq!(unfenced(source), expected, "{source:?}");
         }
     }
 

@@ -13,6 +13,7 @@ use weft_core::seam::document_writer::PageSettings;
 use super::blocks::{TextBlock, TextRun};
 use super::direction::Direction;
 use super::unwritten;
+use crate::markup::escaped;
 
 /// The size of text when nobody says, in points.
 const TEXT_SIZE: u32 = 11;
@@ -76,8 +77,17 @@ pub fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
         };
     }
     let mut bytes = Cursor::new(Vec::new());
+    let mut document = document.build();
+    document.doc_props.core = titled(&document.doc_props.core, &page.title);
     document.pack(&mut bytes).map_err(|cause| unwritten("document", cause))?;
     Ok(bytes.into_inner())
+}
+
+/// What the file says of itself, with its title: the library knows none.
+fn titled(core: &[u8], title: &str) -> Vec<u8> {
+    const CREATOR: &str = "<dc:creator>";
+    let title = format!("<dc:title>{}</dc:title>{CREATOR}", escaped(title));
+    String::from_utf8_lossy(core).replacen(CREATOR, &title, 1).replacen(">unknown<", ">weft<", 2).into_bytes()
 }
 
 /// A paragraph with room above and below, in twentieths of a point.
@@ -186,6 +196,8 @@ fn table(rows: &[Vec<Vec<TextRun>>]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::super::blocks::blocks;
     use super::*;
     use crate::element::ElementBody;
@@ -199,9 +211,14 @@ mod tests {
             watermark: "DRAFT".to_owned(),
             page_numbers: true,
             landscape: true,
+            title: "Big & <small>".to_owned(),
             ..PageSettings::default()
         };
         let bytes = write(&blocks(text), &page).unwrap();
+        let mut core = String::new();
+        let mut archive = zip::ZipArchive::new(Cursor::new(&bytes)).unwrap();
+        archive.by_name("docProps/core.xml").unwrap().read_to_string(&mut core).unwrap();
+        assert!(core.contains("<dc:title>Big &amp; &lt;small&gt;</dc:title>"), "{core}");
         let read = crate::parse("x.docx", &bytes, &serde_json::Map::new()).unwrap();
         let bodies: Vec<&ElementBody> = read.elements.iter().map(|element| &element.body).collect();
         assert!(

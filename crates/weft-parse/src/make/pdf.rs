@@ -1,21 +1,23 @@
 //! PDF: blocks are set in lines and pages here, and written down by a library.
 //!
-//! A letter is set in the built-in font when that has it, else in the font of the operator. A text with a letter that
-//! neither has is refused: nothing is left out in silence.
+//! A letter is set in the built-in font when that has it, else in the font of the operator. For a letter that neither has
+//! another sign is set, and who wants the document is told: nothing is left out in silence.
 
 mod layout;
+mod letters;
 mod page;
 
 use pdf_oxide::elements::{ContentElement, FontSpec, TextContent, TextStyle};
 use pdf_oxide::geometry::Rect;
 use pdf_oxide::layout::Color;
 use pdf_oxide::writer::{DocumentBuilder, DocumentMetadata, EmbeddedFont, LineStyle, PageSize};
-use weft_core::seam::document_writer::PageSettings;
+use weft_core::seam::document_writer::{MadeDocument, PageSettings};
 use weft_core::{Error, Result};
 
 use super::blocks::{RunStyle, TextBlock};
 use super::{Font, unwritten};
 use layout::Layout;
+use letters::Unwritable;
 use page::{Drawn, SetPage};
 
 /// The built-in fonts.
@@ -33,6 +35,7 @@ pub struct Fonts {
     regular: EmbeddedFont,
     bold: EmbeddedFont,
     other: Option<EmbeddedFont>,
+    unwritable: Unwritable,
 }
 
 impl Fonts {
@@ -54,6 +57,16 @@ impl Fonts {
             regular: built_in(REGULAR, pdf_oxide::fonts::bundled::DEJAVU_SANS)?,
             bold: built_in(BOLD, pdf_oxide::fonts::bundled::DEJAVU_SANS_BOLD)?,
             other,
+            unwritable: Unwritable::default(),
+        })
+    }
+
+    /// The letter, or one in its place when no font has it; its font and how wide it is, as [`Fonts::find`] says.
+    fn set(&self, letter: char, style: RunStyle) -> (char, &'static str, u16) {
+        let found = |letter| self.find(letter, style).map(|(font, width)| (letter, font, width));
+        found(letter).or_else(|| found(letters::similar(letter)?)).unwrap_or_else(|| {
+            self.unwritable.note(letter);
+            letters::INSTEAD.into_iter().find_map(found).unwrap_or((letter, REGULAR, 0))
         })
     }
 
@@ -83,11 +96,12 @@ impl Fonts {
 /// Writes blocks down.
 ///
 /// # Errors
-/// `Invalid` for a letter that no font has.
-pub fn write(blocks: &[TextBlock], page: &PageSettings, font: Font<'_>) -> Result<Vec<u8>> {
+/// `Invalid` for a font that is none, and for more pages than a document may have.
+pub fn write(blocks: &[TextBlock], page: &PageSettings, font: Font<'_>) -> Result<MadeDocument> {
     let fonts = Fonts::open(font)?;
     let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size.min(TEXT_SIZE_MAX) };
     let pages = Layout::new(&fonts, size, page).set(blocks)?;
+    let unwritable = fonts.unwritable.all();
     let size = if page.landscape { PageSize::Custom(842.0, 595.0) } else { PageSize::A4 };
     let mut document = DocumentBuilder::new()
         .compress_streams(true)
@@ -100,7 +114,8 @@ pub fn write(blocks: &[TextBlock], page: &PageSettings, font: Font<'_>) -> Resul
     for page in &pages {
         draw(&mut document, page, size);
     }
-    document.build().map_err(|cause| unwritten("PDF", cause))
+    let bytes = document.build().map_err(|cause| unwritten("PDF", cause))?;
+    Ok(MadeDocument { bytes: bytes.into(), unwritable })
 }
 
 fn draw(document: &mut DocumentBuilder, page: &SetPage, size: PageSize) {
@@ -134,7 +149,6 @@ fn draw(document: &mut DocumentBuilder, page: &SetPage, size: PageSize) {
 mod tests {
     use super::super::blocks::blocks;
     use super::*;
-    use weft_core::ErrorKind;
 
     fn read(bytes: &[u8]) -> String {
         let read = crate::parse("x.pdf", bytes, &serde_json::Map::new()).unwrap();
@@ -150,7 +164,8 @@ mod tests {
             page_numbers: true,
             ..PageSettings::default()
         };
-        let bytes = write(&blocks(text), &page, &[]).unwrap();
+        let MadeDocument { bytes, unwritable } = write(&blocks(text), &page, &[]).unwrap();
+        assert_eq!(unwritable, "");
         assert!(bytes.starts_with(b"%PDF-"));
         let shown = read(&bytes);
         for part in ["Größe & Maß", "two", "three", "four", "Ωμέγα", "second", "zwei", "let a = 1;"] {
@@ -159,10 +174,15 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_no_font_has_is_named() {
-        let error = write(&blocks("a 汉字 b"), &PageSettings::default(), &[]).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Invalid);
-        assert!(error.full().contains("汉") && error.full().contains("documents.font"), "{}", error.full());
+    fn a_letter_that_no_font_has_is_named_and_another_sign_is_set() {
+        let text = "a 汉字 b 汉\n\n| ok | \u{2705}\u{fe0f} |\n|---|---|\n| no | \u{274c} |\n";
+        let made = write(&blocks(text), &PageSettings::default(), &[]).unwrap();
+        assert_eq!(made.unwritable, "汉字");
+        let shown = read(&made.bytes);
+        for part in ["a", "b", "\u{2714}", "\u{2718}"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert_eq!(Fonts::open(&[]).unwrap().set('汉', RunStyle::default()).0, '\u{fffd}');
         let broken = write(&[], &PageSettings::default(), b"no font at all").unwrap_err();
         assert!(broken.full().contains("documents.font"));
     }
@@ -186,7 +206,7 @@ mod tests {
     #[test]
     fn long_texts_go_over_pages() {
         let text = "word ".repeat(4_000) + &"x".repeat(3_000);
-        let bytes = write(&blocks(&text), &PageSettings::default(), &[]).unwrap();
+        let MadeDocument { bytes, .. } = write(&blocks(&text), &PageSettings::default(), &[]).unwrap();
         let read = crate::parse("x.pdf", &bytes, &serde_json::Map::new()).unwrap();
         assert!(read.pages > 5, "{}", read.pages);
         write(

@@ -82,8 +82,8 @@ pub enum ReaderAnswer {
     Sheets(Vec<Sheet>),
     /// Its pictures were found. Their bytes follow, of each as many as stand here.
     Pictures(FoundPictures, Vec<usize>),
-    /// A file was made. Its bytes follow.
-    Made,
+    /// A file was made, with other signs in the place of these letters. Its bytes follow.
+    Made(String),
     /// It was not done, and why.
     Undone {
         /// Of which kind the failure is.
@@ -137,7 +137,7 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
             harmless(name, || crate::make::sheets(name, bytes)).map(ReaderAnswer::Sheets)
         }
         ReaderJob::Write(request) => match harmless("the document", || crate::make(request, bytes)) {
-            Ok(made) => return (ReaderAnswer::Made, made),
+            Ok(made) => return (ReaderAnswer::Made(made.unwritable), made.bytes.into()),
             Err(error) => Err(error),
         },
     };
@@ -190,7 +190,7 @@ fn warm() {
         let content = DocumentContent::Markdown(TEXT.to_owned());
         let request = WriteRequest { format, content, page: PageSettings::default() };
         if let Ok(made) = harmless(name, || crate::make(&request, &[])) {
-            read(name, &made);
+            read(name, &made.bytes);
         }
     }
 }

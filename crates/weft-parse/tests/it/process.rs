@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use weft_core::ErrorKind;
-use weft_core::seam::DocumentReader;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
+use weft_core::seam::{DocumentReader, DocumentWriter as _};
 use weft_parse::{ChildReader, InProcess, Limits, Worker};
 
 use crate::build::{docx, pdf, samples};
@@ -38,6 +39,35 @@ async fn both_readers_say_the_same() {
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.full().starts_with("cannot read `a.png`: it is a picture"), "{}", error.full());
     }
+}
+
+/// A library may want what a worker has given up, such as threads: what works in this process need not work there.
+#[tokio::test]
+async fn every_format_is_made_in_a_confined_process() {
+    let reader = reader();
+    let rows = vec![vec!["name".into(), "n".into()], vec!["one".into(), 1.into()]];
+    let sheets = vec![Sheet { name: "first".to_owned(), rows }; 3];
+    let text = "# Title\n\nSome *words*.\n\n| name | n |\n|---|---|\n| one | 1 |\n".to_owned();
+    for format in DocumentFormat::ALL {
+        for content in [DocumentContent::Markdown(text.clone()), DocumentContent::Sheets(sheets.clone())] {
+            let page = PageSettings { title: "T".to_owned(), page_numbers: true, ..PageSettings::default() };
+            let request = WriteRequest { format, content, page };
+            let made =
+                reader.write(&request).await.unwrap_or_else(|error| panic!("{format:?}: {}", error.full()));
+            let name = format!("a.{}", format.ending());
+            let read = reader.read(&crate::process::request(&name), made.bytes).await.unwrap();
+            let found = format!("{:?}", read.pieces);
+            assert!(found.contains("one"), "{format:?}: {found}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn letters_that_a_pdf_cannot_hold_are_told_by_both() {
+    let content = DocumentContent::Markdown("a 汉 b".to_owned());
+    let request = WriteRequest { format: DocumentFormat::Pdf, content, page: PageSettings::default() };
+    assert_eq!(reader().write(&request).await.unwrap().unwritable, "汉");
+    assert_eq!(InProcess::default().write(&request).await.unwrap().unwritable, "汉");
 }
 
 #[tokio::test]

@@ -31,6 +31,8 @@ pub struct PythonHost {
     pub exited: bool,
     /// The files that the program has written.
     pub files: Vec<WrittenFile>,
+    /// Why one of them was not kept.
+    pub unkept: Option<String>,
     file_bytes: usize,
     memory_left: usize,
     /// Whose the memory is that is there at the beginning.
@@ -57,6 +59,7 @@ impl PythonHost {
             denied: false,
             exited: false,
             files: Vec::new(),
+            unkept: None,
             file_bytes: 0,
             memory_left: limits.memory_bytes,
             first_memory,
@@ -67,9 +70,18 @@ impl PythonHost {
 
     /// Keeps a file, if there is room for it.
     fn keep(&mut self, name: String, bytes: &[u8]) -> bool {
-        let plain = plain_name(&name) == name;
         let together = self.file_bytes.saturating_add(bytes.len());
-        let fits = plain && self.files.len() < FILES_MAX && together <= FILES_BYTES_MAX;
+        self.unkept = if plain_name(&name) != name {
+            Some(format!("the file `{name}` has a name that no file should have"))
+        } else if self.files.len() >= FILES_MAX {
+            Some(format!("it leaves more than {FILES_MAX} files; the file `{name}` is one too many"))
+        } else if together > FILES_BYTES_MAX {
+            let most = FILES_BYTES_MAX >> 20;
+            Some(format!("its files have more than {most} MiB together; the file `{name}` is too large"))
+        } else {
+            None
+        };
+        let fits = self.unkept.is_none();
         if fits {
             self.file_bytes = together;
             self.files.push(WrittenFile { name, base64: STANDARD.encode(bytes) });

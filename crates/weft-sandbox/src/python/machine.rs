@@ -9,7 +9,7 @@ use weft_core::seam::sandbox::{Failure, Limits, Program, Ran};
 
 use super::host::{self, FirstMemory, PythonHost};
 use super::kept;
-use crate::result::{read, shortened};
+use crate::result::{read_with_large_numbers, shortened};
 
 /// Bytes of stack for the code of the interpreter.
 pub const STACK: usize = 8 << 20;
@@ -120,13 +120,17 @@ impl PythonMachine {
 }
 
 fn result(json: &str, limits: Limits) -> std::result::Result<Json, Failure> {
-    if json.len() > limits.output_bytes { Err(Failure::Output) } else { read(json) }
+    if json.len() > limits.output_bytes { Err(Failure::Output) } else { read_with_large_numbers(json) }
 }
 
 /// What the program raised.
 fn raised(message: String, line: Option<u32>, host: &PythonHost) -> Failure {
     if message.starts_with(NO_MEMORY) || host.denied && message.starts_with(LOST) {
         return Failure::Memory;
+    }
+    // The interpreter knows only that the file was not kept.
+    if let Some(reason) = &host.unkept {
+        return Failure::Program { message: reason.clone(), line };
     }
     Failure::Program { message: shortened(message), line }
 }

@@ -67,7 +67,7 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
             ProcessLine::Result(json) if json.len() > limits.output_bytes => {
                 outcome = Some(Err(Failure::Output));
             }
-            ProcessLine::Result(json) => outcome = Some(result::read(&json)),
+            ProcessLine::Result(json) => outcome = Some(result::read_with_large_numbers(&json)),
             ProcessLine::Memory(_) => outcome = Some(Err(Failure::Memory)),
             ProcessLine::Output(_) => outcome = Some(Err(Failure::Output)),
             ProcessLine::Failed { failed, line } => {

@@ -24,7 +24,12 @@ use super::SystemInterpreter;
 use crate::worker::SandboxOrder;
 
 /// What the interpreter is given to run: it serves programs from then on.
-const SERVER: &str = concat!(include_str!("../../python/guest.py"), include_str!("../../python/system.py"));
+const SERVER: &str = concat!(
+    include_str!("../../python/guest.py"),
+    include_str!("../../python/files.py"),
+    include_str!("../../python/threads.py"),
+    include_str!("../../python/system.py")
+);
 /// How long importing may take.
 const STARTING: Duration = Duration::from_mins(2);
 /// How long bubblewrap may take to be tried out.
@@ -38,6 +43,10 @@ const BUBBLEWRAP: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/b
 /// Libraries that reckon on several threads are told that there is one: a program starts none.
 const THREADS: [&str; 5] =
     ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS"];
+
+/// What libraries are told: drawings go to files, and files are written by Python alone, whose files are in memory.
+const LIBRARIES: [(&str, &str); 3] =
+    [("MPLBACKEND", "Agg"), ("MPLCONFIGDIR", "/tmp/matplotlib"), ("OPENPYXL_LXML", "False")];
 
 /// Bubblewrap, where the system has it.
 pub(super) fn bubblewrap() -> Option<PathBuf> {
@@ -78,7 +87,7 @@ impl Serve {
             serde_json::json!({"modules": self.modules, "filter": filter, "idle_seconds": self.idle_seconds});
         let mut command = Command::new(&self.program);
         command.args(["-I", "-B", "-X", "utf8", "-c", SERVER, &config.to_string()]);
-        command.env_clear().envs(THREADS.map(|name| (name, "1"))).current_dir("/");
+        command.env_clear().envs(THREADS.map(|name| (name, "1"))).envs(LIBRARIES).current_dir("/");
         become_program(&self.read, self.confinement, &mut command)
     }
 }

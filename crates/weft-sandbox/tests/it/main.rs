@@ -7,6 +7,7 @@ mod hostile;
 mod hostile_python;
 mod hostile_service;
 mod kit;
+mod packages;
 mod process;
 mod python;
 mod remote;

@@ -82,7 +82,7 @@ async fn results_are_what_json_has_words_for() {
     .await;
     check("import datetime as d; return [d.datetime(2026, 1, 2, 3), d.date(2026, 1, 2), d.timedelta(minutes=1)]", json!(["2026-01-02T03:00:00", "2026-01-02", 60.0]))
         .await;
-    check("import decimal, fractions; return [decimal.Decimal('1.5'), decimal.Decimal(10 ** 20), fractions.Fraction(1, 4)]", json!([1.5, 1e20, 0.25])).await;
+    check("import decimal, fractions; return [decimal.Decimal('1.5'), decimal.Decimal(10 ** 20), fractions.Fraction(1, 4)]", json!([1.5, "100000000000000000000", 0.25])).await;
     check("import collections; return [collections.Counter('aab'), collections.deque([1]), collections.namedtuple('P', 'x')(1)]", json!([{"a": 2, "b": 1}, [1], [1]]))
         .await;
     check("import dataclasses, enum; E = enum.Enum('E', 'A'); D = dataclasses.make_dataclass('D', ['x', 'e']); return D({1}, E.A)", json!({"x": [1], "e": 1})).await;
@@ -134,6 +134,25 @@ async fn failures_name_the_line_and_what_was_raised() {
     check("def main(): return input()", "EOFError", Some(1)).await;
     check("main = 7", "no function `main`", None).await;
     check("\0", "", None).await;
+}
+
+#[tokio::test]
+async fn whole_numbers_keep_all_their_digits() {
+    let source = "import math\n{'f': math.factorial(25), 'n': -2 ** 64, 'k': 2 ** 63, 's': '1' * 30}";
+    let expected = json!({"f": "15511210043330985984000000", "n": "-18446744073709551616", "k": 1_u64 << 63, "s": "1".repeat(30)});
+    assert_eq!(result(source).await, Ok(expected));
+}
+
+#[tokio::test]
+async fn files_that_are_not_kept_are_told_why() {
+    let check = async |source: &str, part: &str| {
+        let (message, _) = failed(result(source).await);
+        assert!(message.contains(part), "{source}: {message}");
+    };
+    check("for n in range(11): open(f'{n}', 'w').write('x')\n1", "it leaves more than 10 files").await;
+    check("open('b.bin', 'wb').write(bytes(11 << 20))\n1", "more than 10 MiB together; the file `b.bin`")
+        .await;
+    check("open('a:b', 'w').write('x')\n1", "a name that no file should have").await;
 }
 
 #[tokio::test]

@@ -29,6 +29,72 @@ async fn main_may_be_offered_in_many_ways() {
 }
 
 #[tokio::test]
+async fn a_script_that_only_prints_needs_no_main() {
+    for source in [
+        "console.log(7)",
+        "(async () => { await null; console.log(await Promise.resolve(7)) })()",
+        "setTimeout(() => console.log(7), 20)",
+        "export const x = 7;\nconsole.log(x)",
+    ] {
+        let ran = run(source, LIMITS).await;
+        assert_eq!((ran.result, ran.stdout.as_str()), (Ok(Json::Null), "7\n"), "{source}");
+    }
+}
+
+#[tokio::test]
+async fn timers_run_in_their_order_and_within_the_time() {
+    let body = "const seen = [];
+        setTimeout((a, b) => seen.push(a + b), 30, 1, 2); setTimeout(() => seen.push('first'), 5);
+        const every = setInterval(() => { seen.push('tick'); if (seen.length > 5) clearInterval(every) }, 10);
+        clearTimeout(setTimeout(() => seen.push('never'), 1)); setImmediate(() => seen.push('soon'));
+        return new Promise(resolve => setTimeout(() => resolve(seen), 400))";
+    let Ok(Json::Array(seen)) = returned(body).await else { panic!("{:?}", returned(body).await) };
+    assert_eq!(seen[..2], [json!("soon"), json!("first")]);
+    assert!(
+        seen.contains(&json!(3)) && seen.contains(&json!("tick")) && !seen.contains(&json!("never")),
+        "{seen:?}"
+    );
+    let (message, line) =
+        failed(returned("await0 = 1;\n return new Promise(() => setTimeout(() => null.x, 1))").await);
+    assert!(message.contains("TypeError") && line == Some(2), "{message} {line:?}");
+    for body in [
+        "return new Promise(() => setInterval(() => 1, 1))",
+        "return new Promise(resolve => setTimeout(resolve, 1e9))",
+    ] {
+        let ran = run(&format!("function main() {{ {body} }}"), crate::kit::SHORT).await;
+        assert_eq!(ran.result, Err(weft_core::seam::sandbox::Failure::Time), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn texts_become_bytes_and_values_are_cloned() {
+    let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");
+    check(
+        "return [...new TextEncoder().encode('a\u{e9}\u{6c49}\u{1f600}')]",
+        json!([97, 0xc3, 0xa9, 0xe6, 0xb1, 0x89, 0xf0, 0x9f, 0x98, 0x80]),
+    )
+    .await;
+    check(
+        "return new TextDecoder().decode(new TextEncoder().encode('a\u{e9}\u{6c49}\u{1f600}'))",
+        json!("aé汉😀"),
+    )
+    .await;
+    check(
+        "return new TextDecoder().decode(new Uint8Array([0x61, 0xff, 0xe6, 0xb1, 0x62, 0xc0, 0x80, 0xed, 0xa0, 0x80]))",
+        json!("a\u{fffd}\u{fffd}b\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+    )
+    .await;
+    check(
+        "const a = {b: [1, {c: new Date(0)}], m: new Map([[1, {d: 2}]]), s: new Set([3]), t: new Uint8Array([1, 2])};
+         a.self = a; const z = structuredClone(a); a.b[1].c = 5; a.t[0] = 9;
+         return [z.b[1].c.getTime(), z.m.get(1).d, z.s.has(3), z.self === z, z !== a, z.t[0]]",
+        json!([0, 2, true, true, true, 1]),
+    )
+    .await;
+    assert!(failed(returned("return structuredClone({f() {}})").await).0.contains("cannot be cloned"));
+}
+
+#[tokio::test]
 async fn results_are_what_json_has_words_for() {
     let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");
     check("return 60 * 60", json!(3600)).await;

@@ -32,6 +32,12 @@ pub struct Programs {
     pub endless: &'static str,
     /// Takes ever more memory.
     pub greedy: &'static str,
+    /// Writes `a.txt` with the text `one` in its own folder, `b.txt` with the text `two` in `artifacts` below it, and a file
+    /// for its own use in the folder for such; then returns the names of all that it sees there. None where programs
+    /// write no files.
+    pub writes: Option<&'static str>,
+    /// Writes more files than may be kept.
+    pub writes_much: Option<&'static str>,
     /// Returns how often it has run in what its language keeps beyond `main`.
     pub counts: &'static str,
 }
@@ -49,6 +55,8 @@ pub const JAVASCRIPT: Programs = Programs {
     returns_much: "function main() { return 'x'.repeat(200); }",
     endless: "function main() { for (;;); }",
     greedy: "function main() { const kept = []; for (;;) kept.push('x'.repeat(1000) + kept.length); }",
+    writes: None,
+    writes_much: None,
     counts: "globalThis.count = (globalThis.count ?? 0) + 1; Object.prototype.seen = (Object.prototype.seen ?? 0) + 1;
              function main() { return [count, Object.prototype.seen]; }",
 };
@@ -66,8 +74,22 @@ pub const PYTHON: Programs = Programs {
     returns_much: "def main(): return 'x' * 200",
     endless: "def main():\n  while True: pass",
     greedy: "def main():\n  kept = []\n  while True: kept.append('x' * 1000 + str(len(kept)))",
+    writes: None,
+    writes_much: None,
     counts: "import builtins, json\nbuiltins.count = getattr(builtins, 'count', 0) + 1\n\
              json.seen = getattr(json, 'seen', 0) + 1\ndef main(): return [count, json.seen]",
+};
+
+/// Programs in Python that write files.
+pub const PYTHON_FILES: Programs = Programs {
+    writes: Some(
+        "import glob, os, pathlib, tempfile\ndef main():\n  os.makedirs('artifacts', exist_ok=True)\n  \
+         open('artifacts/b.txt', 'w').write('two')\n  pathlib.Path('a.txt').write_text('one')\n  \
+         with tempfile.NamedTemporaryFile('w', delete=False) as kept: kept.write('three')\n  \
+         return [sorted(glob.glob('**/*.txt', recursive=True)), os.path.getsize(kept.name)]",
+    ),
+    writes_much: Some("def main():\n  for n in range(11): open(f'{n}.txt', 'w').write('x')"),
+    ..PYTHON
 };
 
 /// Checks every promise. The endless program is given 200 ms.
@@ -115,7 +137,25 @@ pub async fn sandbox_keeps_its_contract(sandbox: &dyn Sandbox, programs: &Progra
             run(sandbox, &Programs { language: foreign, ..*programs }, programs.echo, json!({}), most).await;
         assert_eq!(ran.result, Err(Failure::Language(foreign)));
     }
+    files_are_handed_over(sandbox, programs).await;
     limits_are_at_most_the_operators(sandbox, programs).await;
+}
+
+async fn files_are_handed_over(sandbox: &dyn Sandbox, programs: &Programs) {
+    let check = async |source| run(sandbox, programs, source, json!({}), sandbox.limits()).await;
+    if let Some(writes) = programs.writes {
+        let ran = check(writes).await;
+        assert_eq!(ran.result, Ok(json!([["a.txt", "artifacts/b.txt"], 5])), "a program sees its own files");
+        let mut files: Vec<_> =
+            ran.files.iter().map(|file| (file.name.as_str(), file.base64.as_str())).collect();
+        files.sort_unstable();
+        assert_eq!(files, [("a.txt", "b25l"), ("b.txt", "dHdv")]);
+    }
+    if let Some(writes_much) = programs.writes_much {
+        let ran = check(writes_much).await;
+        let Err(Failure::Program { message, .. }) = &ran.result else { unkept("writes_much") };
+        assert!(message.contains("more than 10 files") && ran.files.is_empty(), "{message}");
+    }
 }
 
 async fn values_arrive_and_come_back(sandbox: &dyn Sandbox, programs: &Programs) {

@@ -80,7 +80,7 @@ impl<'a> Layout<'a> {
     /// Sets blocks on pages.
     ///
     /// # Errors
-    /// `Invalid` for a letter that no font has, and for more pages than a document may have.
+    /// `Invalid` for more pages than a document may have.
     pub fn set(mut self, blocks: &[TextBlock]) -> Result<Vec<SetPage>> {
         if !self.settings.timestamp.is_empty() {
             let stamp = [span(&self.settings.timestamp)];
@@ -90,7 +90,7 @@ impl<'a> Layout<'a> {
             self.block(block, blocks.get(place + 1))?;
         }
         // Last, because the numbers say how many pages there are.
-        self.around()?;
+        self.around();
         Ok(self.pages)
     }
 
@@ -112,7 +112,7 @@ impl<'a> Layout<'a> {
                 // The marker is drawn before the text, so its line has to be on the same page.
                 self.room(size * LEADING)?;
                 let y = self.y - size * LEADING;
-                let mark = self.lines(&[span(marker)], size, f32::MAX)?;
+                let mark = self.lines(&[span(marker)], size, f32::MAX);
                 self.draw(mark.first(), MARGIN + left - STEP, y, size);
                 let more = matches!(next, Some(TextBlock::Item(..)));
                 self.paragraph(spans, left, size, if more { 0.0 } else { gap })
@@ -140,7 +140,7 @@ impl<'a> Layout<'a> {
     fn paragraph(&mut self, spans: &[TextRun], left: f32, size: f32, gap: f32) -> Result<()> {
         let left = left.min(self.width / 2.0 - MARGIN);
         let room = self.width - 2.0 * MARGIN - left;
-        for line in self.lines(spans, size, room)? {
+        for line in self.lines(spans, size, room) {
             self.room(size * LEADING)?;
             self.y -= size * LEADING;
             let inside = match line.direction {
@@ -159,10 +159,10 @@ impl<'a> Layout<'a> {
             return Ok(());
         }
         let size = self.size * 0.9;
-        let widths = self.widths(rows, columns, size)?;
+        let widths = self.widths(rows, columns, size);
         let mut header: Option<Vec<Vec<SetLine>>> = None;
         for (place, row) in rows.iter().enumerate() {
-            let row = self.row(row, place, &widths, size)?;
+            let row = self.row(row, place, &widths, size);
             let height = row_height(&row, size);
             if self.y - height < MARGIN && self.y < self.height - MARGIN {
                 self.new_page()?;
@@ -180,11 +180,11 @@ impl<'a> Layout<'a> {
     }
 
     /// Columns get what their longest cell wants, as far as there is room, and an equal share of what is missing.
-    fn widths(&self, rows: &[Vec<Vec<TextRun>>], columns: usize, size: f32) -> Result<Vec<f32>> {
+    fn widths(&self, rows: &[Vec<Vec<TextRun>>], columns: usize, size: f32) -> Vec<f32> {
         let mut wanted = vec![size + 2.0 * PADDING; columns];
         for (place, row) in rows.iter().enumerate() {
             for (column, cell) in row.iter().enumerate() {
-                let lines = self.lines(&cell_spans(cell, place), size, f32::MAX)?;
+                let lines = self.lines(&cell_spans(cell, place), size, f32::MAX);
                 let widest = lines.iter().map(|line| line.width).fold(0.0, f32::max) + 2.0 * PADDING + 1.0;
                 wanted[column] = wanted[column].max(widest);
             }
@@ -200,16 +200,10 @@ impl<'a> Layout<'a> {
             widths[column] = wanted[column].min(share);
             left -= widths[column];
         }
-        Ok(widths)
+        widths
     }
 
-    fn row(
-        &self,
-        row: &[Vec<TextRun>],
-        place: usize,
-        widths: &[f32],
-        size: f32,
-    ) -> Result<Vec<Vec<SetLine>>> {
+    fn row(&self, row: &[Vec<TextRun>], place: usize, widths: &[f32], size: f32) -> Vec<Vec<SetLine>> {
         let cell = |(column, width): (usize, &f32)| {
             let spans = row.get(column).map(|cell| cell_spans(cell, place)).unwrap_or_default();
             self.lines(&spans, size, (width - 2.0 * PADDING).max(size))
@@ -253,17 +247,17 @@ impl<'a> Layout<'a> {
     }
 
     /// Header, footer, page numbers and watermark, of every page.
-    fn around(&mut self) -> Result<()> {
+    fn around(&mut self) {
         let size = self.size * SMALL;
         let count = self.pages.len();
-        let whole = |text: &str, size: f32| -> Result<Option<SetLine>> {
-            Ok(self.lines(&[span(text)], size, f32::MAX)?.into_iter().next().filter(|_| !text.is_empty()))
+        let whole = |text: &str, size: f32| -> Option<SetLine> {
+            self.lines(&[span(text)], size, f32::MAX).into_iter().next().filter(|_| !text.is_empty())
         };
-        let header = whole(&self.settings.header, size)?;
-        let footer = whole(&self.settings.footer, size)?;
-        let watermark = whole(&self.settings.watermark, WATERMARK)?;
+        let header = whole(&self.settings.header, size);
+        let footer = whole(&self.settings.footer, size);
+        let watermark = whole(&self.settings.watermark, WATERMARK);
         let numbers: Vec<Option<SetLine>> = if self.settings.page_numbers {
-            (1..=count).map(|number| whole(&format!("{number} / {count}"), size)).collect::<Result<_>>()?
+            (1..=count).map(|number| whole(&format!("{number} / {count}"), size)).collect()
         } else {
             vec![None; count]
         };
@@ -286,11 +280,10 @@ impl<'a> Layout<'a> {
                 page.drawn.splice(0..0, under.drawn);
             }
         }
-        Ok(())
     }
 
     /// Runs as lines of at most a width.
-    fn lines(&self, spans: &[TextRun], size: f32, room: f32) -> Result<Vec<SetLine>> {
+    fn lines(&self, spans: &[TextRun], size: f32, room: f32) -> Vec<SetLine> {
         let mut lines = vec![SetLine::default()];
         for span in spans {
             for (place, part) in span.text.split('\n').enumerate() {
@@ -299,16 +292,16 @@ impl<'a> Layout<'a> {
                 }
                 for word in words(part) {
                     let word = joined(word, |letter| self.fonts.find(letter, span.style).is_some());
-                    self.word(&mut lines, &word, span, Measure { size, room })?;
+                    self.word(&mut lines, &word, span, Measure { size, room });
                 }
             }
         }
         if spans.iter().any(|span| has_right_to_left(&span.text)) {
             let text: String = spans.iter().map(|span| span.text.as_str()).collect();
             let direction = Direction::of(&text);
-            return Ok(lines.into_iter().map(|line| self.turned(&line, direction, size)).collect());
+            return lines.into_iter().map(|line| self.turned(&line, direction, size)).collect();
         }
-        Ok(lines)
+        lines
     }
 
     /// A line in which letters stand in the order in which they are seen.
@@ -333,40 +326,33 @@ impl<'a> Layout<'a> {
     }
 
     /// Adds a word, on a new line when it does not fit; one that fits on none is divided.
-    fn word(
-        &self,
-        lines: &mut Vec<SetLine>,
-        word: &str,
-        span: &TextRun,
-        Measure { size, room }: Measure,
-    ) -> Result<()> {
-        let set = self.pieces(word, span, size)?;
+    fn word(&self, lines: &mut Vec<SetLine>, word: &str, span: &TextRun, Measure { size, room }: Measure) {
+        let set = self.pieces(word, span, size);
         let width: f32 = set.iter().map(|piece| piece.width).sum();
         let used = lines.last().map_or(0.0, |line| line.width);
         if used > 0.0 && used + width > room {
             lines.push(SetLine::default());
             // The blank at the end of a line is not set.
             if word.trim().is_empty() {
-                return Ok(());
+                return;
             }
         }
         if width <= room {
             add(lines, set);
-            return Ok(());
+            return;
         }
         for letter in word.chars() {
-            let set = self.pieces(letter.encode_utf8(&mut [0; 4]), span, size)?;
+            let set = self.pieces(letter.encode_utf8(&mut [0; 4]), span, size);
             let width: f32 = set.iter().map(|piece| piece.width).sum();
             if lines.last().is_some_and(|line| line.width > 0.0 && line.width + width > room) {
                 lines.push(SetLine::default());
             }
             add(lines, set);
         }
-        Ok(())
     }
 
     /// A word as pieces of one font each.
-    fn pieces(&self, word: &str, span: &TextRun, size: f32) -> Result<Vec<SetPiece>> {
+    fn pieces(&self, word: &str, span: &TextRun, size: f32) -> Vec<SetPiece> {
         let mut pieces: Vec<SetPiece> = Vec::new();
         // A link is told apart by its colour, program text as well.
         let grey = if span.link.is_some() || span.style.code { 0.3 } else { 0.0 };
@@ -375,13 +361,7 @@ impl<'a> Layout<'a> {
             if is_joiner(letter) {
                 continue;
             }
-            let (font, width) = self.fonts.find(letter, span.style).ok_or_else(|| {
-                Error::invalid(format!(
-                    "the PDF cannot hold `{letter}` (U+{:04X}): no font here has it",
-                    u32::from(letter)
-                ))
-                .help("name a font file that has it in `documents.font`, or make a DOCX file")
-            })?;
+            let (letter, font, width) = self.fonts.set(letter, span.style);
             let width = f32::from(width) * size / 1_000.0;
             match pieces.last_mut() {
                 Some(last) if last.font == font => {
@@ -391,7 +371,7 @@ impl<'a> Layout<'a> {
                 _ => pieces.push(SetPiece { text: letter.to_string(), font, width, grey }),
             }
         }
-        Ok(pieces)
+        pieces
     }
 
     fn draw(&mut self, line: Option<&SetLine>, x: f32, y: f32, size: f32) {

@@ -1,12 +1,12 @@
 //! Values written as text: JSON, and the spellings of Python (`True`, `None`, single quotes, tuples).
 
-use weft_core::Json;
+use crate::value::{Json, to_text};
 
 /// How deep a literal may nest.
 // The reader goes down once for each, on the stack of whoever serves others, too.
 const DEPTH_MAX: usize = 64;
 
-/// The value of a text that looks like a literal; `None` when it is none.
+/// The value of a text that looks like a literal, such as `{'a': True}`; `None` when it is none.
 pub fn literal(text: &str) -> Option<Json> {
     let text = text.trim();
     // Words of Python are told in any case: models write them as they know them.
@@ -88,7 +88,7 @@ impl Reader<'_> {
                 return Some(Json::Object(members));
             }
             // Keys of Python may be numbers; those of an object are texts.
-            let key = weft_core::value::to_text(&self.value()?);
+            let key = to_text(&self.value()?);
             self.take(':')?;
             members.insert(key, self.value()?);
             if self.take(',').is_none() {

@@ -1,0 +1,137 @@
+// What programs for Node.js and for browsers expect to find beside the language, as far as it needs nothing outside. Gives
+// two functions: how many milliseconds the next timer waits (-1 when there is none), and one that lets it run.
+(() => {
+  "use strict";
+  const clock = Date.now;
+  let timers = [];
+  let last = 0;
+  const define = (name, value) =>
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
+
+  function add(run, delay, given, repeats) {
+    if (typeof run !== "function") throw new TypeError("a timer takes a function");
+    const wait = Math.max(Math.trunc(Number(delay)) || 0, 1);
+    timers.push({ id: ++last, at: clock() + wait, wait, repeats, run: () => run(...given) });
+    return last;
+  }
+  const clear = (id) => {
+    timers = timers.filter((timer) => timer.id !== id);
+  };
+  define("setTimeout", (run, delay, ...given) => add(run, delay, given, false));
+  define("setInterval", (run, delay, ...given) => add(run, delay, given, true));
+  define("setImmediate", (run, ...given) => add(run, 0, given, false));
+  for (const name of ["clearTimeout", "clearInterval", "clearImmediate"]) define(name, clear);
+  const next = () => timers.reduce((one, other) => (one && one.at <= other.at ? one : other), undefined);
+
+  // The bytes of a character in UTF-8.
+  function bytesOf(text) {
+    const bytes = [];
+    for (const character of String(text)) {
+      let code = character.codePointAt(0);
+      if (code >= 0xd800 && code <= 0xdfff) code = 0xfffd;
+      if (code < 0x80) bytes.push(code);
+      else if (code < 0x800) bytes.push(0xc0 | (code >> 6), 0x80 | (code & 63));
+      else if (code < 0x10000) bytes.push(0xe0 | (code >> 12), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63));
+      else
+        bytes.push(0xf0 | (code >> 18), 0x80 | ((code >> 12) & 63), 0x80 | ((code >> 6) & 63), 0x80 | (code & 63));
+    }
+    return bytes;
+  }
+  define("TextEncoder", class TextEncoder {
+    get encoding() {
+      return "utf-8";
+    }
+    encode(text = "") {
+      return Uint8Array.from(bytesOf(text));
+    }
+  });
+
+  function viewed(data) {
+    if (data === undefined) return new Uint8Array(0);
+    return ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
+  }
+  define("TextDecoder", class TextDecoder {
+    #fatal;
+    constructor(label = "utf-8", { fatal = false } = {}) {
+      if (!["utf-8", "utf8", "unicode-1-1-utf-8"].includes(String(label).trim().toLowerCase()))
+        throw new RangeError(`there is no decoder for ${label} here, only for utf-8`);
+      this.#fatal = fatal;
+    }
+    get encoding() {
+      return "utf-8";
+    }
+    decode(data) {
+      const bytes = viewed(data);
+      const parts = [];
+      let at = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
+      while (at < bytes.length) {
+        const first = bytes[at++];
+        let more = first < 0x80 ? 0 : first >= 0xc2 && first < 0xe0 ? 1 : first >= 0xe0 && first < 0xf0 ? 2 : first >= 0xf0 && first < 0xf5 ? 3 : -1;
+        let code = more < 1 ? first : first & (0x3f >> more);
+        let whole = more >= 0;
+        for (let left = more, least = true; whole && left > 0; left--, least = false) {
+          const byte = bytes[at];
+          const low = !least ? 0x80 : first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
+          const high = !least ? 0xbf : first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
+          whole = byte >= low && byte <= high;
+          if (whole) code = (code << 6) | (bytes[at++] & 63);
+        }
+        if (!whole && this.#fatal) throw new TypeError("the bytes are no text in utf-8");
+        parts.push(whole ? String.fromCodePoint(code) : "\ufffd");
+      }
+      return parts.join("");
+    }
+  });
+
+  define("structuredClone", function structuredClone(value) {
+    const known = new Map();
+    const copy = (value) => {
+      if (typeof value === "function" || typeof value === "symbol")
+        throw new TypeError(`a ${typeof value} cannot be cloned`);
+      if (typeof value !== "object" || value === null) return value;
+      if (known.has(value)) return known.get(value);
+      const keep = (made) => (known.set(value, made), made);
+      if (value instanceof Date) return keep(new Date(value.getTime()));
+      if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));
+      if (value instanceof ArrayBuffer) return keep(value.slice(0));
+      if (value instanceof DataView)
+        return keep(new DataView(copy(value.buffer), value.byteOffset, value.byteLength));
+      if (ArrayBuffer.isView(value))
+        return keep(new value.constructor(copy(value.buffer), value.byteOffset, value.length));
+      if (value instanceof Boolean || value instanceof Number || value instanceof String) return keep(Object(value.valueOf()));
+      if (value instanceof Map) {
+        const made = keep(new Map());
+        value.forEach((item, key) => made.set(copy(key), copy(item)));
+        return made;
+      }
+      if (value instanceof Set) {
+        const made = keep(new Set());
+        value.forEach((item) => made.add(copy(item)));
+        return made;
+      }
+      if (value instanceof Error) {
+        const made = keep(new (globalThis[value.name] ?? Error)(value.message));
+        made.stack = value.stack;
+        return made;
+      }
+      const made = keep(Array.isArray(value) ? new Array(value.length) : {});
+      for (const key of Object.keys(value))
+        Object.defineProperty(made, key, { value: copy(value[key]), writable: true, enumerable: true, configurable: true });
+      return made;
+    };
+    return copy(value);
+  });
+
+  return {
+    wait() {
+      const timer = next();
+      return timer ? Math.max(timer.at - clock(), 0) : -1;
+    },
+    fire() {
+      const timer = next();
+      if (timer.repeats) timer.at = clock() + timer.wait;
+      else clear(timer.id);
+      timer.run();
+    },
+  };
+})()

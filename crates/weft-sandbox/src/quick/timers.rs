@@ -1,0 +1,47 @@
+//! Timers of a program: they run one after the other when nothing else is left to do.
+
+use std::time::{Duration, Instant};
+
+use rquickjs::{CatchResultExt as _, Ctx, Function, Object};
+use weft_core::seam::sandbox::Failure;
+
+use super::told::failure;
+use super::{FILE, ProgramWatch, script};
+
+/// What a program finds beside its language.
+const GLOBALS: &str = include_str!("globals.js");
+/// How long a wait goes on without a look at whether it is still wanted.
+const STEP: Duration = Duration::from_millis(20);
+
+/// The timers of a program.
+pub struct Timers<'js> {
+    wait: Function<'js>,
+    fire: Function<'js>,
+}
+
+impl<'js> Timers<'js> {
+    /// Gives a program its timers, and what else is written in its own language.
+    pub fn install(ctx: &Ctx<'js>) -> rquickjs::Result<Self> {
+        let functions: Object<'js> = script(ctx, "globals.js", GLOBALS)?.get()?;
+        Ok(Self { wait: functions.get("wait")?, fire: functions.get("fire")? })
+    }
+
+    /// Waits for the next timer and lets it run; false when there is none.
+    pub fn next(&self, ctx: &Ctx<'js>, watch: &ProgramWatch) -> Result<bool, Failure> {
+        let fails = |thrown| failure(ctx, thrown, FILE, watch);
+        let wait: f64 = self.wait.call(()).catch(ctx).map_err(fails)?;
+        if wait < 0.0 {
+            return Ok(false);
+        }
+        let wait = Duration::try_from_secs_f64(wait / 1_000.0).unwrap_or(Duration::MAX);
+        let began = Instant::now();
+        while began.elapsed() < wait {
+            if watch.rings() {
+                return Err(Failure::Time);
+            }
+            std::thread::sleep(STEP.min(wait.saturating_sub(began.elapsed())));
+        }
+        self.fire.call::<_, ()>(()).catch(ctx).map_err(fails)?;
+        Ok(true)
+    }
+}
