@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, OnceCell};
+use tokio_util::task::TaskTracker;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
@@ -112,6 +113,8 @@ pub struct App {
     pub token_uses: Arc<tokens::Uses>,
     /// Wakes the workers of this process when there is something to do.
     pub(crate) wake: Arc<Notify>,
+    /// What goes to its end whoever waits for it.
+    pub(crate) unfinished: TaskTracker,
     pub(crate) model_check: Arc<ModelCheck>,
     pub(crate) plans: Arc<Plans>,
     pub(crate) measuring: bool,
@@ -163,6 +166,7 @@ impl App {
             lines: Arc::default(),
             token_uses: Arc::default(),
             wake: Arc::default(),
+            unfinished: TaskTracker::new(),
             model_check: parts.model_check,
             plans: Arc::new(Plans::new(limits.plans_kept)),
             measuring: false,
@@ -408,6 +412,11 @@ impl App {
     /// Whether there is a language model with an id.
     pub fn check_model(&self, tenant: &TenantId, llm_id: &str) -> Result<(), String> {
         (self.model_check)(tenant, llm_id).map(drop)
+        self.unfinished.close();
+        // Whoever sends a file too slowly is not waited for.
+        if tokio::time::timeout(grace, self.unfinished.wait()).await.is_err() {
+            tracing::warn!("some requests had not ended, and may have left something behind");
+        }
     }
 }
 
