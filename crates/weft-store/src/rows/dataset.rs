@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::sea_query::Expr;
+use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, TenantId};
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetCounts, DatasetFilter};
 use weft_core::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, removed};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, removed, sum};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "dataset")]
@@ -38,6 +38,7 @@ pub struct Model {
     pub pagerank: i64,
     pub created_ms: i64,
     pub updated_ms: i64,
+    pub revision: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -85,6 +86,7 @@ impl Model {
             pagerank: i64::from(dataset.pagerank),
             created_ms: dataset.created_ms,
             updated_ms: dataset.updated_ms,
+            revision: dataset.revision,
         })
     }
 
@@ -105,15 +107,10 @@ impl Model {
             pagerank: u32::try_from(self.pagerank).unwrap_or_default(),
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
+            revision: self.revision,
             counts,
         })
     }
-}
-
-/// The sum of a column as a whole number: PostgreSQL and MariaDB would make it a decimal one.
-fn sum(backend: DbBackend, column: document::Column) -> Expr {
-    let whole = if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
-    Expr::expr(column.sum()).cast_as(whole)
 }
 
 impl Store {
@@ -233,11 +230,13 @@ impl Store {
         Ok((self.with_counts(tenant, rows, filter.counting).await?, total))
     }
 
-    pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<()> {
+    pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<bool> {
         let row = Model::new(dataset)?;
         let change = async || {
             let transaction = self.begin().await?;
             let before = Entity::find().filter(of(&dataset.key)).lock_exclusive().one(&*transaction).await?;
+            // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten.
+            let before = before.filter(|before| before.revision == row.revision);
             let Some(before) = before else { return Ok(false) };
             Entity::update_many()
                 .col_expr(Column::Name, Expr::value(row.name.clone()))
@@ -253,6 +252,7 @@ impl Store {
                 .col_expr(Column::VectorSimilarityWeight, Expr::value(row.vector_similarity_weight))
                 .col_expr(Column::Pagerank, Expr::value(row.pagerank))
                 .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
+                .col_expr(Column::Revision, Expr::value(row.revision.wrapping_add(1)))
                 .filter(of(&dataset.key))
                 .exec(&*transaction)
                 .await?;
@@ -264,8 +264,7 @@ impl Store {
             Ok(true)
         };
         match repeated(change).await {
-            Ok(false) => Err(missing(&dataset.key)),
-            Ok(true) => Ok(()),
+            Ok(updated) => Ok(updated),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("change the dataset", error)),
         }

@@ -13,7 +13,7 @@ use crate::rows::{run, tenant};
 
 /// Every table with rows of tenants, those first that refer to others. What is left of removed documents stays: a
 /// worker has yet to clear it away.
-const TABLES: [&str; 34] = [
+const TABLES: [&str; 35] = [
     "run_message",
     "journal",
     "piece",
@@ -47,6 +47,7 @@ const TABLES: [&str; 34] = [
     "spending",
     "model_use",
     "audit",
+    "tenant_lock",
     // Last: it is what people see of it.
     "tenant",
 ];
