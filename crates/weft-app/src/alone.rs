@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, json};
+use tokio_util::sync::CancellationToken;
 use weft_core::component::Role;
 use weft_core::context::Pin;
 use weft_core::reference::Inputs;
 use weft_core::seam::session_store::Session;
 use weft_core::{
-    CanvasId, CanvasKey, ComponentId, ComponentSpec, Error, Json, Outputs, Record, Reference, Result, RunId,
-    SessionId, SessionKey, TurnInput,
+    CanvasId, CanvasKey, ComponentId, ComponentSpec, Error, ErrorKind, Json, Outputs, Record, Reference,
+    Result, RunId, SessionId, SessionKey, TurnInput,
 };
 use weft_dsl::canvas::{Canvas, CanvasNode, NodePlace, WrittenEdge};
 use weft_dsl::plan::PlanNode;
@@ -62,6 +63,27 @@ impl App {
         }
         let (input, globals) = alone.given(user_id, values);
         let input = self.with_files_read(&key.tenant, input).await?;
+        let (app, key, name) = (self.clone(), key.clone(), component.to_owned());
+        let run = async move |given_up: CancellationToken| {
+            let outputs = app.outputs_of_one(&key, &alone, (input, globals), given_up).await?;
+            outputs.ok_or_else(|| {
+                let seconds = TIME_LIMIT.as_secs();
+                let message = format!("`{name}` has not finished within {seconds} s");
+                Error::new(ErrorKind::Timeout, message).help("try it with less")
+            })
+        };
+        self.whole(run).await?
+    }
+
+    /// The outputs of a component that runs in a conversation of its own, which is gone at the end; nothing when it has not
+    /// finished in time, or nobody waits for it any more.
+    async fn outputs_of_one(
+        &self,
+        key: &CanvasKey,
+        alone: &Alone,
+        (input, globals): (TurnInput, Map<String, Json>),
+        given_up: CancellationToken,
+    ) -> Result<Option<Map<String, Json>>> {
         let session = self.session_for_one(key, &alone.plan, globals, &input.user_id).await?;
         let request = StartRun {
             plan: Arc::clone(&alone.plan),
@@ -72,15 +94,17 @@ impl App {
             task: None,
         };
         let ended = match self.engine.start_of(RunId::generate(), request, Some(&session)).await {
-            Ok(handle) => tokio::time::timeout(TIME_LIMIT, outputs(handle, &alone.id)).await,
-            Err(error) => Ok(Err(error)),
+            Ok(handle) => {
+                // Whatever happens, nothing of the run is under way when its conversation goes.
+                let _stops = handle.cancel.clone().drop_guard();
+                let outputs = outputs(handle, &alone.id);
+                let in_time = tokio::time::timeout(TIME_LIMIT, given_up.run_until_cancelled(outputs));
+                in_time.await.ok().flatten().transpose()
+            }
+            Err(error) => Err(error),
         };
         self.remove_session(&session.key).await?;
-        ended.unwrap_or_else(|_| {
-            let seconds = TIME_LIMIT.as_secs();
-            let message = format!("`{component}` has not finished within {seconds} s");
-            Err(Error::new(weft_core::ErrorKind::Timeout, message).help("try it with less"))
-        })
+        ended
     }
 
     async fn session_for_one(
@@ -414,7 +438,6 @@ fn put(outputs: &mut Outputs, path: &str, value: Json) {
 
 /// What a node has given when its run has ended. The run ends when nobody waits for it any more.
 async fn outputs(mut handle: RunHandle, id: &ComponentId) -> Result<Map<String, Json>> {
-    let _stops = handle.cancel.clone().drop_guard();
     let mut given: Option<Map<String, Json>> = None;
     while let Some(entry) = handle.entries.next().await? {
         match &entry.record {

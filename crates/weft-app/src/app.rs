@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, OnceCell};
+use tokio_util::task::TaskTracker;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
@@ -114,6 +115,8 @@ pub struct App {
     pub token_uses: Arc<tokens::Uses>,
     /// Wakes the workers of this process when there is something to do.
     pub(crate) wake: Arc<Notify>,
+    /// What goes to its end whoever waits for it.
+    pub(crate) unfinished: TaskTracker,
     pub(crate) model_check: Arc<ModelCheck>,
     pub(crate) plans: Arc<Plans>,
     pub(crate) measuring: bool,
@@ -166,6 +169,7 @@ impl App {
             lines: Arc::default(),
             token_uses: Arc::default(),
             wake: Arc::default(),
+            unfinished: TaskTracker::new(),
             model_check: parts.model_check,
             plans: Arc::new(Plans::new(limits.plans_kept)),
             measuring: false,
@@ -190,22 +194,38 @@ impl App {
         &self,
         tenant: &TenantId,
         id: Option<CanvasId>,
-        mut head: CanvasHead,
+        head: CanvasHead,
         dsl: &str,
     ) -> Result<(StoredCanvas, Vec<Problem>)> {
-        let compact: Arc<str> = compact(dsl)?.into();
-        if crate::pipelines::is_pipeline(Arc::clone(&compact)).await? {
-            PIPELINE_TYPE.clone_into(&mut head.canvas_type);
-        // The drawing alone decides whether it is a pipeline, and no request makes the canvas of an
-        // assistant.
-        } else if matches!(&*head.canvas_type, PIPELINE_TYPE | CHAT_TYPE) {
-            head.canvas_type.clear();
-        }
+        let (head, compact) = storable(head, dsl).await?;
         let key = CanvasKey::new(tenant, id.unwrap_or_else(CanvasId::generate));
         let stored = self.canvases.put(&key, &head, &compact).await?;
-        let problems = match self.compiled(tenant, Arc::clone(&stored.dsl), Purpose::Tell).await? {
+        self.with_problems(stored).await
+    }
+
+    /// The same for a canvas that is still what was `seen`. Absent: somebody has stored it in the meantime, or removed it,
+    /// and nothing was changed.
+    ///
+    /// # Errors
+    /// As [`App::put_canvas`].
+    pub async fn change_canvas(
+        &self,
+        seen: &StoredCanvas,
+        head: CanvasHead,
+        dsl: &str,
+    ) -> Result<Option<(StoredCanvas, Vec<Problem>)>> {
+        let (head, compact) = storable(head, dsl).await?;
+        match self.canvases.change(seen, &head, &compact).await? {
+            Some(stored) => self.with_problems(stored).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn with_problems(&self, stored: StoredCanvas) -> Result<(StoredCanvas, Vec<Problem>)> {
+        let problems = match self.compiled(&stored.key.tenant, Arc::clone(&stored.dsl), Purpose::Tell).await?
+        {
             Ok((plan, warnings)) => {
-                self.keep(&key, &stored.version, plan);
+                self.keep(&stored.key, &stored.version, plan);
                 warnings
             }
             Err(problems) => problems,
@@ -391,6 +411,11 @@ impl App {
     /// When the store cannot be closed.
     pub async fn shut_down(&self, grace: Duration) -> Result<()> {
         self.engine.shut_down(grace).await;
+        self.unfinished.close();
+        // Whoever sends a file too slowly is not waited for.
+        if tokio::time::timeout(grace, self.unfinished.wait()).await.is_err() {
+            tracing::warn!("some requests had not ended, and may have left something behind");
+        }
         self.library.close().await;
         // The store goes last: what ends before it may still write there.
         (self.close)().await
@@ -416,4 +441,17 @@ fn opening(plan: &Plan, before: &[Said], now_ms: i64) -> Vec<SessionMessage> {
         return messages(&[("assistant", plan.prologue.clone())], now_ms);
     }
     messages(before, now_ms)
+}
+
+/// A canvas as it is stored: without spaces, and under the heading that its drawing says.
+async fn storable(mut head: CanvasHead, dsl: &str) -> Result<(CanvasHead, Arc<str>)> {
+    let compact: Arc<str> = compact(dsl)?.into();
+    if crate::pipelines::is_pipeline(Arc::clone(&compact)).await? {
+        PIPELINE_TYPE.clone_into(&mut head.canvas_type);
+    // The drawing alone decides whether it is a pipeline, and no request makes the canvas of an
+    // assistant.
+    } else if matches!(&*head.canvas_type, PIPELINE_TYPE | CHAT_TYPE) {
+        head.canvas_type.clear();
+    }
+    Ok((head, compact))
 }

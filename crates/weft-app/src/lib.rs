@@ -39,6 +39,7 @@ pub mod tokens;
 pub mod tool_servers;
 pub mod turns;
 mod versions;
+mod whole;
 pub mod work;
 pub mod worker;
 

@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
 use weft_core::seam::TokenStore;
-use weft_core::seam::token_store::StoredToken;
-use weft_core::{Error, Result, TenantId, hex};
+use weft_core::seam::token_store::{StoredToken, TokenFilter};
+use weft_core::{Error, ErrorKind, Result, TenantId, hex};
 use weft_models::Secret;
 
 use crate::app::{App, DEFAULT_TENANT};
@@ -154,7 +154,7 @@ pub(crate) fn checked_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Tokens that are looked through for one that a person names.
+/// Tokens of a list, at most.
 pub const LISTED_MAX: u64 = 10_000;
 
 /// The token of a tenant that somebody names: by the token itself, its id, or a name that no other has.
@@ -162,11 +162,16 @@ pub const LISTED_MAX: u64 = 10_000;
 /// # Errors
 /// `NotFound`; `Invalid` when several have the name.
 pub async fn named(store: &dyn TokenStore, tenant: &TenantId, name: &str) -> Result<StoredToken> {
-    let by_hash = hash(name);
-    let fits = |token: &StoredToken| token.hash == by_hash || token.id() == name || token.name == name;
-    let mut found: Vec<_> = store.list(Some(tenant), LISTED_MAX).await?.into_iter().filter(fits).collect();
     // Whoever names a token exactly means no other that is called like it.
-    if let Some(at) = found.iter().position(|token| token.hash == by_hash || token.id() == name) {
+    match store.find(&hash(name)).await {
+        Ok(token) if token.tenant == *tenant => return Ok(token),
+        Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
+    let (tenant, called) = (Some(tenant.clone()), Some(name.to_owned()));
+    let named = TokenFilter { tenant, name: called, limit: LISTED_MAX, ..TokenFilter::default() };
+    let mut found = store.list(&named).await?;
+    if let Some(at) = found.iter().position(|token| token.id() == name) {
         return Ok(found.swap_remove(at));
     }
     match found.len() {

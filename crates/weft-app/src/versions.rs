@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
-use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId};
+use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId, changes};
 use weft_dsl::diff::CanvasDiff;
 use weft_dsl::export::{Export, export, secrets_named};
 use weft_dsl::{Canvas, Problem};
@@ -64,10 +64,13 @@ impl App {
         version: &str,
     ) -> Result<(StoredCanvas, Vec<Problem>)> {
         let dsl = self.canvases.version(canvas, version).await?;
-        let known = self.canvases.get(canvas).await?;
-        // Whatever file it came from, this is no longer what stands there.
-        let head = CanvasHead { source: String::new(), ..known.head };
-        self.put_canvas(&canvas.tenant, Some(canvas.id.clone()), head, &dsl).await
+        changes::made("agent", || async {
+            let known = self.canvases.get(canvas).await?;
+            // Whatever file it came from, this is no longer what stands there.
+            let head = CanvasHead { source: String::new(), ..known.head.clone() };
+            self.change_canvas(&known, head, &dsl).await
+        })
+        .await
     }
 
     /// What differs between two versions of a canvas.

@@ -116,6 +116,7 @@ fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App)
         generation: 0,
         created_ms: 0,
         updated_ms: 0,
+        revision: 0,
         counts: DatasetCounts::default(),
     })
 }

@@ -105,7 +105,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     let text = document.text().unwrap_or_default();
     let (canvas, _) = app.put_canvas(&local::tenant(), Some(CanvasId::new(id)), head, text).await?;
     // What was named on the command line is meant to be offered, to MCP clients, too.
-    app.versions.publish(&canvas.key, Some(&canvas.version)).await?;
+    app.versions.publish(&canvas.key, &canvas.version).await?;
     Ok(())
 }
 

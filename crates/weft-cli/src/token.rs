@@ -7,7 +7,7 @@ use weft_app::accounts::{Audited, CLI};
 use weft_app::tokens::NewKey;
 use weft_app::{App, tokens};
 use weft_core::TenantId;
-use weft_core::seam::token_store::StoredToken;
+use weft_core::seam::token_store::{StoredToken, TokenFilter};
 use weft_engine::session::date;
 
 use crate::args::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
@@ -70,7 +70,8 @@ async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
 
 async fn list(args: &TokenListArgs, app: &App) -> Outcome {
     let of = args.tenant.as_deref().map(tenant).transpose()?;
-    let tokens = app.tokens.list(of.as_ref(), tokens::LISTED_MAX).await?;
+    let filter = TokenFilter { tenant: of, limit: tokens::LISTED_MAX, ..TokenFilter::default() };
+    let tokens = app.tokens.list(&filter).await?;
     if tokens.is_empty() {
         Notes::line("there are no tokens; `weft token create NAME` makes one");
     }

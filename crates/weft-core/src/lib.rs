@@ -7,6 +7,7 @@ pub mod access;
 pub mod assign;
 pub mod budget;
 pub mod catalog;
+pub mod changes;
 pub mod citation;
 pub mod component;
 pub mod component_reference;

@@ -87,6 +87,7 @@ impl LocalDocuments {
             duration_ms: 0,
             chunk_count: 0,
             token_count: 0,
+            revision: 0,
             created_ms: now_ms,
             updated_ms: now_ms,
         };
@@ -139,6 +140,7 @@ fn empty(key: &DatasetKey, now_ms: i64) -> Dataset {
         generation: 0,
         created_ms: now_ms,
         updated_ms: now_ms,
+        revision: 0,
         counts: DatasetCounts::default(),
     }
 }

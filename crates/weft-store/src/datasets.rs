@@ -6,7 +6,7 @@ use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter,
-    DocumentHead, Extra, Heads, StoredChunk,
+    DocumentHead, DocumentQuota, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::value::Json;
@@ -37,7 +37,7 @@ impl DatasetStore for Store {
         self.list_datasets(tenant, filter).await
     }
 
-    async fn update(&self, dataset: &Dataset) -> Result<()> {
+    async fn update(&self, dataset: &Dataset) -> Result<bool> {
         self.update_dataset(dataset).await
     }
 
@@ -46,8 +46,8 @@ impl DatasetStore for Store {
         removed.map_err(|error| self.fail("remove the dataset", error))?.ok_or_else(|| dataset::missing(key))
     }
 
-    async fn add_document(&self, document: &Document) -> Result<()> {
-        self.create_document(document).await
+    async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()> {
+        self.create_document(document, quota).await
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Document> {
@@ -67,7 +67,7 @@ impl DatasetStore for Store {
         key: &DocumentKey,
         change: &DocumentChange,
         now_ms: i64,
-    ) -> Result<Document> {
+    ) -> Result<Option<Document>> {
         self.change_document(key, change, now_ms).await
     }
 

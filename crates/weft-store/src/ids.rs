@@ -3,6 +3,7 @@
 use sea_orm::sea_query::LikeExpr;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weft_core::seam::token_store::hash_id;
 use weft_core::{Error, ErrorKind, Result};
 
 /// Longer ids do not fit into the indexes of every database.
@@ -90,6 +91,14 @@ pub(crate) fn containing(keywords: &str) -> LikeExpr {
     }
     pattern.push('%');
     LikeExpr::new(pattern).escape('!')
+}
+
+/// The hashes that are named by this, as a pattern; nothing when it cannot be the name of one.
+pub(crate) fn hashes_of(id: &str) -> Option<LikeExpr> {
+    let named = hash_id(id) == id && id.len() == hash_id(&"0".repeat(64)).len();
+    // In lower case, as hashes are: SQLite makes no difference there.
+    let plain = named && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    plain.then(|| LikeExpr::new(format!("{id}%")))
 }
 
 /// A value as JSON.

@@ -14,7 +14,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OnceCell;
 use weft_core::id::TenantId;
-use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, SecretInfo, check, missing};
+use weft_core::seam::secrets::{NamedSecret, SecretInfo, check, missing};
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::seam::{Secrets, ToolServerStore};
 use weft_core::{Error, ErrorKind, Result, Secret, hex};
@@ -265,10 +265,14 @@ pub struct SealedToolServers(pub Vault);
 
 #[async_trait]
 impl ToolServerStore for SealedToolServers {
-    async fn put(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
-        let key = self.0.key(AbsentKey::Make).await?;
-        let bytes = sealed(key, &text(tenant.as_str()), &of_server(&server.id), &server.sealed)?;
-        self.0.store.put_tool_server(&tool_server::Model::new(tenant, server, key.name(), bytes)?).await
+    async fn add(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
+        let row = self.0.sealed_server(tenant, server).await?;
+        self.0.store.add_tool_server(&row).await
+    }
+
+    async fn change(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<bool> {
+        let row = self.0.sealed_server(tenant, server).await?;
+        self.0.store.change_tool_server(&row).await
     }
 
     async fn list(&self, tenant: &TenantId) -> Result<Vec<StoredToolServer>> {
@@ -290,6 +294,16 @@ impl ToolServerStore for SealedToolServers {
 }
 
 impl Vault {
+    async fn sealed_server(
+        &self,
+        tenant: &TenantId,
+        server: &StoredToolServer,
+    ) -> Result<tool_server::Model> {
+        let key = self.key(AbsentKey::Make).await?;
+        let bytes = sealed(key, &text(tenant.as_str()), &of_server(&server.id), &server.sealed)?;
+        tool_server::Model::new(tenant, server, key.name(), bytes)
+    }
+
     async fn opened_server(&self, row: tool_server::Model) -> Result<StoredToolServer> {
         let key = self.key(AbsentKey::Refuse).await?;
         let place = bound_to(&row.tenant_id, &of_server(&row.id));
@@ -309,12 +323,6 @@ impl Vault {
 impl Secrets for Vault {
     async fn put(&self, tenant: &TenantId, name: &str, value: &Secret) -> Result<SecretInfo> {
         check(name, value)?;
-        let known = self.list(tenant).await?;
-        let is_new = known.iter().all(|known| *known.name != *name);
-        if is_new && known.len() as u64 >= SECRETS_MAX {
-            let message = format!("there are {SECRETS_MAX} secrets already");
-            return Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing reads"));
-        }
         let key = self.key(AbsentKey::Make).await?;
         let tenant = text(tenant.as_str());
         let now_ms = self.store.inner.clock.now_ms();

@@ -16,7 +16,7 @@ use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, Ten
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, IngestStage, StoredChunk,
+    DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads, IngestStage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::seam::reading_log::Reading;
@@ -141,6 +141,10 @@ impl DatasetTables {
         self.of(key).fold(DatasetCounts::default(), add)
     }
 
+    fn counted(&self, key: &DatasetKey) -> Result<Dataset> {
+        self.dataset(key).map(|dataset| self.with_counts(dataset))
+    }
+
     fn with_counts(&self, dataset: &Dataset) -> Dataset {
         Dataset { counts: self.counts(&dataset.key), ..dataset.clone() }
     }
@@ -200,12 +204,16 @@ impl DatasetStore for MemoryDatasets {
     }
 
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
-        let tables = self.tables();
-        tables.dataset(key).map(|dataset| tables.with_counts(dataset))
+        let found = self.tables().counted(key);
+        // As a store on a disk: others go on until what was read arrives.
+        tokio::task::yield_now().await;
+        found
     }
 
     async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset> {
-        self.tables().dataset(key).cloned()
+        let found = self.tables().dataset(key).cloned();
+        tokio::task::yield_now().await;
+        found
     }
 
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)> {
@@ -233,20 +241,22 @@ impl DatasetStore for MemoryDatasets {
         Ok(page(found, filter.offset, filter.limit))
     }
 
-    async fn update(&self, dataset: &Dataset) -> Result<()> {
+    async fn update(&self, dataset: &Dataset) -> Result<bool> {
         let mut tables = self.tables();
-        tables.dataset_named(dataset)?;
-        let before = tables.datasets.get_mut(&at(&dataset.key));
-        let before = before.ok_or_else(|| Error::not_found("there is no such dataset"))?;
-        if before.generation != dataset.generation {
-            return Err(conflict("the vectors of the dataset were made anew meanwhile"));
+        let state = |dataset: &Dataset| (dataset.revision, dataset.generation);
+        let current = |before: &Dataset| state(before) == state(dataset);
+        if !tables.datasets.get(&at(&dataset.key)).is_some_and(current) {
+            return Ok(false);
         }
+        tables.dataset_named(dataset)?;
+        let Some(before) = tables.datasets.get_mut(&at(&dataset.key)) else { return Ok(false) };
         let other = before.embedder != dataset.embedder;
-        *before = Dataset { created_ms: before.created_ms, ..dataset.clone() };
+        let (created_ms, revision) = (before.created_ms, before.revision + 1);
+        *before = Dataset { created_ms, revision, ..dataset.clone() };
         let all =
             tables.documents.values_mut().filter(|kept| other && kept.document.key.dataset == dataset.key);
         all.for_each(|kept| kept.fresh.clear());
-        Ok(())
+        Ok(true)
     }
 
     async fn remove(&self, key: &DatasetKey) -> Result<Vec<String>> {
@@ -263,8 +273,14 @@ impl DatasetStore for MemoryDatasets {
         Ok(blobs)
     }
 
-    async fn add_document(&self, document: &Document) -> Result<()> {
+    async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()> {
         let mut tables = self.tables();
+        let theirs = || {
+            let all = tables.documents.values().map(|kept| &kept.document);
+            all.filter(|one| one.key.dataset.tenant == document.key.dataset.tenant)
+        };
+        let taken = (theirs().count() as u64, theirs().map(|one| one.size).sum());
+        quota.check(taken, document.size)?;
         let of = at(&document.key.dataset);
         if !tables.datasets.contains_key(&of) {
             return Err(Error::not_found("there is no such dataset"));
@@ -279,7 +295,9 @@ impl DatasetStore for MemoryDatasets {
     }
 
     async fn document(&self, key: &DocumentKey) -> Result<Document> {
-        Ok(self.tables().kept(key)?.document.clone())
+        let found = self.tables().kept(key).map(|kept| kept.document.clone());
+        tokio::task::yield_now().await;
+        found
     }
 
     async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)> {
@@ -291,7 +309,9 @@ impl DatasetStore for MemoryDatasets {
     }
 
     async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>> {
-        Ok(self.tables().heads(dataset, wanted))
+        let found = self.tables().heads(dataset, wanted);
+        tokio::task::yield_now().await;
+        Ok(found)
     }
 
     async fn update_document(
@@ -299,9 +319,12 @@ impl DatasetStore for MemoryDatasets {
         key: &DocumentKey,
         change: &DocumentChange,
         now_ms: i64,
-    ) -> Result<Document> {
+    ) -> Result<Option<Document>> {
         let mut tables = self.tables();
-        tables.kept(key)?;
+        let there = tables.kept(key)?.document.revision;
+        if change.revision.is_some_and(|revision| revision != there) {
+            return Ok(None);
+        }
         if let Some(name) = &change.name {
             tables.document_named(key, name)?;
         }
@@ -311,14 +334,15 @@ impl DatasetStore for MemoryDatasets {
             kept.forget_fresh();
         }
         let document = &mut kept.document;
-        let DocumentChange { name, method, settings, metadata, enabled } = change.clone();
+        let DocumentChange { revision: _, name, method, settings, metadata, enabled } = change.clone();
         document.name = name.unwrap_or_else(|| document.name.clone());
         document.method = method.unwrap_or(document.method);
         document.settings = settings.unwrap_or_else(|| document.settings.clone());
         document.metadata = metadata.unwrap_or_else(|| document.metadata.clone());
         document.enabled = enabled.unwrap_or(document.enabled);
+        document.revision += 1;
         document.updated_ms = now_ms;
-        Ok(document.clone())
+        Ok(Some(document.clone()))
     }
 
     async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<String>> {

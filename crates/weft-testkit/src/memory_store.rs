@@ -1,6 +1,7 @@
 //! The stores in memory, for tests of everything that needs a store and is none.
 
 mod account;
+mod canvas;
 mod chat;
 mod identity;
 mod memory;
@@ -22,13 +23,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use weft_core::budget::Spent;
-use weft_core::id::{
-    CanvasId, CanvasKey, ProcessId, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId,
-};
+use weft_core::id::{CanvasId, ProcessId, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId};
 use weft_core::seam::Clock;
-use weft_core::seam::canvas_store::{
-    CHAT_TYPE, CanvasFilter, CanvasHead, CanvasStore, PIPELINE_TYPE, StoredCanvas,
-};
+use weft_core::seam::canvas_store::StoredCanvas;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::process_store::StoredProcess;
 use weft_core::seam::run_messages::RunMessage;
@@ -37,7 +34,7 @@ use weft_core::seam::session_store::{
     Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder, SessionStore,
 };
 use weft_core::seam::task_store::Task;
-use weft_core::seam::token_store::{StoredToken, TokenStore};
+use weft_core::seam::token_store::{StoredToken, TokenFilter, TokenStore};
 use weft_core::seam::tool_source::{PinStore, ToolPin};
 use weft_core::seam::version_store::CanvasVersion;
 use weft_core::{Error, ErrorKind, Result};
@@ -162,114 +159,6 @@ impl MemoryStore {
 
     fn tables(&self) -> MutexGuard<'_, StoreTables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[async_trait]
-impl CanvasStore for MemoryStore {
-    async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas> {
-        let now = self.clock.now_ms();
-        let mut tables = self.tables();
-        let folded = head.title.to_lowercase();
-        let taken = tables.canvases.values().any(|other| {
-            other.key.tenant == key.tenant
-                && other.key.id != key.id
-                && other.head.title.to_lowercase() == folded
-        });
-        if taken {
-            return Err(conflict(format!("another canvas has the title `{}`", head.title)));
-        }
-        let at = (key.tenant.clone(), key.id.clone());
-        let before = tables.canvases.get(&at);
-        let created_ms = before.map_or(now, |before| before.created_ms);
-        let tags = before.map(|before| before.tags.clone()).unwrap_or_default();
-        let published = before.and_then(|before| before.published.clone());
-        let canvas = StoredCanvas {
-            key: key.clone(),
-            head: head.clone(),
-            version: hash(dsl),
-            dsl: dsl.into(),
-            created_ms,
-            updated_ms: now,
-            tags,
-            published,
-        };
-        let version = (at.0.clone(), at.1.clone(), Arc::clone(&canvas.version));
-        let facts = tables.facts.entry(version.clone()).or_insert_with(|| CanvasVersion {
-            version: Arc::clone(&canvas.version),
-            title: String::new(),
-            note: String::new(),
-            created_ms: now,
-            updated_ms: now,
-            published_ms: None,
-            labels: Vec::new(),
-        });
-        facts.updated_ms = now;
-        tables.versions.insert(version, Arc::clone(&canvas.dsl));
-        tables.canvases.insert(at, canvas.clone());
-        Ok(canvas)
-    }
-
-    async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas> {
-        let at = (key.tenant.clone(), key.id.clone());
-        self.tables().canvases.get(&at).cloned().ok_or_else(|| missing("canvas", key.id.as_str()))
-    }
-
-    async fn tenant_of(&self, id: &CanvasId) -> Result<Option<TenantId>> {
-        let tables = self.tables();
-        let named = tables.canvases.values().filter(|canvas| canvas.key.id == *id);
-        let first = named.min_by(|a, b| (a.created_ms, &a.key.tenant).cmp(&(b.created_ms, &b.key.tenant)));
-        Ok(first.map(|canvas| canvas.key.tenant.clone()))
-    }
-
-    async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>> {
-        let at = (key.tenant.clone(), key.id.clone(), version.into());
-        self.tables().versions.get(&at).cloned().ok_or_else(|| missing("version", version))
-    }
-
-    async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
-        let keywords = filter.keywords.to_lowercase();
-        let mut found: Vec<_> = self
-            .tables()
-            .canvases
-            .values()
-            .filter(|c| {
-                let title = c.head.title.to_lowercase();
-                c.key.tenant == *tenant
-                    && filter.id.as_ref().is_none_or(|id| *id == c.key.id)
-                    && filter.title.as_ref().is_none_or(|wanted| wanted.to_lowercase() == title)
-                    && title.contains(&keywords)
-                    && c.head.canvas_type != CHAT_TYPE
-                    && (filter.tags.is_empty()
-                        || filter.tags.iter().any(|tag| {
-                            c.tags.iter().any(|own| own.to_lowercase() == tag.trim().to_lowercase())
-                        }))
-                    && filter.pipelines.is_none_or(|are| are == (c.head.canvas_type == PIPELINE_TYPE))
-            })
-            .map(|c| StoredCanvas { dsl: "".into(), ..c.clone() })
-            .collect();
-        found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
-        if !filter.ascending {
-            found.reverse();
-        }
-        Ok(page(found, filter.offset, filter.limit))
-    }
-
-    async fn delete(&self, key: &CanvasKey) -> Result<()> {
-        let mut tables = self.tables();
-        let at = (key.tenant.clone(), key.id.clone());
-        tables.canvases.remove(&at).ok_or_else(|| missing("canvas", key.id.as_str()))?;
-        tables.versions.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
-        tables.facts.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
-        tables.labels.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
-        tables.sessions.retain(|_, c| c.session.key.tenant != key.tenant || c.session.canvas != key.id);
-        tables.drop_homeless_tasks();
-        tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.canvas != key.id);
-        tables.schedules.retain(|_, s| s.key.tenant != key.tenant || s.canvas != key.id);
-        tables
-            .work
-            .retain(|(tenant, _), queued| *tenant != key.tenant || queued.stored.work.canvas != key.id);
-        Ok(())
     }
 }
 
@@ -423,13 +312,16 @@ impl TokenStore for MemoryStore {
         Ok(())
     }
 
-    async fn list(&self, tenant: Option<&TenantId>, count_max: u64) -> Result<Vec<StoredToken>> {
+    async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {
         let tables = self.tables();
-        let theirs =
-            tables.tokens.values().filter(|token| tenant.is_none_or(|tenant| token.tenant == *tenant));
+        let theirs = tables.tokens.values().filter(|token| {
+            filter.tenant.as_ref().is_none_or(|tenant| token.tenant == *tenant)
+                && filter.user.as_ref().is_none_or(|user| token.user.as_ref() == Some(user))
+                && filter.name.as_ref().is_none_or(|name| token.name == *name || token.id() == name)
+        });
         let mut tokens: Vec<_> = theirs.cloned().collect();
         tokens.sort_by(|a, b| (a.created_ms, &a.hash).cmp(&(b.created_ms, &b.hash)));
-        tokens.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
+        tokens.truncate(usize::try_from(filter.limit).unwrap_or(usize::MAX));
         Ok(tokens)
     }
 

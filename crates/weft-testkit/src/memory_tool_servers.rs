@@ -17,26 +17,44 @@ impl MemoryToolServers {
     }
 }
 
+fn taken(what: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("the {what} is taken"))
+}
+
+fn check_name(
+    kept: &[(TenantId, StoredToolServer)],
+    tenant: &TenantId,
+    server: &StoredToolServer,
+) -> Result<()> {
+    let name = server.name.to_lowercase();
+    let same = |other: &StoredToolServer| other.id != server.id && other.name.to_lowercase() == name;
+    if kept.iter().any(|(of, other)| of == tenant && same(other)) { Err(taken("name")) } else { Ok(()) }
+}
+
 #[async_trait]
 impl ToolServerStore for MemoryToolServers {
-    async fn put(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
+    async fn add(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
         let mut kept = self.kept();
-        let conflict = |what: &str| Err(Error::new(ErrorKind::Conflict, format!("the {what} is taken")));
-        let name = server.name.to_lowercase();
-        if kept.iter().any(|(of, other)| of != tenant && other.id == server.id) {
-            return conflict("id");
+        if kept.iter().any(|(_, other)| other.id == server.id) {
+            return Err(taken("id"));
         }
-        let ours = || kept.iter().filter(|(of, _)| of == tenant).map(|(_, other)| other);
-        if ours().any(|other| other.id != server.id && other.name.to_lowercase() == name) {
-            return conflict("name");
-        }
-        let is_new = ours().all(|other| other.id != server.id);
-        if is_new && ours().count() as u64 >= SERVERS_MAX {
+        check_name(&kept, tenant, server)?;
+        if kept.iter().filter(|(of, _)| of == tenant).count() as u64 >= SERVERS_MAX {
             return Err(Error::new(ErrorKind::QuotaExceeded, "there are too many MCP servers"));
         }
-        kept.retain(|(_, other)| other.id != server.id);
         kept.push((tenant.clone(), server.clone()));
         Ok(())
+    }
+
+    async fn change(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<bool> {
+        let mut kept = self.kept();
+        let same = |(of, other): &(TenantId, StoredToolServer)| {
+            of == tenant && other.id == server.id && other.revision == server.revision
+        };
+        let Some(place) = kept.iter().position(same) else { return Ok(false) };
+        check_name(&kept, tenant, server)?;
+        kept[place].1 = StoredToolServer { revision: server.revision + 1, ..server.clone() };
+        Ok(true)
     }
 
     async fn list(&self, tenant: &TenantId) -> Result<Vec<StoredToolServer>> {
@@ -47,9 +65,14 @@ impl ToolServerStore for MemoryToolServers {
     }
 
     async fn get(&self, tenant: &TenantId, id: &str) -> Result<StoredToolServer> {
-        let kept = self.kept();
-        let found = kept.iter().find(|(of, server)| of == tenant && server.id == id);
-        found.map(|(_, server)| server.clone()).ok_or_else(|| missing(id))
+        let found = {
+            let kept = self.kept();
+            let found = kept.iter().find(|(of, server)| of == tenant && server.id == id);
+            found.map(|(_, server)| server.clone())
+        };
+        // As a store on a disk: others go on until what was read arrives.
+        tokio::task::yield_now().await;
+        found.ok_or_else(|| missing(id))
     }
 
     async fn remove(&self, tenant: &TenantId, id: &str) -> Result<()> {

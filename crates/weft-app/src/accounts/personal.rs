@@ -9,6 +9,7 @@ use weft_core::seam::audit_store::{AuditFilter, AuditPosition};
 use weft_core::seam::memory_store::MessageFilter;
 use weft_core::seam::session_store::{Session, SessionFilter};
 use weft_core::seam::tenant_store::Membership;
+use weft_core::seam::token_store::TokenFilter;
 use weft_core::seam::user_store::User;
 use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId};
 use weft_engine::session::date;
@@ -58,12 +59,12 @@ impl App {
                 "since": date(membership.created_ms)}),
             )
             .await?;
-            for key in self.tokens.list(Some(&membership.tenant), LISTED_MAX).await? {
-                if key.user.as_ref() == Some(&user.id) {
-                    give(sink, json!({"kind": "api_key", "id": key.id(), "tenant": key.tenant, "name": key.name,
-                        "role": key.role, "created": date(key.created_ms), "last_used": key.last_used_ms.map(date)}))
-                    .await?;
-                }
+            let (tenant, owner) = (Some(membership.tenant.clone()), Some(user.id.clone()));
+            let theirs = TokenFilter { tenant, user: owner, limit: LISTED_MAX, ..TokenFilter::default() };
+            for key in self.tokens.list(&theirs).await? {
+                give(sink, json!({"kind": "api_key", "id": key.id(), "tenant": key.tenant, "name": key.name,
+                    "role": key.role, "created": date(key.created_ms), "last_used": key.last_used_ms.map(date)}))
+                .await?;
             }
             let tenant = &membership.tenant;
             self.gather_sessions(tenant, &user.id, sink).await?;

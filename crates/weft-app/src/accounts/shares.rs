@@ -10,9 +10,6 @@ use super::LISTED_MAX;
 use crate::app::App;
 use crate::tokens::{self, SHARE_PREFIX};
 
-/// Share tokens of one agent or assistant.
-const SHARES_MAX: usize = 100;
-
 impl App {
     /// Makes a share token for an agent, an assistant or a key, which has to be there. It can be read now and never again.
     ///
@@ -28,11 +25,6 @@ impl App {
         let now_ms = self.clock.now_ms();
         if expires_ms.is_some_and(|at| at <= now_ms) {
             return Err(Error::invalid("`expires_time` is over already").help("milliseconds since 1970"));
-        }
-        if self.accounts.stores.shares.shares(tenant, &target, LISTED_MAX).await?.len() >= SHARES_MAX {
-            let error =
-                Error::new(ErrorKind::QuotaExceeded, format!("it has {SHARES_MAX} share tokens already"));
-            return Err(error.help("remove those that nobody uses"));
         }
         let secret = match &target {
             ShareTarget::Agent(_) | ShareTarget::Chat(_) => tokens::random(SHARE_PREFIX)?,

@@ -146,11 +146,6 @@ impl App {
     pub async fn add_schedule(&self, canvas: &CanvasKey, terms: Terms) -> Result<Schedule> {
         let times = terms.check()?;
         self.canvases.get(canvas).await?;
-        let (_, count) = self.schedules.list(&canvas.tenant, &Default::default()).await?;
-        if count >= SCHEDULES_MAX {
-            let message = format!("there are {count} schedules already");
-            return Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove some"));
-        }
         let now_ms = self.clock.now_ms();
         let schedule = Schedule {
             key: ScheduleKey::new(&canvas.tenant, ScheduleId::generate()),
@@ -166,7 +161,7 @@ impl App {
             created_ms: now_ms,
             updated_ms: now_ms,
         };
-        self.schedules.create(&schedule).await?;
+        self.schedules.create(&schedule, SCHEDULES_MAX).await?;
         self.wake.notify_one();
         Ok(schedule)
     }

@@ -225,7 +225,10 @@ async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core:
     let change = wishes.change(&document);
     let recut = change.as_ref().is_some_and(|change| change.method.is_some() || change.settings.is_some());
     let document = match change {
-        Some(change) => app.library.update_document(&document.key, &change).await?,
+        Some(_) => {
+            let change = |document: &Document| Ok::<_, weft_core::Error>(wishes.change(document));
+            app.library.rework_document(&document.key, change).await?
+        }
         None => document,
     };
     let done = document.state == DocumentState::Done && !recut && !wishes.again;

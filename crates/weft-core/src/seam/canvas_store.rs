@@ -42,6 +42,8 @@ pub struct StoredCanvas {
     pub version: Arc<str>,
     /// The newest version's DSL, as JSON text; empty in lists, which could not hold all of them.
     pub dsl: Arc<str>,
+    /// Counts how often it was stored; whoever changes it must know the current one.
+    pub revision: i64,
     /// Milliseconds since 1970.
     pub created_ms: i64,
     /// Milliseconds since 1970.
@@ -77,11 +79,19 @@ pub struct CanvasFilter {
 /// that began on one goes on with it.
 #[async_trait]
 pub trait CanvasStore: Send + Sync {
-    /// Creates a canvas, or changes it and adds a version if the DSL differs. Whole or not at all.
+    /// Creates a canvas, or changes it and adds a version if the DSL differs, whatever was there. Whole or not at all.
     ///
     /// # Errors
     /// `Conflict` when another canvas of the tenant has the title.
     async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas>;
+
+    /// The same for a canvas that is still at the revision of `seen`. Absent: somebody has stored it in the meantime, or
+    /// removed it, and nothing was changed.
+    ///
+    /// # Errors
+    /// As [`CanvasStore::put`].
+    async fn change(&self, seen: &StoredCanvas, head: &CanvasHead, dsl: &str)
+    -> Result<Option<StoredCanvas>>;
 
     /// A canvas with its newest version.
     ///

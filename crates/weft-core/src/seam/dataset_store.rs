@@ -3,6 +3,7 @@
 
 mod generations;
 mod heads;
+mod quota;
 mod tags;
 
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use crate::seam::ingest_queue::IndexNote;
 use crate::value::Json;
 
 pub use heads::{ChunkHead, DocumentHead, Heads};
+pub use quota::DocumentQuota;
 
 /// Settings by the names of the compatible API.
 pub type Settings = serde_json::Map<String, Json>;
@@ -54,6 +56,8 @@ pub struct Dataset {
     pub created_ms: i64,
     /// When it was changed the last time, in milliseconds since 1970.
     pub updated_ms: i64,
+    /// Counts the changes; a writer must know the current one.
+    pub revision: i64,
     /// How much it holds; not written, only read, and only where it is asked for.
     pub counts: DatasetCounts,
 }
@@ -171,6 +175,8 @@ pub struct Document {
     pub chunk_count: u64,
     /// The tokens of those.
     pub token_count: u64,
+    /// Counts the changes that people have made; a writer must know the current one.
+    pub revision: i64,
     /// When it was added, in milliseconds since 1970.
     pub created_ms: i64,
     /// When it was changed the last time, in milliseconds since 1970.
@@ -221,6 +227,8 @@ pub struct DocumentFilter {
 /// What people may change of a document. What is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DocumentChange {
+    /// The revision that it was made of; absent when it says nothing that follows from what was there.
+    pub revision: Option<i64>,
     /// Its name.
     pub name: Option<String>,
     /// How it is cut.
@@ -336,12 +344,13 @@ pub trait DatasetStore: Send + Sync {
     /// When the store cannot be read.
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)>;
 
-    /// Replaces what is kept of a dataset, the time of its creation excepted. With another embedder its
-    /// documents do not go on where they were given up.
+    /// Replaces what is kept of a dataset that is still at the revision of `dataset`, the time of its creation excepted,
+    /// and raises the revision. With another embedder its documents do not go on where they were given up. Whether it
+    /// was replaced: not when somebody has changed it in the meantime, or removed it.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when another one has this name, and when it is of another generation by now.
-    async fn update(&self, dataset: &Dataset) -> Result<()>;
+    /// `Conflict` when another one has this name.
+    async fn update(&self, dataset: &Dataset) -> Result<bool>;
 
     /// Removes a dataset with its documents and chunks. The names of the blobs that are of no more use.
     ///
@@ -353,7 +362,15 @@ pub trait DatasetStore: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` without its dataset; `Conflict` when that has one with this name.
-    async fn add_document(&self, document: &Document) -> Result<()>;
+    async fn add_document(&self, document: &Document) -> Result<()> {
+        self.add_document_within(document, DocumentQuota::default()).await
+    }
+
+    /// The same where the tenant may have so much and no more.
+    ///
+    /// # Errors
+    /// As [`DatasetStore::add_document`]; `QuotaExceeded`.
+    async fn add_document_within(&self, document: &Document, quota: DocumentQuota) -> Result<()>;
 
     /// A document.
     ///
@@ -373,7 +390,8 @@ pub trait DatasetStore: Send + Sync {
     /// When the store cannot be read.
     async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>>;
 
-    /// Changes a document. As it is then. With other settings it does not go on where it was given up.
+    /// Changes a document, and raises its revision. As it is then. With other settings it does not go on where it was given
+    /// up. Absent: it is not at the revision of the change any more, and nothing was changed.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another one of the dataset has this name.
@@ -382,7 +400,7 @@ pub trait DatasetStore: Send + Sync {
         key: &DocumentKey,
         change: &DocumentChange,
         now_ms: i64,
-    ) -> Result<Document>;
+    ) -> Result<Option<Document>>;
 
     /// Removes documents with their chunks; those that are not there are passed over. The names of the
     /// blobs that are of no more use.

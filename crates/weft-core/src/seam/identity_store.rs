@@ -2,8 +2,11 @@
 
 use async_trait::async_trait;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::UserId;
+
+/// Identities of one user, at most.
+pub const IDENTITIES_MAX: u64 = 20;
 
 /// That somebody at a provider is a user here. Issuer and subject say who it is; the address says nothing, since
 /// providers give addresses to others.
@@ -63,13 +66,26 @@ impl std::fmt::Debug for AuthorizationRequest {
     }
 }
 
+/// The error that a user has as many identities as may be.
+pub fn too_many_identities() -> Error {
+    let message = format!("an account has at most {IDENTITIES_MAX} identities at providers");
+    Error::new(ErrorKind::QuotaExceeded, message).help("remove one of them before")
+}
+
+/// The error that somebody could not sign in any more.
+pub fn last_identity() -> Error {
+    Error::new(ErrorKind::Denied, "without this identity nobody could sign in to the account")
+        .help("add another provider, or let an operator set a password")
+}
+
 /// Where identities, and sign-ins that have begun, are kept. They go with their users.
 #[async_trait]
 pub trait IdentityStore: Send + Sync {
     /// Stores an identity. One that the user has already stays as it is.
     ///
     /// # Errors
-    /// `NotFound` for an unknown user; `Conflict` when it is another user's.
+    /// `NotFound` for an unknown user; `Conflict` when it is another user's; `QuotaExceeded` for one more than
+    /// [`IDENTITIES_MAX`].
     async fn add_identity(&self, identity: &Identity) -> Result<()>;
 
     /// The identity with this hash.
@@ -94,7 +110,8 @@ pub trait IdentityStore: Send + Sync {
     /// Removes an identity of a user.
     ///
     /// # Errors
-    /// `NotFound`, also for another user's.
+    /// `NotFound`, also for another user's; `Denied` for the last one of somebody without a password, who could not sign
+    /// in any more.
     async fn remove_identity(&self, user: &UserId, hash: &str) -> Result<()>;
 
     /// Stores a sign-in that begins, and removes those that have expired by now.

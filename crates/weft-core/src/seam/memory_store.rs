@@ -276,13 +276,13 @@ pub trait MemoryStore: Send + Sync {
     /// When they cannot be read.
     async fn list(&self, tenant: &TenantId) -> Result<Vec<Memory>>;
 
-    /// Changes the settings of a memory that is still what was `seen`. A name that is taken gets a number.
-    /// The memory as it was stored.
+    /// Changes the settings of a memory that are still what was `seen`. A name that is taken gets a number.
+    /// The memory as it was stored. Absent: somebody has changed it in the meantime, or removed it, and nothing was
+    /// changed.
     ///
     /// # Errors
-    /// `NotFound` when it is not there, `Conflict` when it was changed in the meantime, or when the
-    /// embedder or the types are to change and messages are there.
-    async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Memory>;
+    /// `Conflict` when the embedder or the types are to change and messages are there.
+    async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Option<Memory>>;
 
     /// Removes a memory and its messages.
     ///

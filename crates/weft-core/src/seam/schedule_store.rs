@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::context::TurnInput;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CanvasId, ScheduleKey, SessionId, TenantId};
 
 /// At which times a schedule fires, as people write it. Who computes with it parses it first.
@@ -99,14 +99,20 @@ pub struct ScheduleFilter {
     pub limit: u64,
 }
 
+/// The error that a tenant has as many schedules as it may have.
+pub fn too_many_schedules(count_max: u64) -> Error {
+    Error::new(ErrorKind::QuotaExceeded, format!("there are {count_max} schedules already"))
+        .help("remove some")
+}
+
 /// Where schedules are kept.
 #[async_trait]
 pub trait ScheduleStore: Send + Sync {
-    /// Stores a new schedule.
+    /// Stores a new schedule, unless its tenant has `count_max` already.
     ///
     /// # Errors
-    /// `Conflict` when the id is taken.
-    async fn create(&self, schedule: &Schedule) -> Result<()>;
+    /// `Conflict` when the id is taken; `QuotaExceeded` when there are that many.
+    async fn create(&self, schedule: &Schedule, count_max: u64) -> Result<()>;
 
     /// A schedule.
     ///

@@ -5,6 +5,9 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::id::{CanvasId, TenantId};
 
+/// Share tokens of one agent or assistant, at most.
+pub const SHARES_MAX: u64 = 100;
+
 /// What a share token opens, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ShareTarget {
@@ -67,7 +70,7 @@ pub trait ShareStore: Send + Sync {
     /// Stores a token.
     ///
     /// # Errors
-    /// `Conflict` when its hash is there already.
+    /// `Conflict` when its hash is there already; `QuotaExceeded` for one more than [`SHARES_MAX`].
     async fn add_share(&self, share: &ShareToken) -> Result<()>;
 
     /// The token with this hash, also one that has expired.

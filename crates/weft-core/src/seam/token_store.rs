@@ -41,6 +41,19 @@ impl StoredToken {
     }
 }
 
+/// Which tokens to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenFilter {
+    /// Only those of this tenant.
+    pub tenant: Option<TenantId>,
+    /// Only those that this user has made.
+    pub user: Option<UserId>,
+    /// Only those that are called this, or have it as their id.
+    pub name: Option<String>,
+    /// How many at most.
+    pub limit: u64,
+}
+
 /// Where API tokens are kept.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
@@ -62,11 +75,11 @@ pub trait TokenStore: Send + Sync {
     /// When the store cannot be written.
     async fn used(&self, hash: &str, at_ms: i64) -> Result<()>;
 
-    /// The tokens of a tenant, or of all of them, oldest first, at most `count_max`.
+    /// Tokens by filter, oldest first.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn list(&self, tenant: Option<&TenantId>, count_max: u64) -> Result<Vec<StoredToken>>;
+    async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>>;
 
     /// Removes a token: whoever shows it from now on is nobody.
     ///

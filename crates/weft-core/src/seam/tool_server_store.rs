@@ -27,6 +27,8 @@ pub struct StoredToolServer {
     pub sealed: Secret,
     /// The tools that it has offered, by their names, and what people said of them.
     pub tools: serde_json::Map<String, Json>,
+    /// Counts the changes; a writer must know the current one.
+    pub revision: i64,
     /// When it was written down, in milliseconds since 1970.
     pub created_ms: i64,
     /// When it was changed the last time.
@@ -36,12 +38,19 @@ pub struct StoredToolServer {
 /// Where servers of tenants are kept. Nothing of what is sealed is ever in an error.
 #[async_trait]
 pub trait ToolServerStore: Send + Sync {
-    /// Stores a server, new or in the place of the one with its id.
+    /// Stores a new server.
     ///
     /// # Errors
-    /// `Conflict` when another server of the tenant has the name or another tenant has the id; `QuotaExceeded` for one more than
+    /// `Conflict` when another server of the tenant has the name or any server has the id; `QuotaExceeded` for one more than
     /// [`SERVERS_MAX`].
-    async fn put(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()>;
+    async fn add(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()>;
+
+    /// Replaces a server that is still at the revision of `server`, and raises the revision. Whether it was replaced: not
+    /// when somebody has changed it in the meantime, or removed it.
+    ///
+    /// # Errors
+    /// `Conflict` when another server of the tenant has the name.
+    async fn change(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<bool>;
 
     /// All servers of a tenant by name, whatever its case.
     ///

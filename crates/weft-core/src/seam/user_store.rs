@@ -161,6 +161,8 @@ pub trait UserStore: Send + Sync {
 pub enum Logins<'a> {
     /// The one with this hash.
     One(&'a str),
+    /// The one with this [`Login::id`].
+    Named(&'a str),
     /// All but the one with this hash.
     Others(&'a str),
     /// All.

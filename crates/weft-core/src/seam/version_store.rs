@@ -78,11 +78,17 @@ pub trait VersionStore: Send + Sync {
         change: &VersionChange,
     ) -> Result<CanvasVersion>;
 
-    /// Makes a version the published one of its canvas; with none, no version is published any more.
+    /// Makes a version the published one of its canvas.
     ///
     /// # Errors
     /// `NotFound`.
-    async fn publish(&self, canvas: &CanvasKey, version: Option<&str>) -> Result<()>;
+    async fn publish(&self, canvas: &CanvasKey, version: &str) -> Result<()>;
+
+    /// Takes back that a version is published. Whichever else is published by then stays so.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn unpublish(&self, canvas: &CanvasKey, version: &str) -> Result<()>;
 
     /// The published version of a canvas, if there is one.
     ///

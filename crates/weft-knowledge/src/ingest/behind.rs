@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 use weft_core::id::{DatasetKey, DocumentKey};
 use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::seam::ingest_queue::IndexNote;
-use weft_core::{ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result};
 
 use super::library::Library;
 use super::removal::found;
@@ -99,15 +99,28 @@ impl Library {
         key: &DocumentKey,
         change: impl Future<Output = Result<T>>,
     ) -> Result<(T, Noted)> {
+        let made = self.noted_if(key, async { change.await.map(Some) }).await?;
+        made.ok_or_else(|| Error::internal("a change was not made, and nothing says why"))
+    }
+
+    /// The same for a change that may not be made after all, which gives nothing then.
+    ///
+    /// # Errors
+    /// What the change fails with: then, and when it was not made, it is as if it had not been tried.
+    pub(super) async fn noted_if<T>(
+        &self,
+        key: &DocumentKey,
+        change: impl Future<Output = Result<Option<T>>>,
+    ) -> Result<Option<(T, Noted)>> {
         let note = self.parts.queue.unindexed(key).await?;
         match change.await {
-            Ok(done) => Ok((done, self.of_next_change(key, note))),
-            Err(error) => {
+            Ok(Some(done)) => Ok(Some((done, self.of_next_change(key, note)))),
+            undone => {
                 // Should it have been made all the same, the number says so.
                 if note.first {
                     self.parts.queue.indexed(key, note.number).await?;
                 }
-                Err(error)
+                undone.map(|_| None)
             }
         }
     }

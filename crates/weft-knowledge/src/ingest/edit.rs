@@ -347,12 +347,12 @@ impl Library {
         self.follow_behind(key, self.of_change(key, note), changes).await
     }
 
-    /// Changes a document. Under its lock. As it is then.
+    /// Changes a document. Under its lock. As it is then; absent when it is not at the revision of the change any more.
     pub(super) async fn change_document(
         &self,
         key: &DocumentKey,
         change: &DocumentChange,
-    ) -> Result<Document> {
+    ) -> Result<Option<Document>> {
         let before = self.parts.store.document(key).await?;
         let recut = change.method.is_some_and(|method| method != before.method);
         let resets = change.settings.as_ref().is_some_and(|settings| *settings != before.settings);
@@ -360,10 +360,10 @@ impl Library {
             not_being_read(&before)?;
         }
         let update = self.parts.store.update_document(key, change, self.now_ms());
-        let (changed, note) = self.noted(key, update).await?;
+        let Some((changed, note)) = self.noted_if(key, update).await? else { return Ok(None) };
         if recut {
             self.reset_document(key).await?;
-            return self.parts.store.document(key).await;
+            return self.parts.store.document(key).await.map(Some);
         }
         if note.level && changed.name != before.name {
             // The name is part of what its chunks are found by. They stay where they are meanwhile.
@@ -372,7 +372,7 @@ impl Library {
         } else {
             self.follow(key, note, vec![IndexChange::Document(indexed_document(&changed))]).await?;
         }
-        Ok(changed)
+        Ok(Some(changed))
     }
 
     /// Takes a document back to where it was before it was read. Under its lock.

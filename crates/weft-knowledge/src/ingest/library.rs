@@ -13,7 +13,7 @@ use weft_core::seam::dataset_store::{
 };
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, changes};
 
 use super::behind::Behind;
 use super::enrich::Addition;
@@ -181,14 +181,35 @@ impl Library {
         Err(Error::new(ErrorKind::Conflict, format!("every number of the name `{name}` is taken")))
     }
 
-    /// Replaces what is known of a dataset. As it is then.
+    /// Changes a dataset: `change` says what it is to be, of what it is. It is asked again when somebody else changes the
+    /// dataset meanwhile. As it is then.
+    ///
+    /// # Errors
+    /// `NotFound`; those of `change`; as [`Library::update_dataset`].
+    pub async fn change_dataset<E: From<Error>>(
+        &self,
+        key: &DatasetKey,
+        change: impl Fn(Dataset) -> Result<Dataset, E>,
+    ) -> Result<Dataset, E> {
+        changes::made("dataset", || async {
+            let before = self.parts.store.dataset(key).await?;
+            Ok(self.update_dataset(change(before)?).await?)
+        })
+        .await
+    }
+
+    /// Replaces what is known of a dataset that is still at the revision of `dataset`. As it is then; absent when somebody
+    /// has changed it in the meantime.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for a name that another one has, and for another embedder while it has
-    /// chunks or documents that are being read: their vectors could not be compared with new ones. `Unavailable` when they
-    /// were made anew since the dataset was read.
-    pub async fn update_dataset(&self, dataset: Dataset) -> Result<Dataset> {
+    /// chunks or documents that are being read: their vectors could not be compared with new ones.
+    pub async fn update_dataset(&self, dataset: Dataset) -> Result<Option<Dataset>> {
         let before = self.parts.store.dataset(&dataset.key).await?;
+        // Its embedder may be the one before all vectors were made anew, which is no change that anybody asks for.
+        if (before.revision, before.generation) != (dataset.revision, dataset.generation) {
+            return Ok(None);
+        }
         let mut changed = Dataset { updated_ms: self.now_ms(), ..dataset };
         if changed.embedder != before.embedder {
             self.check_embedder(&mut changed)?;
@@ -208,16 +229,10 @@ impl Library {
                     .help(format!("keep `{}`, or make another dataset", before.embedder)));
             }
         }
-        if let Err(error) = self.parts.store.update(&changed).await {
-            // A name that is taken is nothing that passes; vectors that were made anew meanwhile are.
-            let now = self.parts.store.dataset_uncounted(&changed.key).await?;
-            if error.kind == ErrorKind::Conflict && now.generation != changed.generation {
-                let message = "the dataset has got new vectors meanwhile";
-                return Err(Error::new(ErrorKind::Unavailable, message).help("try again"));
-            }
-            return Err(error);
+        if !self.parts.store.update(&changed).await? {
+            return Ok(None);
         }
-        self.parts.store.dataset(&changed.key).await
+        self.parts.store.dataset(&changed.key).await.map(Some)
     }
 
     /// The name of its embedder as that says it itself.
@@ -242,14 +257,42 @@ impl Library {
     /// where it was before it was read.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when another one of the dataset has this name, and for another method or other
-    /// settings while the document is being read.
+    /// `NotFound`; `Conflict` when another one of the dataset has this name, when it is not at the revision of the change
+    /// any more, and for another method or other settings while the document is being read.
     pub async fn update_document(&self, key: &DocumentKey, change: &DocumentChange) -> Result<Document> {
+        self.try_document(key, change).await?.ok_or_else(|| changes::overtaken("document"))
+    }
+
+    /// Changes a document: `change` says what is to be changed, of what it is, if anything is. It is asked again when somebody
+    /// else changes the document meanwhile. As it is then.
+    ///
+    /// # Errors
+    /// Those of `change`; as [`Library::update_document`].
+    pub async fn rework_document<E: From<Error>>(
+        &self,
+        key: &DocumentKey,
+        change: impl Fn(&Document) -> Result<Option<DocumentChange>, E>,
+    ) -> Result<Document, E> {
+        changes::made("document", || async {
+            let before = self.parts.store.document(key).await?;
+            let Some(change) = change(&before)? else { return Ok(Some(before)) };
+            let change = DocumentChange { revision: Some(before.revision), ..change };
+            Ok(self.try_document(key, &change).await?)
+        })
+        .await
+    }
+
+    /// As [`Library::update_document`]; absent when the document is not at the revision of the change any more, and then
+    /// nothing was changed.
+    ///
+    /// # Errors
+    /// As [`Library::update_document`], but for that.
+    pub async fn try_document(&self, key: &DocumentKey, change: &DocumentChange) -> Result<Option<Document>> {
         let (key, change) = (key.clone(), change.clone());
         let change = async move |library: Self| {
             let _lock = library.lock(&key).await;
             let changed = library.change_document(&key, &change).await?;
-            if !changed.enabled {
+            if changed.as_ref().is_some_and(|changed| !changed.enabled) {
                 library.remove_summaries_of(&key).await?;
             }
             Ok(changed)

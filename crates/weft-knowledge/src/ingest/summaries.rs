@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Settings,
+    ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentQuota, DocumentState, Extra,
+    Settings,
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{ErrorKind, Json, Result};
@@ -215,6 +216,7 @@ impl Library {
             bytes: Bytes::from_static(FILE.as_bytes()),
             method: ChunkMethod::Naive,
             settings: Settings::new(),
+            quota: DocumentQuota::default(),
         };
         match self.add_file(&within.key, new, Naming::Numbered).await {
             Err(error) if error.kind == ErrorKind::Conflict => Ok(false),

@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{Document, DocumentState, Settings};
+use weft_core::seam::dataset_store::{Document, DocumentQuota, DocumentState, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::library::{Library, Naming};
+use super::removal::found;
 
 /// Bytes of a file's name, at most.
 pub(super) const NAME_BYTES_MAX: usize = 255;
@@ -34,6 +35,8 @@ pub(super) struct NewDocument {
     pub(super) bytes: Bytes,
     pub(super) method: ChunkMethod,
     pub(super) settings: Settings,
+    /// What there may be of documents with it.
+    pub(super) quota: DocumentQuota,
 }
 
 impl Library {
@@ -52,6 +55,20 @@ impl Library {
         bytes: Bytes,
         naming: Naming,
     ) -> Result<Document> {
+        self.upload_within(dataset, (name, bytes), naming, DocumentQuota::default()).await
+    }
+
+    /// The same where the tenant may have so much and no more.
+    ///
+    /// # Errors
+    /// As [`Library::upload`]; `QuotaExceeded`.
+    pub async fn upload_within(
+        &self,
+        dataset: &DatasetKey,
+        (name, bytes): (&str, Bytes),
+        naming: Naming,
+        quota: DocumentQuota,
+    ) -> Result<Document> {
         let within = self.parts.store.dataset_uncounted(dataset).await?;
         self.check_file(name, &bytes)?;
         let new = NewDocument {
@@ -60,18 +77,21 @@ impl Library {
             bytes,
             method: within.method,
             settings: within.settings,
+            quota,
         };
-        self.add_file(dataset, new, naming).await
+        let dataset = dataset.clone();
+        // Bytes that are there without a document would be found by nobody.
+        self.whole(async move |library: Self| library.add_file(&dataset, new, naming).await).await
     }
 
-    /// Keeps a file as a document.
+    /// Keeps a file as a document. Nothing may cut it off between the file and the document.
     pub(super) async fn add_file(
         &self,
         dataset: &DatasetKey,
         new: NewDocument,
         naming: Naming,
     ) -> Result<Document> {
-        let NewDocument { id, name, bytes, method, settings } = new;
+        let NewDocument { id, name, bytes, method, settings, quota } = new;
         let blob = format!("documents/{id}");
         let now_ms = self.now_ms();
         let mut document = Document {
@@ -90,25 +110,34 @@ impl Library {
             duration_ms: 0,
             chunk_count: 0,
             token_count: 0,
+            revision: 0,
             created_ms: now_ms,
             updated_ms: now_ms,
         };
         self.parts.blobs.put(&dataset.tenant, &blob, bytes).await?;
         for number in 1..=NUMBERS_MAX {
-            match self.parts.store.add_document(&document).await {
+            let error = match self.parts.store.add_document_within(&document, quota).await {
                 Ok(()) => return Ok(document),
-                Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
-                    document.name = numbered(&name, number);
-                }
-                Err(error) => {
-                    // What is told is why the row failed; bytes that stay are found by nobody.
-                    let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;
-                    return Err(error);
-                }
+                Err(error) => error,
+            };
+            // Somebody else has added the same one, whose file this is as well.
+            if error.kind == ErrorKind::Conflict && self.is_document(&document.key).await? {
+                return Err(error);
             }
+            if error.kind == ErrorKind::Conflict && naming == Naming::Numbered {
+                document.name = numbered(&name, number);
+                continue;
+            }
+            // What is told is why the row failed; bytes that stay are found by nobody.
+            let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;
+            return Err(error);
         }
         let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;
         Err(Error::new(ErrorKind::Conflict, format!("every number of the name `{name}` is taken")))
+    }
+
+    async fn is_document(&self, key: &DocumentKey) -> Result<bool> {
+        Ok(found(self.parts.store.document(key).await)?.is_some())
     }
 
     fn check_file(&self, name: &str, bytes: &Bytes) -> Result<()> {

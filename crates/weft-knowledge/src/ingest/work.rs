@@ -18,7 +18,7 @@ use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::ingest_queue::{Amended, IngestProgress, TakenDocument, Wanted};
 use weft_core::seam::{ChatModel, Embedder};
 use weft_core::value::Json;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, changes};
 
 use super::enrich::{self, ChunkAdditions};
 use super::indexing::{CHUNKS_AT_ONCE, stem};
@@ -358,17 +358,24 @@ impl<'a> DocumentWork<'a> {
         }
     }
 
-    async fn add_metadata(&self, mut metadata: Metadata) -> Result<()> {
+    async fn add_metadata(&self, metadata: Metadata) -> Result<()> {
         if metadata.is_empty() {
             return Ok(());
         }
         let store = &self.library.parts.store;
         let key = &self.taken.document.key;
         let _lock = self.library.lock(key).await;
-        // What people have written counts more, also what they wrote while the model was asked.
-        metadata.extend(store.document(key).await?.metadata);
-        let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
-        self.library.change_document(key, &change).await.map(drop)
+        changes::made("document", || async {
+            let there = store.document(key).await?;
+            let mut metadata = metadata.clone();
+            // What people have written counts more, also what they wrote while the model was asked.
+            metadata.extend(there.metadata);
+            let (revision, metadata) = (Some(there.revision), Some(metadata));
+            let change = DocumentChange { revision, metadata, ..DocumentChange::default() };
+            self.library.change_document(key, &change).await
+        })
+        .await
+        .map(drop)
     }
 
     /// Makes what else is made of a document.

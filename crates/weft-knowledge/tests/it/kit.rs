@@ -9,7 +9,7 @@ use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, DatasetStore, Document,
-    DocumentChange, DocumentFilter, DocumentHead, DocumentState, Extra, Heads, StoredChunk,
+    DocumentChange, DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
@@ -126,6 +126,7 @@ impl Library {
             generation: 0,
             created_ms: 0,
             updated_ms: 0,
+            revision: 0,
             counts: DatasetCounts::default(),
         });
         for (name, metadata, texts) in documents {
@@ -256,6 +257,7 @@ fn stored(key: &DocumentKey, metadata: Metadata) -> Document {
         duration_ms: 0,
         chunk_count: 0,
         token_count: 0,
+        revision: 0,
         created_ms: 0,
         updated_ms: 0,
     }
@@ -487,7 +489,7 @@ impl DatasetStore for Library {
         Ok(page(own, filter.offset, filter.limit))
     }
 
-    async fn update(&self, _: &Dataset) -> Result<()> {
+    async fn update(&self, _: &Dataset) -> Result<bool> {
         not_here()
     }
 
@@ -495,7 +497,7 @@ impl DatasetStore for Library {
         not_here()
     }
 
-    async fn add_document(&self, _: &Document) -> Result<()> {
+    async fn add_document_within(&self, _: &Document, _: DocumentQuota) -> Result<()> {
         not_here()
     }
 
@@ -528,12 +530,13 @@ impl DatasetStore for Library {
             name: document.name.clone(),
             metadata: document.metadata.clone(),
             enabled: document.enabled,
+            revision: document.revision,
             updated_ms: document.updated_ms,
         };
         Ok(own.into_iter().map(head).collect())
     }
 
-    async fn update_document(&self, _: &DocumentKey, _: &DocumentChange, _: i64) -> Result<Document> {
+    async fn update_document(&self, _: &DocumentKey, _: &DocumentChange, _: i64) -> Result<Option<Document>> {
         not_here()
     }
 

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value as Json, json};
 use weft_core::access::Permission;
 use weft_core::component_reference::described;
-use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
-use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, RunKey};
+use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, StoredCanvas};
+use weft_core::{CanvasKey, Error, ErrorKind, Record, RunKey, changes};
 use weft_dsl::Problem;
 use weft_mcp::serving::{Call, Outcome, RpcError};
 
@@ -141,22 +141,30 @@ impl Offering {
         let arguments = Arguments(&call.arguments);
         let (canvas, id) = (arguments.canvas()?, arguments.id("id")?);
         let (title, description) = (arguments.text("title")?, arguments.text("description")?);
-        let known = match id {
-            None if title.is_none() => return Err(RpcError::params("a new canvas needs a `title`")),
-            None => CanvasHead { permission: "me".to_owned(), ..CanvasHead::default() },
-            Some(id) => match self.known(id).await? {
-                Some(head) => head,
-                None => return Ok(results::failed(&no_canvas(id))),
-            },
-        };
-        let head = CanvasHead {
+        let head = |known: CanvasHead| CanvasHead {
             title: title.map_or(known.title, str::to_owned),
             description: description.map_or(known.description, str::to_owned),
             // Whatever file it came from, this is no longer what stands there.
             source: String::new(),
             ..known
         };
-        match self.app().put_canvas(self.tenant(), id.map(CanvasId::new), head, &canvas).await {
+        let stored = match id {
+            None if title.is_none() => return Err(RpcError::params("a new canvas needs a `title`")),
+            None => {
+                let new = CanvasHead { permission: "me".to_owned(), ..CanvasHead::default() };
+                self.app().put_canvas(self.tenant(), None, head(new), &canvas).await
+            }
+            Some(id) => {
+                let stored = changes::made("canvas", || async {
+                    let Some(seen) = self.known(id).await? else {
+                        return Err(Error::not_found(no_canvas(id)));
+                    };
+                    self.app().change_canvas(&seen, head(seen.head.clone()), &canvas).await
+                });
+                stored.await
+            }
+        };
+        match stored {
             Ok((stored, problems)) => {
                 let mut data = found(&problems);
                 data["id"] = json!(stored.key.id);
@@ -166,19 +174,21 @@ impl Offering {
             Err(error) if error.kind == ErrorKind::Conflict => Ok(results::failed(
                 "another canvas has this title: choose another one, or give the `id` of that canvas",
             )),
-            Err(error) if error.kind == ErrorKind::Invalid => Ok(results::failed(&error.full())),
+            Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::NotFound) => {
+                Ok(results::failed(&error.full()))
+            }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What is said about a canvas, if there is one.
-    async fn known(&self, id: &str) -> Result<Option<CanvasHead>, RpcError> {
+    /// A canvas, if there is one.
+    async fn known(&self, id: &str) -> weft_core::Result<Option<StoredCanvas>> {
         match self.app().canvases.get(&CanvasKey::new(self.tenant(), id)).await {
             // What an assistant is run as is changed by its own routes.
             Ok(canvas) if canvas.head.canvas_type == CHAT_TYPE => Ok(None),
-            Ok(canvas) => Ok(Some(canvas.head)),
+            Ok(canvas) => Ok(Some(canvas)),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 

@@ -4,7 +4,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, StoredCanvas};
-use weft_core::{CanvasKey, Error, ErrorKind};
+use weft_core::{CanvasKey, Error, ErrorKind, changes};
+use weft_dsl::Problem;
 
 use super::owned::or;
 use super::turn::canvas_key;
@@ -51,7 +52,7 @@ pub(crate) async fn released(
         return Ok(canvas);
     }
     // Stored before it is published: what is released is a version that is there.
-    state.app.versions.publish(&canvas.key, Some(&canvas.version)).await?;
+    state.app.versions.publish(&canvas.key, &canvas.version).await?;
     Ok(state.app.canvases.get(&canvas.key).await?)
 }
 
@@ -145,6 +146,23 @@ pub async fn get(
     Ok(Success(AgentItem::whole(canvas)).into_response())
 }
 
+/// Stores a canvas with other fields, and with its own drawing unless one is given, of what somebody else has left meanwhile.
+pub(crate) async fn changed(
+    state: &ServerState,
+    key: &CanvasKey,
+    (fields, dsl): (&AgentFields, Option<&str>),
+    missing: impl Fn() -> ApiError,
+) -> Result<(StoredCanvas, Vec<Problem>), ApiError> {
+    changes::made("agent", || async {
+        let seen = stored(state, key, missing()).await?;
+        let head = fields.clone().changed(seen.head.clone());
+        let title = head.title.clone();
+        let changed = state.app.change_canvas(&seen, head, dsl.unwrap_or(&seen.dsl)).await;
+        changed.map_err(|error| taken(error, &title))
+    })
+    .await
+}
+
 /// `PUT /api/v1/agents/{id}`: changes what is given and nothing else.
 ///
 /// # Errors
@@ -157,13 +175,9 @@ pub async fn update(
 ) -> Result<Response, ApiError> {
     let key = canvas_key(&caller, id);
     let mut fields = AgentFields::read(&body)?;
-    let canvas = stored(&state, &key, ApiError::new(code::OPERATING, NO_ACCESS)).await?;
-    let dsl = fields.dsl.take().unwrap_or_else(|| canvas.dsl.to_string());
-    let release = fields.release;
-    let head = fields.changed(canvas.head);
-    let title = head.title.clone();
-    let put = state.app.put_canvas(&caller.tenant, Some(key.id), head, &dsl).await;
-    let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    let (dsl, release) = (fields.dsl.take(), fields.release);
+    let missing = || ApiError::new(code::OPERATING, NO_ACCESS);
+    let (canvas, problems) = changed(&state, &key, (&fields, dsl.as_deref()), missing).await?;
     let canvas = released(&state, canvas, release).await?;
     Ok(Success(json!({"update_time": canvas.updated_ms, "problems": problems})).into_response())
 }

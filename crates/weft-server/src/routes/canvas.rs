@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use weft_core::seam::canvas_store::StoredCanvas;
 use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
 
-use super::agents::{filter, owners, released, stored, taken};
+use super::agents::{changed, filter, owners, released, stored, taken};
 use super::sessions::{Envelope, listed};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
@@ -42,17 +42,18 @@ pub async fn set(State(state): State<ServerState>, caller: Caller, body: Body) -
     }
     let mut fields = AgentFields::read(&body)?;
     let (dsl, release) = (fields.dsl.take().unwrap_or_default(), fields.release);
-    let (id, head) = match id {
-        None => (None, fields.new_head()?),
+    let (canvas, problems) = match id {
+        None => {
+            let head = fields.new_head()?;
+            let title = head.title.clone();
+            let put = state.app.put_canvas(&caller.tenant, None, head, &dsl).await;
+            put.map_err(|error| taken(error, &title))?
+        }
         Some(id) => {
-            let key = canvas_key(&caller, id);
-            let known = stored(&state, &key, ApiError::new(code::OPERATING, NOT_OWNER)).await?;
-            (Some(key.id), fields.changed(known.head))
+            let missing = || ApiError::new(code::OPERATING, NOT_OWNER);
+            changed(&state, &canvas_key(&caller, id), (&fields, Some(&dsl)), missing).await?
         }
     };
-    let title = head.title.clone();
-    let put = state.app.put_canvas(&caller.tenant, id, head, &dsl).await;
-    let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
     let canvas = released(&state, canvas, release).await?;
     let mut answer = body.0;
     answer.insert("dsl".to_owned(), drawing(&canvas));
@@ -126,12 +127,7 @@ pub async fn setting(
     let head = ["title", "permission", "description", "avatar"].into_iter();
     let head = head.filter_map(|name| Some((name.to_owned(), body.get(name)?.clone())));
     let fields = AgentFields::read(&Body(head.collect()))?;
-    let known = stored(&state, &key, ApiError::new(code::OPERATING, NOT_OWNER)).await?;
-    let dsl = known.dsl.to_string();
-    let head = fields.changed(known.head);
-    let title = head.title.clone();
-    let put = state.app.put_canvas(&caller.tenant, Some(key.id), head, &dsl).await;
-    put.map_err(|error| taken(error, &title))?;
+    changed(&state, &key, (&fields, None), || ApiError::new(code::OPERATING, NOT_OWNER)).await?;
     Ok(Success(1).into_response())
 }
 

@@ -4,9 +4,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
 use weft_core::filter::Filter;
 use weft_core::seam::chat_store::Chat;
-use weft_core::{DatasetKey, DocumentId, RunId, SessionId};
+use weft_core::{CanvasKey, DatasetKey, DocumentId, ErrorKind, RunId, SessionId, SessionKey};
 
 use super::chats::{no_access, owned};
 use super::metadata;
@@ -348,23 +349,56 @@ pub(super) async fn said_once(
     turn: &ChatTurn,
     request: CompletionRequest,
 ) -> Result<String, ApiError> {
-    // The conversation goes at the end, so there is nothing that a repetition could be answered with.
-    let request = CompletionRequest { idempotency_key: None, ..asking(request, chat, turn, Vec::new())? };
-    let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
-    let mut view = RunView::new(&handle.key.id, &session);
-    let answer = answered(handle, &mut view).await?;
-    forget(state, caller, session).await;
+    let session = SessionId::generate();
+    let request = CompletionRequest {
+        session: Some(session.clone()),
+        // The conversation goes at the end, so there is nothing that a repetition could be answered with.
+        idempotency_key: None,
+        ..asking(request, chat, turn, Vec::new())?
+    };
+    let (of_task, key, session) = (state.clone(), chat.key.clone(), SessionKey::new(&caller.tenant, session));
+    let said = async move |given_up: CancellationToken| {
+        let answer = single_answer(&of_task, &key, &request, given_up).await;
+        forget(&of_task, &session).await;
+        answer
+    };
+    let answer = state.app.whole(said).await??;
     match answer.failure() {
         Some(reason) => Err(ApiError::new(crate::error::code::FAILED, reason)),
         None => Ok(answer.text()),
     }
 }
 
+/// The answer to a question that begins a conversation. It is cut short when nobody waits for it any more.
+async fn single_answer(
+    state: &ServerState,
+    chat: &CanvasKey,
+    request: &CompletionRequest,
+    given_up: CancellationToken,
+) -> Result<Answer, ApiError> {
+    let (session, handle) = begin_turn(state, chat, request, UnknownSession::Begin).await?;
+    let mut view = RunView::new(&handle.key.id, &session);
+    let cancel = handle.cancel.clone();
+    let mut answer = std::pin::pin!(answered(handle, &mut view));
+    tokio::select! {
+        answer = &mut answer => answer,
+        () = given_up.cancelled() => {
+            cancel.cancel();
+            // Nothing of the run is under way when its conversation goes.
+            answer.await
+        }
+    }
+}
+
 /// Nobody goes on with this conversation.
-async fn forget(state: &ServerState, caller: &Caller, session: SessionId) {
-    let key = weft_core::SessionKey::new(&caller.tenant, session);
-    if let Err(error) = state.app.remove_session(&key).await {
-        tracing::warn!(error = error.detail(), "cannot remove the conversation of a single question");
+async fn forget(state: &ServerState, session: &SessionKey) {
+    match state.app.remove_session(session).await {
+        Ok(()) => {}
+        // It has not even begun.
+        Err(error) if error.kind == ErrorKind::NotFound => {}
+        Err(error) => {
+            tracing::warn!(error = error.detail(), "cannot remove the conversation of a single question");
+        }
     }
 }
 

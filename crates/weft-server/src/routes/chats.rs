@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
 use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
-use weft_core::{CanvasKey, DatasetId, DatasetKey, Error, ErrorKind};
+use weft_core::{CanvasKey, DatasetId, DatasetKey, Error, ErrorKind, changes};
 
 use super::agents::owners;
 use super::owned::or;
@@ -19,9 +19,6 @@ use crate::state::ServerState;
 use crate::wire::chat::{Wanted, name, settings, view};
 use crate::wire::envelope::Success;
 use weft_app::chats;
-
-/// How often a change is made anew that somebody else's change came before.
-pub(crate) const CHANGES_TRIED_MAX: usize = 5;
 
 /// Assistants that are removed at a time when all of them are to go.
 const REMOVED_AT_ONCE: u64 = 100;
@@ -220,19 +217,18 @@ pub async fn update(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    for _ in 0..CHANGES_TRIED_MAX {
-        // Read anew each time, so that the change is one of what somebody else has left.
+    // Read anew each time, so that the change is one of what somebody else has left.
+    let changed = changes::made("chat", || async {
         let before = owned(&state, &caller, &id, no_access()).await?;
         let name = name(&body, Wanted::Change)?.unwrap_or_else(|| before.name.clone());
         let settings = settings(&body, before.settings.clone())?;
         check(&state, &caller, &body, &settings).await?;
         let changed = Chat { name, settings, ..before };
         let changed = state.app.chats.change(&changed, state.app.clock.now_ms()).await;
-        if let Some(chat) = changed.map_err(|error| taken(error, "duplicated chat name"))? {
-            return Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response());
-        }
-    }
-    Err(ApiError::new(code::RUNNING, "others change the chat at the same time; try again"))
+        changed.map_err(|error| taken(error, "duplicated chat name"))
+    });
+    let chat = changed.await?;
+    Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())
 }
 
 /// What has become of an assistant that was to go.

@@ -13,7 +13,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Settings,
 };
 use weft_core::seam::ingest_queue::Wanted;
-use weft_core::{DocumentId, DocumentKey, ErrorKind, hex};
+use weft_core::{DocumentId, DocumentKey, Error, ErrorKind, hex};
 use weft_knowledge::raptor::dataset::{document_id, is_of_dataset, is_wanted};
 use weft_knowledge::raptor::{SummaryScope, is_summary};
 
@@ -222,16 +222,16 @@ async fn delete_summaries(state: &ServerState, document: Document) -> Result<(),
         return Ok(());
     }
     if RAPTOR.is_wanted(&document.settings) {
-        let change = DocumentChange {
-            settings: Some(RAPTOR.not_asked(document.settings)),
-            ..DocumentChange::default()
+        let change = |document: &Document| {
+            let settings = Some(RAPTOR.not_asked(document.settings.clone()));
+            Ok::<_, Error>(Some(DocumentChange { settings, ..DocumentChange::default() }))
         };
-        match library.update_document(key, &change).await {
+        match library.rework_document(key, change).await {
             // It is being read, and would have them in the end.
             Err(error) if error.kind == ErrorKind::Conflict => {
                 library.stop(key, Wanted::Cancel).await.or_else(gone)?;
             }
-            changed => drop(changed?),
+            reworked => drop(reworked?),
         }
     }
     // All are found before any is removed, which would shift the pages.
@@ -296,8 +296,11 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
         if is_done && task.is_over_documents(&dataset) {
             continue;
         }
-        let change = DocumentChange { settings: Some(settings), ..DocumentChange::default() };
-        state.app.library.update_document(&document.key, &change).await?;
+        let change = |document: &Document| {
+            let settings = Some(task.asked_within(&dataset, document.settings.clone()));
+            Ok::<_, Error>(Some(DocumentChange { settings, ..DocumentChange::default() }))
+        };
+        state.app.library.rework_document(&document.key, change).await?;
         ids.push(document.key.id);
     }
     state.app.library.queue(&dataset.key, &ids).await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use weft_core::seam::canvas_store::PIPELINE_TYPE;
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter};
-use weft_core::{CanvasKey, DatasetId, DatasetKey, ErrorKind};
+use weft_core::{CanvasKey, DatasetId, DatasetKey, ErrorKind, changes};
 use weft_knowledge::ingest::Naming;
 
 use super::owned;
@@ -150,10 +150,24 @@ pub async fn update(
 ) -> Result<Response, ApiError> {
     let id = dataset::dataset_id(&id)?;
     let fields = DatasetFields::of_change(&body)?;
-    let before = own(&state, &caller, id).await?;
-    check_pipeline(&state, &caller, fields.pipeline.as_deref()).await?;
+    // Read anew each time, so that the change is one of what somebody else has left.
+    let updated = changes::made("dataset", || async {
+        let before = own(&state, &caller, id.clone()).await?;
+        replaced(&state, &caller, before, fields.clone()).await
+    });
+    Ok(Success(view(&updated.await?)).into_response())
+}
+
+/// A dataset with other fields; nothing when somebody else has changed it since it was read.
+async fn replaced(
+    state: &ServerState,
+    caller: &Caller,
+    before: Dataset,
+    fields: DatasetFields,
+) -> Result<Option<Dataset>, ApiError> {
+    check_pipeline(state, caller, fields.pipeline.as_deref()).await?;
     let embedder = match fields.embedding_model.as_deref() {
-        None if fields.default_model => default_embedder(&state, &caller)?,
+        None if fields.default_model => default_embedder(state, caller)?,
         None => before.embedder.clone(),
         // What it has may be sent back, also when that is none.
         Some(name) if name == before.embedder || name == dataset::model(&before) => before.embedder.clone(),
@@ -161,7 +175,7 @@ pub async fn update(
             if let Some(message) = dataset::model_problem(name) {
                 return Err(ApiError::argument(line("embedding_model", message, &json!(name))));
             }
-            embedder(&state, &caller, name)?
+            embedder(state, caller, name)?
         }
     };
     if embedder != before.embedder && before.counts.chunks > 0 {
@@ -183,14 +197,13 @@ pub async fn update(
     }
     let name = changed.name.clone();
     let updated = state.app.library.update_dataset(changed).await;
-    let updated = updated.map_err(|error| match error.kind {
+    updated.map_err(|error| match error.kind {
         ErrorKind::Conflict if !other_model => {
             ApiError::data(format!("Dataset name '{name}' already exists"))
         }
         ErrorKind::Conflict => ApiError::data(error.full()),
         _ => error.into(),
-    })?;
-    Ok(Success(view(&updated)).into_response())
+    })
 }
 
 /// `DELETE /api/v1/datasets {ids, delete_all}`: only with ids, or when `delete_all` says so.

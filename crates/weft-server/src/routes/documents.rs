@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_app::attachments::served_media_type;
 use weft_core::media_type::ending;
-use weft_core::seam::dataset_store::{DocumentChange, DocumentFilter, DocumentState};
-use weft_core::{DatasetKey, DocumentId, ErrorKind};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState};
+use weft_core::{DatasetKey, DocumentId, ErrorKind, changes};
 
 use super::datasets::check_pipeline;
 use super::metadata::each;
@@ -104,24 +104,38 @@ pub async fn update(
 ) -> Result<Response, ApiError> {
     let missing = |_: &str| ApiError::data("you don't own the dataset");
     let dataset = owned::dataset(&state, &caller, &id, missing).await?;
-    let missing = |_: &str| ApiError::data("the dataset doesn't own the document");
-    let before = owned::document(&state, &dataset.key, &document, missing).await?;
-    let change = document::change(&body, &before)?;
+    // Read anew each time, so that the change is one of what somebody else has left.
+    let document = changes::made("document", || async {
+        let missing = |_: &str| ApiError::data("the dataset doesn't own the document");
+        let before = owned::document(&state, &dataset.key, &document, missing).await?;
+        changed(&state, &caller, before, &body).await
+    });
+    Ok(Success(view(&document.await?)).into_response())
+}
+
+/// A document with what a body says of it; nothing when somebody else has changed it since it was read.
+async fn changed(
+    state: &ServerState,
+    caller: &Caller,
+    before: Document,
+    body: &Body,
+) -> Result<Option<Document>, ApiError> {
+    let change = document::change(body, &before)?;
     let pipeline = body.text("pipeline_id")?.filter(|id| !id.is_empty());
-    check_pipeline(&state, &caller, pipeline.as_deref()).await?;
+    check_pipeline(state, caller, pipeline.as_deref()).await?;
     if change == DocumentChange::default() {
-        return Ok(Success(view(&before)).into_response());
+        return Ok(Some(before));
     }
+    let change = DocumentChange { revision: Some(before.revision), ..change };
     let renamed = change.name.is_some();
     // Two conflicts are told apart: a name that is taken, and a document that is being read.
     let recut = change.method.is_some() && before.state == DocumentState::Running;
-    let updated = state.app.library.update_document(&before.key, &change).await;
-    let document = updated.map_err(|error| match error.kind {
+    let updated = state.app.library.try_document(&before.key, &change).await;
+    updated.map_err(|error| match error.kind {
         ErrorKind::Conflict if renamed && !recut => document::name_taken(),
         ErrorKind::Conflict => ApiError::data(error.full()),
         _ => error.into(),
-    })?;
-    Ok(Success(view(&document)).into_response())
+    })
 }
 
 /// `GET …/documents/{document}`: the file as it was uploaded. It is sent to be saved and never to be shown.

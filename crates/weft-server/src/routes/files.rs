@@ -1,5 +1,6 @@
 //! Files in folders: the file manager of a tenant.
 
+use axum::body::Bytes;
 use axum::extract::multipart::Multipart;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::header;
@@ -12,7 +13,7 @@ use weft_core::seam::folder_store::{EntryKind, FolderEntry};
 use weft_core::{DocumentId, Error, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
-use super::uploads::{kept_as_document, passed_over, refuse_kind, timely, whole};
+use super::uploads::{form, kept_as_document, passed_over, refuse_kind, timely, whole};
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -107,7 +108,12 @@ pub async fn create(
     let manager = &state.app.file_manager;
     let made = match kind.to_lowercase().as_str() {
         "" | "folder" => manager.make_folder(&caller.tenant, &within, &name).await,
-        "virtual" => manager.keep(&caller.tenant, &within, &name, axum::body::Bytes::new()).await,
+        "virtual" => {
+            let (manager, tenant) = (manager.clone(), caller.tenant.clone());
+            // Bytes that are there without an entry would be found by nobody.
+            let keep = async move |_| manager.keep(&tenant, &within, &name, Bytes::new()).await;
+            state.app.whole(keep).await?
+        }
         _ => {
             return Err(ApiError::argument(
                 "`type` must be \"folder\" or \"virtual\"; other files are uploaded",
@@ -127,15 +133,26 @@ pub async fn upload(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let form = Multipart::from_request(request, &state).await;
-    let mut form = form.map_err(|_| ApiError::argument("No file part!"))?;
+    let (app, tenant) = (state.app.clone(), caller.tenant.clone());
+    let kept = app.whole(async move |given_up| {
+        let form = form(request, &state, given_up).await?;
+        keep_all(&state, &caller, form).await
+    });
+    let kept = kept.await??;
+    let shown: Vec<Json> = kept.iter().map(|file| view(&tenant, file)).collect();
+    Ok(Success(shown).into_response())
+}
+
+/// The files of a form in their folder: all of them, or none.
+async fn keep_all(
+    state: &ServerState,
+    caller: &Caller,
+    mut form: Multipart,
+) -> Result<Vec<FolderEntry>, ApiError> {
     let mut kept = Vec::new();
-    match keep_each(&state, &caller, &mut form, &mut kept).await {
+    match keep_each(state, caller, &mut form, &mut kept).await {
         Ok(()) if kept.is_empty() => Err(ApiError::argument("No file part!")),
-        Ok(()) => {
-            let shown: Vec<Json> = kept.iter().map(|file| view(&caller.tenant, file)).collect();
-            Ok(Success(shown).into_response())
-        }
+        Ok(()) => Ok(kept),
         Err(error) => {
             // Of a request that fails nothing stays: a client sends all of its files again.
             for file in &kept {
@@ -429,12 +446,21 @@ pub async fn link(
         state.app.file_manager.files_below(&caller.tenant, named, LINKED_MAX / datasets.len().max(1)).await?;
     // All are looked at before the first becomes a document.
     files.iter().try_for_each(|file| refuse_kind(&file.name))?;
+    let app = state.app.clone();
+    let made = app.whole(async move |_| link_all(&state, &files, &datasets).await).await??;
+    let shown: Vec<Json> = made.iter().map(|(file, document)| linked(file, document)).collect();
+    Ok(Success(shown).into_response())
+}
+
+/// Documents of all files in all datasets, or of none.
+async fn link_all(
+    state: &ServerState,
+    files: &[FolderEntry],
+    datasets: &[Dataset],
+) -> Result<Vec<(String, Document)>, ApiError> {
     let mut made = Vec::new();
-    match link_each(&state, &files, &datasets, &mut made).await {
-        Ok(()) => {
-            let shown: Vec<Json> = made.iter().map(|(file, document)| linked(file, document)).collect();
-            Ok(Success(shown).into_response())
-        }
+    match link_each(state, files, datasets, &mut made).await {
+        Ok(()) => Ok(made),
         Err(error) => {
             // What was made before the failure goes again, so that the request can be repeated.
             for (_, document) in made {

@@ -9,8 +9,10 @@ use serde_json::{Value as Json, json};
 use weft_core::id::{MemoryId, MemoryKey};
 use weft_core::seam::Memories as _;
 use weft_core::seam::memories::{MEMORIES_AT_ONCE_MAX, MemoryQuery, Turn};
-use weft_core::seam::memory_store::{Memory, MemoryMessage, MessageFilter, MessageType, each_once};
-use weft_core::{CanvasId, CanvasKey, Error, ErrorKind};
+use weft_core::seam::memory_store::{
+    Memory, MemoryMessage, MemorySettings, MessageFilter, MessageType, each_once,
+};
+use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, changes};
 use weft_knowledge::retrieve::weights::Interface;
 
 use crate::auth::Caller;
@@ -51,11 +53,7 @@ async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<Memory,
 }
 
 /// Models that are not there are named when a memory is made, and not at the first turn.
-fn check_models(
-    state: &ServerState,
-    caller: &Caller,
-    settings: &mut weft_core::seam::memory_store::MemorySettings,
-) -> Result<(), ApiError> {
+fn check_models(state: &ServerState, caller: &Caller, settings: &mut MemorySettings) -> Result<(), ApiError> {
     if !settings.embedder.is_empty() {
         let embedder = state.app.models.embedder(&caller.tenant, &settings.embedder)?;
         // By its whole name: the messages have vectors of this very model.
@@ -96,9 +94,22 @@ pub async fn update(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let before = found(&state, &caller, &id).await?;
-    let mut settings = changed(&body, before.settings.clone())?;
-    check_models(&state, &caller, &mut settings)?;
+    // Read anew each time, so that the change is one of what somebody else has left.
+    let memory = changes::made("memory", || async {
+        let before = found(&state, &caller, &id).await?;
+        let mut settings = changed(&body, before.settings.clone())?;
+        check_models(&state, &caller, &mut settings)?;
+        replaced(&state, &before, &settings).await
+    });
+    Ok(Success(MemoryItem::from(memory.await?)).into_response())
+}
+
+/// A memory with other settings; nothing when somebody else has changed it since it was read.
+async fn replaced(
+    state: &ServerState,
+    before: &Memory,
+    settings: &MemorySettings,
+) -> Result<Option<Memory>, ApiError> {
     let store = &state.app.memories.store;
     // The messages that are there have vectors of one model, and are of these kinds.
     let frozen = [
@@ -111,9 +122,7 @@ pub async fn update(
         let message = format!("Can't update {} when memory isn't empty.", frozen.join(", "));
         return Err(ApiError::argument(message));
     }
-    let now_ms = state.app.clock.now_ms();
-    let memory = store.change(&before, &settings, now_ms).await.map_err(told(&id))?;
-    Ok(Success(MemoryItem::from(memory)).into_response())
+    Ok(store.change(before, settings, state.app.clock.now_ms()).await?)
 }
 
 /// `DELETE /api/v1/memories/{id}`, with its messages.

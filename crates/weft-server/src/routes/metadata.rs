@@ -92,12 +92,16 @@ pub async fn update(
     // Some at a time: a dataset may have any number of documents.
     for ids in matched.chunks(usize::try_from(ROWS_AT_ONCE).unwrap_or(1)) {
         for head in state.app.datasets.document_heads(&dataset.key, &Heads::Of(ids.to_vec())).await? {
-            let metadata = asked.applied(&head.metadata);
-            if metadata != head.metadata {
-                // Only what differs is written, since each write reaches the index as well.
-                let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
+            // Only what differs is written, since each write reaches the index as well.
+            if asked.applied(&head.metadata) != head.metadata {
                 let key = DocumentKey::new(&dataset.key, head.id);
-                state.app.library.update_document(&key, &change).await?;
+                let change = |document: &Document| {
+                    let metadata = asked.applied(&document.metadata);
+                    let differs = metadata != document.metadata;
+                    let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
+                    Ok::<_, ApiError>(differs.then_some(change))
+                };
+                state.app.library.rework_document(&key, change).await?;
                 updated += 1;
             }
         }
@@ -151,6 +155,20 @@ async fn configured(state: &ServerState, caller: &Caller, id: &str) -> Result<Da
     owned::dataset(state, caller, id, |id| not_owned(&caller.tenant, id)).await
 }
 
+async fn reconfigured(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    config: &Json,
+) -> Result<Dataset, ApiError> {
+    let key = configured(state, caller, id).await?.key;
+    let change = |mut dataset: Dataset| {
+        put_config(&mut dataset.settings, config);
+        Ok::<_, ApiError>(dataset)
+    };
+    state.app.library.change_dataset(&key, change).await
+}
+
 /// `PUT …/metadata/config`: the whole of it; what is not given is empty.
 ///
 /// # Errors
@@ -162,9 +180,7 @@ pub async fn set_config(
     Sent(body): Sent,
 ) -> Result<Response, ApiError> {
     check_fields(&body)?;
-    let mut dataset = configured(&state, &caller, &id).await?;
-    put_config(&mut dataset.settings, &whole_config(body.0));
-    let dataset = state.app.library.update_dataset(dataset).await?;
+    let dataset = reconfigured(&state, &caller, &id, &whole_config(body.0)).await?;
     Ok(Success(config(&dataset.settings)).into_response())
 }
 
@@ -192,9 +208,7 @@ pub async fn set_older_config(
     Sent(body): Sent,
 ) -> Result<Response, ApiError> {
     check_fields(&body)?;
-    let mut dataset = configured(&state, &caller, &id).await?;
-    put_config(&mut dataset.settings, &Json::Object(body.0));
-    let dataset = state.app.library.update_dataset(dataset).await?;
+    let dataset = reconfigured(&state, &caller, &id, &Json::Object(body.0)).await?;
     Ok(Success(older_config(&dataset.settings)).into_response())
 }
 
@@ -215,9 +229,12 @@ pub async fn set_document_config(
     if body.get("metadata").is_none() {
         return Err(ApiError::argument("metadata is required"));
     }
-    let mut settings = document.settings;
-    put_config(&mut settings, &Json::Object(body.0));
-    let change = DocumentChange { settings: Some(settings), ..DocumentChange::default() };
-    let document = state.app.library.update_document(&document.key, &change).await?;
+    let config = Json::Object(body.0);
+    let change = |document: &Document| {
+        let mut settings = document.settings.clone();
+        put_config(&mut settings, &config);
+        Ok::<_, ApiError>(Some(DocumentChange { settings: Some(settings), ..DocumentChange::default() }))
+    };
+    let document = state.app.library.rework_document(&document.key, change).await?;
     Ok(Success(crate::wire::document::view(&document)).into_response())
 }

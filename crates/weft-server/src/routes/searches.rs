@@ -5,11 +5,11 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatSettings};
-use weft_core::{DatasetKey, ErrorKind};
+use weft_core::{DatasetKey, ErrorKind, changes};
 
 use super::agents::owners;
 use super::chat_completions::{complete, said_once, turn_of};
-use super::chats::{CHANGES_TRIED_MAX, Removal, of_kind, order, removed};
+use super::chats::{Removal, of_kind, order, removed};
 use super::owned::or;
 use super::retrieval;
 use super::turn::question;
@@ -135,21 +135,18 @@ pub async fn update(
 ) -> Result<Response, ApiError> {
     body.require(&["name", "search_config"])?;
     let name = name(&body)?;
-    for _ in 0..CHANGES_TRIED_MAX {
+    let app = changes::made("search app", || async {
+        // What is not given is taken from what others have left.
         let before = owned(&state, &caller, &id, no_authorization()).await?;
         let settings = search_settings(&body, &before.settings)?;
         let changed = Chat { name: name.clone(), settings, ..before };
-        match state.app.chats.change(&changed, state.app.clock.now_ms()).await {
-            Ok(Some(app)) => return Ok(Success(view(&app)).into_response()),
-            // Others have changed it since it was read: what is not given is taken from there.
-            Ok(None) => {}
-            Err(error) if error.kind == ErrorKind::Conflict => {
-                return Err(ApiError::data("Duplicated search name."));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(ApiError::new(code::RUNNING, "others change the search app at the same time; try again"))
+        let changed = state.app.chats.change(&changed, state.app.clock.now_ms()).await;
+        changed.map_err(|error| match error.kind {
+            ErrorKind::Conflict => ApiError::data("Duplicated search name."),
+            _ => error.into(),
+        })
+    });
+    Ok(Success(view(&app.await?)).into_response())
 }
 
 /// `DELETE /api/v1/searches/{id}`.

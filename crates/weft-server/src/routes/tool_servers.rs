@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::tool_server_store::StoredToolServer;
-use weft_core::{Error, ErrorKind};
+use weft_core::{Error, ErrorKind, changes};
 
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -146,8 +146,15 @@ pub async fn create(
     let server = changed(new, &body)?;
     // Asked before it is stored: what does not answer is not kept.
     let server = asked(&state, server, seconds(&body)?).await?;
-    put(&state, &caller, &server).await?;
+    state.app.tool_servers.store().add(&caller.tenant, &server).await.map_err(name_taken)?;
     Ok(Success(view(&caller.tenant, &server)?).into_response())
+}
+
+fn name_taken(error: Error) -> ApiError {
+    match error.kind {
+        ErrorKind::Conflict => ApiError::data("Duplicated MCP server name."),
+        _ => error.into(),
+    }
 }
 
 /// A server with the tools that it lists now.
@@ -161,15 +168,26 @@ async fn asked(
     Ok(StoredToolServer { tools, ..server })
 }
 
-async fn put(state: &ServerState, caller: &Caller, server: &StoredToolServer) -> Result<(), ApiError> {
-    let put = state.app.tool_servers.store().put(&caller.tenant, server).await;
-    put.map_err(|error| match error.kind {
-        ErrorKind::Conflict => ApiError::data("Duplicated MCP server name."),
-        _ => error.into(),
-    })?;
+/// Stores what becomes of a server that is there; `change` makes it of what somebody else has left meanwhile.
+async fn reworked<F: Future<Output = Result<StoredToolServer, ApiError>>>(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    change: impl Fn(StoredToolServer) -> F,
+) -> Result<StoredToolServer, ApiError> {
+    let changed = changes::made("MCP server", || async {
+        let before = found(state, caller, id).await?;
+        let as_of = before.updated_ms;
+        let mut server = change(before).await?;
+        // It grows also when the clock has gone back, because other processes notice a change by it.
+        server.updated_ms = state.app.clock.now_ms().max(as_of.saturating_add(1));
+        let stored = state.app.tool_servers.store().change(&caller.tenant, &server).await;
+        Ok::<_, ApiError>(stored.map_err(name_taken)?.then_some(server))
+    });
+    let server = changed.await?;
     // Connections under way have the old address and headers.
     state.app.tool_servers.forget(&server.id).await;
-    Ok(())
+    Ok(server)
 }
 
 /// `PUT /api/v1/mcp/servers/{server}`: changes what is given. One that goes elsewhere is asked what it offers.
@@ -200,16 +218,15 @@ pub async fn update_named(
 }
 
 async fn change(state: &ServerState, caller: &Caller, id: &str, body: &Body) -> Result<Response, ApiError> {
-    let before = found(state, caller, id).await?;
-    let mut server = changed(before.clone(), body)?;
-    // It grows also when the clock has gone back, because other processes notice a change by it.
-    server.updated_ms = state.app.clock.now_ms().max(before.updated_ms.saturating_add(1));
-    let elsewhere = (&server.url, &server.transport, &server.sealed);
-    if elsewhere != (&before.url, &before.transport, &before.sealed) {
-        server = asked(state, server, seconds(body)?).await?;
-    }
-    put(state, caller, &server).await?;
-    Ok(Success(view(&caller.tenant, &server)?).into_response())
+    let server = reworked(state, caller, id, async |before: StoredToolServer| {
+        let server = changed(before.clone(), body)?;
+        let elsewhere = (&server.url, &server.transport, &server.sealed);
+        if elsewhere == (&before.url, &before.transport, &before.sealed) {
+            return Ok(server);
+        }
+        asked(state, server, seconds(body)?).await
+    });
+    Ok(Success(view(&caller.tenant, &server.await?)?).into_response())
 }
 
 /// `DELETE /api/v1/mcp/servers/{server}`.
@@ -299,7 +316,7 @@ async fn imported(
     let mut server = asked(state, changed(new, &Body::of(body)?)?, seconds).await?;
     // Whether a name is taken only the store can say: a look beforehand could be overtaken.
     for number in 1..=NUMBERS_MAX {
-        match state.app.tool_servers.store().put(&caller.tenant, &server).await {
+        match state.app.tool_servers.store().add(&caller.tenant, &server).await {
             Err(error) if error.kind == ErrorKind::Conflict => server.name = format!("{name}_{number}"),
             outcome => {
                 outcome?;
@@ -417,7 +434,8 @@ pub async fn cache_tools(
     body: Body,
 ) -> Result<Response, ApiError> {
     body.require(&["mcp_id", "tools"])?;
-    let before = found(&state, &caller, &body.id("mcp_id")?.unwrap_or_default()).await?;
+    let id = body.id("mcp_id")?.unwrap_or_default();
+    found(&state, &caller, &id).await?;
     let mut tools = Map::new();
     for tool in body.list("tools")?.unwrap_or_default() {
         let Some(name) = tool["name"].as_str() else {
@@ -425,8 +443,7 @@ pub async fn cache_tools(
         };
         tools.insert(name.to_owned(), tool);
     }
-    // It grows also when the clock has gone back, because other processes notice a change by it.
-    let updated_ms = state.app.clock.now_ms().max(before.updated_ms.saturating_add(1));
-    put(&state, &caller, &StoredToolServer { tools: tools.clone(), updated_ms, ..before }).await?;
+    let said = async |before: StoredToolServer| Ok(StoredToolServer { tools: tools.clone(), ..before });
+    reworked(&state, &caller, &id, said).await?;
     Ok(Success(tools.into_iter().map(|(_, tool)| tool).collect::<Vec<Json>>()).into_response())
 }

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{self, Bytes};
 use axum::extract::multipart::{Field, Multipart, MultipartError};
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Document};
-use weft_core::{DocumentId, Error, ErrorKind, TenantId};
+use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+use weft_core::seam::dataset_store::{Dataset, Document, DocumentQuota};
+use weft_core::{DocumentId, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
 use super::owned;
@@ -56,12 +58,38 @@ pub async fn upload(
             return Err(ApiError::argument(message));
         }
     }
-    let form = Multipart::from_request(request, &state).await;
-    let mut form = form.map_err(|_| ApiError::argument("No file part!"))?;
+    let app = state.app.clone();
+    let kept = app.whole(async move |given_up| {
+        let form = form(request, &state, given_up).await?;
+        keep_all(&state, &dataset, form).await
+    });
+    let kept = kept.await??;
+    Ok(Success(kept.iter().map(view).collect::<Vec<_>>()).into_response())
+}
+
+/// A form that ends when its sender goes away, so that what was kept of it is taken back.
+pub(super) async fn form(
+    request: Request,
+    state: &ServerState,
+    given_up: CancellationToken,
+) -> Result<Multipart, ApiError> {
+    let sent = |sent: body::Body| {
+        body::Body::from_stream(sent.into_data_stream().take_until(given_up.cancelled_owned()))
+    };
+    let form = Multipart::from_request(request.map(sent), state).await;
+    form.map_err(|_| ApiError::argument("No file part!"))
+}
+
+/// The files of a form as documents: all of them, or none.
+async fn keep_all(
+    state: &ServerState,
+    dataset: &Dataset,
+    mut form: Multipart,
+) -> Result<Vec<Document>, ApiError> {
     let mut kept = Vec::new();
-    match keep_each(&state, &dataset, &mut form, &mut kept).await {
+    match keep_each(state, dataset, &mut form, &mut kept).await {
         Ok(()) if kept.is_empty() => Err(ApiError::argument("No file part!")),
-        Ok(()) => Ok(Success(kept.iter().map(view).collect::<Vec<_>>()).into_response()),
+        Ok(()) => Ok(kept),
         Err(error) => {
             let ids: Vec<DocumentId> = kept.into_iter().map(|document| document.key.id).collect();
             if !ids.is_empty() {
@@ -82,32 +110,9 @@ async fn empty(state: &ServerState, dataset: &Dataset, mut request: Request) -> 
     }
     let name = document::file_name(&given)?;
     refuse_kind(&name)?;
-    let kept = kept_as_document(state, dataset, &name, Bytes::new(), Naming::Exact).await?;
-    Ok(Success(view(&kept)).into_response())
-}
-
-/// Whether the tenant may have one document more, of so many bytes.
-async fn check_quota(state: &ServerState, tenant: &TenantId, size: u64) -> Result<(), ApiError> {
-    let (documents_max, bytes_max) =
-        (state.app.limits.tenant_documents, state.app.limits.tenant_document_bytes);
-    if (documents_max, bytes_max) == (0, 0) {
-        return Ok(());
-    }
-    let all = DatasetFilter { limit: u64::MAX, ..DatasetFilter::default() };
-    let (datasets, _) = state.app.datasets.datasets(tenant, &all).await?;
-    let documents: u64 = datasets.iter().map(|dataset| dataset.counts.documents).sum();
-    let bytes: u64 = datasets.iter().map(|dataset| dataset.counts.bytes).sum();
-    let (message, setting) = if documents_max > 0 && documents >= documents_max {
-        (format!("there are {documents} documents, as many as may be"), "limits.tenant_documents")
-    } else if bytes_max > 0 && bytes.saturating_add(size) > bytes_max {
-        let message =
-            format!("the documents take {bytes} bytes and may take {bytes_max}; this one has {size}");
-        (message, "limits.tenant_document_bytes")
-    } else {
-        return Ok(());
-    };
-    let help = format!("remove some, or let an operator raise {setting}");
-    Err(Error::new(ErrorKind::QuotaExceeded, message).help(help).into())
+    let (app, state, dataset) = (state.app.clone(), state.clone(), dataset.clone());
+    let keep = async move |_| kept_as_document(&state, &dataset, &name, Bytes::new(), Naming::Exact).await;
+    Ok(Success(view(&app.whole(keep).await??)).into_response())
 }
 
 async fn keep_each(
@@ -157,9 +162,10 @@ pub(super) async fn kept_as_document(
     bytes: Bytes,
     naming: Naming,
 ) -> Result<Document, ApiError> {
-    check_quota(state, &dataset.key.tenant, bytes.len() as u64).await?;
-    let library = &state.app.library;
-    let kept = library.upload(&dataset.key, name, bytes, naming).await.map_err(|error| match error.kind {
+    let (library, limits) = (&state.app.library, &state.app.limits);
+    let quota = DocumentQuota { documents: limits.tenant_documents, bytes: limits.tenant_document_bytes };
+    let kept = library.upload_within(&dataset.key, (name, bytes), naming, quota).await;
+    let kept = kept.map_err(|error| match error.kind {
         ErrorKind::Conflict => document::name_taken(),
         _ => error.into(),
     })?;

@@ -361,8 +361,8 @@ pub async fn end_login(
 ) -> Result<Response, ApiError> {
     let (id, _) = signed_in(&caller)?;
     let users = &state.app.accounts.stores.users;
-    let found = users.logins(id, LISTED_MAX).await?.into_iter().find(|one| one.id() == login);
-    let found = found.ok_or_else(|| ApiError::data("Sign-in not found!"))?;
-    users.remove_logins(id, Logins::One(&found.hash)).await?;
-    Ok(Success(true).into_response())
+    match users.remove_logins(id, Logins::Named(&login)).await? {
+        0 => Err(ApiError::data("Sign-in not found!")),
+        _ => Ok(Success(true).into_response()),
+    }
 }

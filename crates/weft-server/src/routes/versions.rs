@@ -123,12 +123,9 @@ pub async fn update(
     // Described first: a title that is refused publishes nothing.
     state.app.versions.describe(&key, &version, &change).await?;
     match release {
-        Some(true) => state.app.versions.publish(&key, Some(&version)).await?,
-        // Whichever is published stays so, unless it is this one.
-        Some(false) if state.app.versions.published(&key).await?.as_ref() == Some(&version) => {
-            state.app.versions.publish(&key, None).await?;
-        }
-        Some(false) | None => {}
+        Some(true) => state.app.versions.publish(&key, &version).await?,
+        Some(false) => state.app.versions.unpublish(&key, &version).await?,
+        None => {}
     }
     Ok(Success(row(&state, &key, &version).await?).into_response())
 }

@@ -52,7 +52,7 @@ pub struct AgentItem {
 impl AgentItem {
     /// Without its drawing.
     pub fn short(canvas: StoredCanvas) -> Self {
-        let StoredCanvas { key, head, version: _, dsl: _, created_ms, updated_ms, tags, published } = canvas;
+        let StoredCanvas { key, head, created_ms, updated_ms, tags, published, .. } = canvas;
         let published_ms = published.map(|(_, at_ms)| at_ms);
         let CanvasHead { title, description, avatar, permission, canvas_type, source: _ } = head;
         let owner = key.tenant.to_string();
@@ -113,7 +113,7 @@ pub enum Release {
 }
 
 /// The fields of a create or update request.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AgentFields {
     title: Option<String>,
     description: Option<String>,

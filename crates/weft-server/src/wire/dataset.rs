@@ -285,6 +285,7 @@ pub fn fresh(tenant: &TenantId, embedder: String, now_ms: i64) -> Dataset {
         generation: 0,
         created_ms: now_ms,
         updated_ms: now_ms,
+        revision: 0,
         counts: DatasetCounts::default(),
     }
 }

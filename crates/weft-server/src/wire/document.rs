@@ -178,7 +178,7 @@ pub fn change(body: &Body, document: &Document) -> Result<DocumentChange, ApiErr
     immutable(body, document)?;
     let name = body.text("name")?.map(|name| renamed(name, document)).transpose()?.flatten();
     let (method, settings) = cut(body, document)?;
-    Ok(DocumentChange { name, method, settings, metadata, enabled })
+    Ok(DocumentChange { revision: None, name, method, settings, metadata, enabled })
 }
 
 /// A truth value in any of the ways clients write one.

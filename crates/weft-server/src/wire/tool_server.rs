@@ -31,6 +31,7 @@ pub fn fresh(id: String, now_ms: i64) -> StoredToolServer {
         description: String::new(),
         sealed: Secret::new("{}"),
         tools: Map::new(),
+        revision: 0,
         created_ms: now_ms,
         updated_ms: now_ms,
     }

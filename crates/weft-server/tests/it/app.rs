@@ -97,20 +97,21 @@ async fn what_tenants_try_out_reaches_no_private_address() {
     let port = listener.local_addr().unwrap().port();
     for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254"] {
         let server = StoredToolServer {
-            id: "s".into(),
-            name: "s".into(),
+            id: host.into(),
+            name: host.into(),
             url: format!("http://{host}:{port}/mcp"),
             transport: "streamable-http".into(),
             description: String::new(),
             sealed: Secret::new("{}"),
             tools: serde_json::Map::new(),
+            revision: 0,
             created_ms: 0,
             updated_ms: 0,
         };
         let refused = app.tool_servers.listed(&server, 5).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Denied, "{host}: {}", refused.full());
-        app.tool_servers.store().put(&default_tenant(), &server).await.unwrap();
-        let refused = ToolSource::tools(&app.tool_servers, &default_tenant(), "s").await.unwrap_err();
+        app.tool_servers.store().add(&default_tenant(), &server).await.unwrap();
+        let refused = ToolSource::tools(&app.tool_servers, &default_tenant(), host).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Denied, "{host}: {}", refused.full());
         for kind in [DatabaseKind::Postgres, DatabaseKind::MySql] {
             let database = Database {

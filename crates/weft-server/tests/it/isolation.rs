@@ -256,10 +256,11 @@ impl World {
             description: CANARY.to_owned(),
             sealed: weft_core::Secret::new(format!(r#"{{"variables": {{"token": "{CANARY}"}}}}"#)),
             tools: Map::new(),
+            revision: 0,
             created_ms: 1,
             updated_ms: 1,
         };
-        bench.app.tool_servers.store().put(&FIRST.into(), &server).await.unwrap();
+        bench.app.tool_servers.store().add(&FIRST.into(), &server).await.unwrap();
         self.keep("tool server", server.id);
     }
 

@@ -90,8 +90,17 @@ async fn every_route_of_a_session_waits_for_its_turn() {
             json!({"conversation_id": id, "messages": [{"role": "user", "content": "plain"}], "stream": false}),
         ),
     ];
-    let answers =
-        futures::future::join_all(asks.iter().map(|(path, body)| bench.post(path, body.clone()))).await;
+    // One clearly behind the other: routes look at more or less before they stand in line.
+    let all = asks.iter().enumerate().map(|(nth, (path, body))| {
+        let bench = &bench;
+        async move {
+            for _ in 0..50 * nth {
+                tokio::task::yield_now().await;
+            }
+            bench.post(path, body.clone()).await
+        }
+    });
+    let answers = futures::future::join_all(all).await;
     for ((path, _), answer) in asks.iter().zip(answers) {
         // Streams say it piece by piece.
         let text = answer.text.replace("\"So ", "\"So on");

@@ -113,7 +113,7 @@ impl Shared {
             created_ms: NOW,
             updated_ms: NOW,
         };
-        ScheduleStore::create(&*self.store, &schedule).await.unwrap();
+        ScheduleStore::create(&*self.store, &schedule, 9).await.unwrap();
         key
     }
 

@@ -36,6 +36,7 @@ mod m0039_tool_server;
 mod m0040_search_app;
 mod m0041_run_message;
 mod m0042_folder_entry;
+mod m0043_revision;
 mod m0044_reembedding;
 
 use sea_orm::{
@@ -95,6 +96,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0040_search_app::Migration),
             Box::new(m0041_run_message::Migration),
             Box::new(m0042_folder_entry::Migration),
+            Box::new(m0043_revision::Migration),
             Box::new(m0044_reembedding::Migration),
         ]
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
@@ -45,6 +45,8 @@ pub struct Model {
     /// The published version, and since when.
     pub published: Option<String>,
     pub published_ms: Option<i64>,
+    /// Counts how often it was stored.
+    pub revision: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -93,6 +95,7 @@ impl Model {
             tags_folded: None,
             published: None,
             published_ms: None,
+            revision: 0,
         }
     }
 
@@ -110,6 +113,7 @@ impl Model {
             },
             version: self.version.into(),
             dsl,
+            revision: self.revision,
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
             tags: read_tags(self.tags.as_deref()),
@@ -133,9 +137,19 @@ pub(crate) fn read_tags(column: Option<&str>) -> Vec<String> {
     column.and_then(|tags| serde_json::from_str(tags).ok()).unwrap_or_default()
 }
 
-/// Changes the row, or adds it when there is none.
-async fn write(transaction: &DatabaseTransaction, row: &Model) -> Result<(), DbErr> {
-    let changed = Entity::update_many()
+/// What a canvas is stored over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// Whatever there is, also nothing.
+    Any,
+    /// What is still at this revision.
+    At(i64),
+}
+
+/// Changes the row, or adds it when there is none. Whether it is written: not over another revision than the one that is
+/// expected.
+async fn write(transaction: &DatabaseTransaction, row: &Model, before: Before) -> Result<bool, DbErr> {
+    let mut change = Entity::update_many()
         .col_expr(Column::Title, Expr::value(row.title.as_str()))
         .col_expr(Column::TitleFolded, Expr::value(row.title_folded.as_str()))
         .col_expr(Column::Description, Expr::value(row.description.as_str()))
@@ -145,20 +159,30 @@ async fn write(transaction: &DatabaseTransaction, row: &Model) -> Result<(), DbE
         .col_expr(Column::Source, Expr::value(row.source.as_deref()))
         .col_expr(Column::Version, Expr::value(row.version.as_str()))
         .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
+        .col_expr(Column::Revision, Expr::col(Column::Revision).add(1))
         .filter(Column::TenantId.eq(&row.tenant_id))
-        .filter(Column::Id.eq(&row.id))
-        .exec(transaction)
-        .await?;
-    if changed.rows_affected > 0 {
-        return Ok(());
+        .filter(Column::Id.eq(&row.id));
+    if let Before::At(revision) = before {
+        change = change.filter(Column::Revision.eq(revision));
     }
-    Entity::insert(row.clone().into_active_model()).exec_without_returning(transaction).await.map(drop)
+    if change.exec(transaction).await?.rows_affected > 0 {
+        return Ok(true);
+    }
+    // What was removed since it was read stays removed.
+    if let Before::At(_) = before {
+        return Ok(false);
+    }
+    Entity::insert(row.clone().into_active_model()).exec_without_returning(transaction).await.map(|_| true)
 }
 
 impl Store {
-    async fn put_canvas(&self, row: &Model, dsl: &str) -> Result<(), DbErr> {
+    /// The row as it is then; absent when it was not written.
+    async fn put_canvas(&self, row: &Model, dsl: &str, before: Before) -> Result<Option<Model>, DbErr> {
         let transaction = self.begin().await?;
-        write(&transaction, row).await?;
+        if !write(&transaction, row, before).await? {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
         let version = canvas_version::Model {
             tenant_id: row.tenant_id.clone(),
             canvas_id: row.id.clone(),
@@ -170,7 +194,36 @@ impl Store {
             updated_ms: Some(row.updated_ms),
         };
         canvas_version::add(&transaction, version).await?;
-        transaction.commit().await
+        // Within the transaction: after it the row may be what somebody else has stored.
+        let named = Entity::find().filter(Column::TenantId.eq(&row.tenant_id)).filter(Column::Id.eq(&row.id));
+        let stored = named.one(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(stored)
+    }
+
+    async fn store_canvas(
+        &self,
+        key: &CanvasKey,
+        (head, dsl): (&CanvasHead, &str),
+        before: Before,
+    ) -> Result<Option<StoredCanvas>> {
+        const DOING: &str = "store the canvas";
+        checked(key, head, dsl)?;
+        let row = Model::new(key, head, &canvas_version::hash(dsl), self.inner.clock.now_ms());
+        let stored = match repeated(|| self.put_canvas(&row, dsl, before)).await {
+            Err(error) if is_duplicate(&error) => {
+                if self.title_taken(&row).await.map_err(|error| self.fail(DOING, error))? {
+                    let taken = format!("cannot {DOING}: another one has the title `{}`", head.title);
+                    return Err(Error::new(ErrorKind::Conflict, taken)
+                        .help("choose another title; case makes no difference"));
+                }
+                // Somebody else has created it in this moment, so now there is a row to change.
+                repeated(|| self.put_canvas(&row, dsl, before)).await
+            }
+            outcome => outcome,
+        };
+        let stored = stored.map_err(|error| self.fail(DOING, error))?;
+        Ok(stored.map(|row| row.with(dsl.into())))
     }
 
     async fn title_taken(&self, row: &Model) -> Result<bool, DbErr> {
@@ -212,23 +265,17 @@ fn missing(key: &CanvasKey) -> Error {
 #[async_trait]
 impl CanvasStore for Store {
     async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas> {
-        const DOING: &str = "store the canvas";
-        checked(key, head, dsl)?;
-        let row = Model::new(key, head, &canvas_version::hash(dsl), self.inner.clock.now_ms());
-        match repeated(|| self.put_canvas(&row, dsl)).await {
-            Err(error) if is_duplicate(&error) => {
-                if self.title_taken(&row).await.map_err(|error| self.fail(DOING, error))? {
-                    let taken = format!("cannot {DOING}: another one has the title `{}`", head.title);
-                    return Err(Error::new(ErrorKind::Conflict, taken)
-                        .help("choose another title; case makes no difference"));
-                }
-                // Somebody else has created it in this moment, so now there is a row to change.
-                let again = repeated(|| self.put_canvas(&row, dsl)).await;
-                again.map_err(|error| self.fail(DOING, error))?;
-            }
-            outcome => outcome.map_err(|error| self.fail(DOING, error))?,
-        }
-        CanvasStore::get(self, key).await
+        let stored = self.store_canvas(key, (head, dsl), Before::Any).await?;
+        stored.ok_or_else(|| Error::internal("a canvas was stored and is not there"))
+    }
+
+    async fn change(
+        &self,
+        seen: &StoredCanvas,
+        head: &CanvasHead,
+        dsl: &str,
+    ) -> Result<Option<StoredCanvas>> {
+        self.store_canvas(&seen.key, (head, dsl), Before::At(seen.revision)).await
     }
 
     async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas> {
@@ -315,7 +362,8 @@ impl CanvasStore for Store {
     }
 
     async fn delete(&self, key: &CanvasKey) -> Result<()> {
-        let removed = self.delete_canvas(key).await.map_err(|error| self.fail("remove the canvas", error))?;
+        let removed = repeated(|| self.delete_canvas(key)).await;
+        let removed = removed.map_err(|error| self.fail("remove the canvas", error))?;
         // What is remembered of runs may be of those that went with it.
         self.inner.journal.removed();
         if removed == 0 { Err(missing(key)) } else { Ok(()) }

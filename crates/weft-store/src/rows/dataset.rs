@@ -13,7 +13,9 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, reembedding, removed};
+use crate::rows::{
+    ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, reading, reembedding, removed, sum,
+};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "dataset")]
@@ -40,6 +42,7 @@ pub struct Model {
     pub updated_ms: i64,
     /// How often all vectors were made anew.
     pub generation: i64,
+    pub revision: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -66,12 +69,6 @@ pub(crate) fn made_anew(key: &DatasetKey) -> Error {
 /// How often the vectors of a dataset were made anew; nothing without it.
 pub(crate) async fn generation(db: &impl ConnectionTrait, key: &DatasetKey) -> Result<Option<i64>, DbErr> {
     Entity::find().select_only().column(Column::Generation).filter(of(key)).into_tuple().one(db).await
-}
-
-/// What keeps a change of a dataset from being made.
-enum Unchanged {
-    Missing,
-    MadeAnew,
 }
 
 fn taken(name: &str) -> Error {
@@ -105,6 +102,7 @@ impl Model {
             created_ms: dataset.created_ms,
             updated_ms: dataset.updated_ms,
             generation: ids::number(dataset.generation),
+            revision: dataset.revision,
         })
     }
 
@@ -126,15 +124,10 @@ impl Model {
             generation: ids::count(self.generation),
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
+            revision: self.revision,
             counts,
         })
     }
-}
-
-/// The sum of a column as a whole number: PostgreSQL and MariaDB would make it a decimal one.
-fn sum(backend: DbBackend, column: document::Column) -> Expr {
-    let whole = if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
-    Expr::expr(column.sum()).cast_as(whole)
 }
 
 impl Store {
@@ -254,16 +247,16 @@ impl Store {
         Ok((self.with_counts(tenant, rows, filter.counting).await?, total))
     }
 
-    pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<()> {
+    pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<bool> {
         let row = Model::new(dataset)?;
         let change = async || {
             let transaction = self.begin().await?;
             let before = Entity::find().filter(of(&dataset.key)).lock_exclusive().one(&*transaction).await?;
-            let Some(before) = before else { return Ok(Err(Unchanged::Missing)) };
-            // It says which model made its vectors, and that is another one by now.
-            if before.generation != row.generation {
-                return Ok(Err(Unchanged::MadeAnew));
-            }
+            // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten. It also says
+            // which model made its vectors, and that may be another one by now.
+            let current =
+                |before: &Model| before.revision == row.revision && before.generation == row.generation;
+            let Some(before) = before.filter(current) else { return Ok(false) };
             Entity::update_many()
                 .col_expr(Column::Name, Expr::value(row.name.clone()))
                 .col_expr(Column::NameFolded, Expr::value(row.name_folded.clone()))
@@ -278,6 +271,7 @@ impl Store {
                 .col_expr(Column::VectorSimilarityWeight, Expr::value(row.vector_similarity_weight))
                 .col_expr(Column::Pagerank, Expr::value(row.pagerank))
                 .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
+                .col_expr(Column::Revision, Expr::value(row.revision.wrapping_add(1)))
                 .filter(of(&dataset.key))
                 .exec(&*transaction)
                 .await?;
@@ -286,12 +280,10 @@ impl Store {
                 fresh::forget_in(&transaction, &dataset.key).await?;
             }
             transaction.commit().await?;
-            Ok(Ok(()))
+            Ok(true)
         };
         match repeated(change).await {
-            Ok(Err(Unchanged::Missing)) => Err(missing(&dataset.key)),
-            Ok(Err(Unchanged::MadeAnew)) => Err(made_anew(&dataset.key)),
-            Ok(Ok(())) => Ok(()),
+            Ok(updated) => Ok(updated),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("change the dataset", error)),
         }

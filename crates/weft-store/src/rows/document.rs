@@ -1,10 +1,10 @@
 //! Documents of datasets. Their part in the queue is in [`super::ingest`].
 
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{
-    Condition, ConnectionTrait, DatabaseTransaction, FromQueryResult, IntoActiveModel, Order, QueryOrder,
-    QuerySelect, Select, SelectModel, Selector,
+    Condition, ConnectionTrait, DatabaseTransaction, FromQueryResult, Order, QueryOrder, QuerySelect, Select,
+    SelectModel, Selector,
 };
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{
@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra, fresh, index_note, reading, removed};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document_extra, fresh, index_note, reading, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "document")]
@@ -67,6 +67,8 @@ pub struct Model {
     pub unindexed: i64,
     /// The number for which the vectors of the next generation are all there; −1 without them.
     pub staged: i64,
+    /// Counts the changes that people have made.
+    pub revision: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -88,7 +90,7 @@ pub(crate) fn missing(key: &DocumentKey) -> Error {
     Error::not_found(format!("there is no document `{}` in the dataset `{}`", key.id, key.dataset.id))
 }
 
-fn taken(name: &str) -> Error {
+pub(crate) fn taken(name: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("another document of the dataset has the name `{name}`"))
         .help("choose another name; case makes no difference")
 }
@@ -110,7 +112,7 @@ pub(crate) fn state(state: DocumentState) -> &'static str {
 }
 
 impl Model {
-    fn new(document: &Document) -> Result<Self> {
+    pub(crate) fn new(document: &Document) -> Result<Self> {
         let DocumentKey { dataset, id } = &document.key;
         ids::check("tenant", dataset.tenant.as_str())?;
         ids::check("dataset", dataset.id.as_str())?;
@@ -150,6 +152,7 @@ impl Model {
             new_tokens: 0,
             unindexed: 0,
             staged: -1,
+            revision: document.revision,
         })
     }
 
@@ -176,10 +179,18 @@ impl Model {
             duration_ms: self.duration_ms,
             chunk_count: ids::count(self.chunk_count),
             token_count: ids::count(self.token_count),
+            revision: self.revision,
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
         })
     }
+}
+
+/// What became of a change.
+enum DocumentWrite {
+    Done,
+    Missing,
+    Overtaken,
 }
 
 /// A document, locked until the end of the transaction.
@@ -260,37 +271,6 @@ fn behind(filter: &DocumentFilter, row: &Model) -> Condition {
 }
 
 impl Store {
-    /// Whether its dataset is there.
-    async fn insert_document(&self, dataset: &DatasetKey, row: &Model) -> Result<bool, DbErr> {
-        let transaction = self.begin().await?;
-        // The dataset stays until the document is in it.
-        let found: Option<String> = dataset::Entity::find()
-            .select_only()
-            .column(dataset::Column::Id)
-            .filter(dataset::of(dataset))
-            .lock_exclusive()
-            .into_tuple()
-            .one(&*transaction)
-            .await?;
-        if found.is_none() {
-            return Ok(false);
-        }
-        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
-        transaction.commit().await?;
-        Ok(true)
-    }
-
-    pub(crate) async fn create_document(&self, document: &Document) -> Result<()> {
-        let row = Model::new(document)?;
-        let dataset = &document.key.dataset;
-        match repeated(|| self.insert_document(dataset, &row)).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(dataset::missing(dataset)),
-            Err(error) if is_duplicate(&error) => Err(taken(&document.name)),
-            Err(error) => Err(self.fail("store the document", error)),
-        }
-    }
-
     pub(crate) async fn read_document(&self, key: &DocumentKey) -> Result<Document> {
         Entity::find()
             .filter(of(key))
@@ -342,9 +322,12 @@ impl Store {
         key: &DocumentKey,
         change: &DocumentChange,
         now_ms: i64,
-    ) -> Result<Document> {
-        let mut columns =
-            vec![(Column::UpdatedMs, Expr::value(now_ms)), (Column::Unindexed, index_note::next())];
+    ) -> Result<Option<Document>> {
+        let mut columns = vec![
+            (Column::UpdatedMs, Expr::value(now_ms)),
+            (Column::Unindexed, index_note::next()),
+            (Column::Revision, Expr::col(Column::Revision).add(1)),
+        ];
         if let Some(name) = &change.name {
             let (name, folded) = ids::name("document", name)?;
             columns.push((Column::Suffix, Expr::value(suffix(&folded))));
@@ -365,7 +348,11 @@ impl Store {
         }
         let attempt = async || {
             let transaction = self.begin().await?;
-            let Some(row) = locked(&transaction, key).await? else { return Ok(false) };
+            let Some(row) = locked(&transaction, key).await? else { return Ok(DocumentWrite::Missing) };
+            // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten.
+            if change.revision.is_some_and(|revision| revision != row.revision) {
+                return Ok(DocumentWrite::Overtaken);
+            }
             let mut update = Entity::update_many().filter(of(key));
             for (column, value) in &columns {
                 update = update.col_expr(*column, value.clone());
@@ -376,11 +363,12 @@ impl Store {
                 fresh::forget(&transaction, key).await?;
             }
             transaction.commit().await?;
-            Ok(true)
+            Ok(DocumentWrite::Done)
         };
         match repeated(attempt).await {
-            Ok(false) => Err(missing(key)),
-            Ok(true) => self.read_document(key).await,
+            Ok(DocumentWrite::Missing) => Err(missing(key)),
+            Ok(DocumentWrite::Overtaken) => Ok(None),
+            Ok(DocumentWrite::Done) => self.read_document(key).await.map(Some),
             Err(error) if is_duplicate(&error) => Err(taken(change.name.as_deref().unwrap_or_default())),
             Err(error) => Err(self.fail("change the document", error)),
         }

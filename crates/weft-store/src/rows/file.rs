@@ -18,6 +18,7 @@ use weft_core::{Error, ErrorKind, Result};
 use crate::Store;
 use crate::ids::{self, bounded, count, number, text};
 use crate::open::repeated;
+use crate::rows::{sum, tenant_lock};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "file")]
@@ -81,30 +82,43 @@ impl Files {
         Self { store: store.clone(), blobs, limits }
     }
 
-    async fn check_room(&self, tenant: &TenantId, file: &StoredFile) -> Result<()> {
-        let FileLimits { file_bytes_max, tenant_bytes_max } = self.limits;
+    fn check_size(&self, file: &StoredFile) -> Result<()> {
+        let file_bytes_max = self.limits.file_bytes_max;
         if file.size > file_bytes_max {
             return Err(Error::invalid(format!("`{}` has more than {file_bytes_max} bytes", file.name))
                 .help("make it smaller, or let an operator raise `attachments.file_bytes_max`"));
         }
-        // A sum comes in another type from each database, so that it is made here from pages of sizes.
-        let sizes: Vec<i64> = Entity::find()
-            .select_only()
-            .column(Column::Size)
-            .filter(Column::TenantId.eq(text(tenant.as_str())))
-            .filter(Column::Id.ne(text(file.id.as_str())))
-            .into_tuple()
-            .all(&self.store.inner.read)
-            .await
-            .map_err(|error| self.store.fail("read the sizes of files", error))?;
-        let used: u64 = sizes.into_iter().map(count).fold(0, u64::saturating_add);
-        if used.saturating_add(file.size) > tenant_bytes_max {
-            let message =
-                format!("the files of conversations take {used} bytes, and may take {tenant_bytes_max}");
-            return Err(Error::new(ErrorKind::QuotaExceeded, message)
-                .help("remove sessions or wait until old files are removed, or let an operator raise `attachments.tenant_bytes_max`"));
-        }
         Ok(())
+    }
+
+    /// What the other files of the tenant take where there is no room for this one beside them; it is not written then.
+    async fn write(&self, row: &Model) -> Result<Option<u64>, DbErr> {
+        let transaction = self.store.begin().await?;
+        tenant_lock::hold(&transaction, &row.tenant_id, "file").await?;
+        let sum = sum(transaction.get_database_backend(), Column::Size);
+        let used: Option<Option<i64>> = Entity::find()
+            .select_only()
+            .column_as(sum, "bytes")
+            .filter(Column::TenantId.eq(&row.tenant_id))
+            .filter(Column::Id.ne(&row.id))
+            .into_tuple()
+            .one(&*transaction)
+            .await?;
+        let used = count(used.flatten().unwrap_or_default());
+        if used.saturating_add(count(row.size)) > self.limits.tenant_bytes_max {
+            transaction.rollback().await?;
+            return Ok(Some(used));
+        }
+        // The id of what a run makes follows from the work, so work that begins again keeps one file.
+        let replaced = OnConflict::columns([Column::TenantId, Column::Id])
+            .update_columns([Column::Name, Column::MimeType, Column::Size, Column::SessionId])
+            .to_owned();
+        Entity::insert(row.clone().into_active_model())
+            .on_conflict(replaced)
+            .exec_without_returning(&*transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(None)
     }
 }
 
@@ -133,23 +147,14 @@ impl FileStore for Files {
             session_id: session.to_owned(),
             created_ms: file.created_ms,
         };
-        {
-            // Until the row is there and no longer: the bytes may take their time.
-            let _permit = self.store.inner.gate.permit().await;
-            self.check_room(tenant, file).await?;
-            let insert = async || {
-                // The id of what a run makes follows from the work, so work that begins again keeps one file.
-                let replaced = OnConflict::columns([Column::TenantId, Column::Id])
-                    .update_columns([Column::Name, Column::MimeType, Column::Size, Column::SessionId])
-                    .to_owned();
-                Entity::insert(row.clone().into_active_model())
-                    .on_conflict(replaced)
-                    .exec_without_returning(&self.store.inner.write)
-                    .await
-            };
-            repeated(insert)
-                .await
-                .map_err(|error| self.store.fail("store what is known of a file", error))?;
+        self.check_size(file)?;
+        let full = repeated(|| self.write(&row)).await;
+        if let Some(used) = full.map_err(|error| self.store.fail("store what is known of a file", error))? {
+            let tenant_bytes_max = self.limits.tenant_bytes_max;
+            let message =
+                format!("the files of conversations take {used} bytes, and may take {tenant_bytes_max}");
+            return Err(Error::new(ErrorKind::QuotaExceeded, message)
+                .help("remove sessions or wait until old files are removed, or let an operator raise `attachments.tenant_bytes_max`"));
         }
         self.blobs.put(tenant, &blob(&file.id), bytes).await
     }

@@ -5,10 +5,7 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect,
-};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::TenantId;
 use weft_core::seam::FolderStore;
 use weft_core::seam::folder_store::{
@@ -21,7 +18,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, count, number, text};
 use crate::open::repeated;
-use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::{ROWS_AT_ONCE_MAX, sum};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "folder_entry")]
@@ -180,15 +177,11 @@ async fn height(db: &impl ConnectionTrait, entry: &Model, most: u64) -> Result<u
     Ok(height)
 }
 
-/// The sum of sizes as a whole number: PostgreSQL and MariaDB would make it a decimal one.
-fn sum(db: &impl ConnectionTrait) -> Expr {
-    let whole = if db.get_database_backend() == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
-    Expr::expr(Column::Size.sum()).cast_as(whole)
-}
-
+/// The sum of all sizes.
 async fn bytes(db: &impl ConnectionTrait, tenant: &str) -> Result<u64, DbErr> {
+    let sum = sum(db.get_database_backend(), Column::Size);
     let sum: Option<Option<i64>> =
-        of(tenant).select_only().column_as(sum(db), "bytes").into_tuple().one(db).await?;
+        of(tenant).select_only().column_as(sum, "bytes").into_tuple().one(db).await?;
     Ok(count(sum.flatten().unwrap_or_default()))
 }
 
@@ -215,7 +208,7 @@ async fn sizes(
             let files: Vec<(String, i64)> = inside()
                 .select_only()
                 .column(Column::ParentId)
-                .column_as(sum(db), "bytes")
+                .column_as(sum(db.get_database_backend(), Column::Size), "bytes")
                 .group_by(Column::ParentId)
                 .into_tuple()
                 .all(db)

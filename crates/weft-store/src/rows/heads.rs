@@ -94,20 +94,22 @@ impl Store {
             document::Column::Name,
             document::Column::Metadata,
             document::Column::Enabled,
+            document::Column::Revision,
             document::Column::UpdatedMs,
         ];
         let mut heads = Vec::new();
         for list in lists {
-            let rows: Vec<(String, String, String, i64, i64)> = list
+            let rows: Vec<(String, String, String, i64, i64, i64)> = list
                 .select_only()
                 .columns(columns)
                 .into_tuple()
                 .all(&self.inner.read)
                 .await
                 .map_err(|error| self.fail("look the documents up", error))?;
-            for (id, name, metadata, enabled, updated_ms) in rows {
+            for (id, name, metadata, enabled, revision, updated_ms) in rows {
                 let metadata: Metadata = ids::read_json(&metadata, || format!("the document `{id}`"))?;
-                heads.push(DocumentHead { id: id.into(), name, metadata, enabled: enabled != 0, updated_ms });
+                let (id, enabled) = (id.into(), enabled != 0);
+                heads.push(DocumentHead { id, name, metadata, enabled, revision, updated_ms });
             }
         }
         Ok(heads)

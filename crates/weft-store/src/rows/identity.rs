@@ -5,7 +5,9 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::UserId;
 use weft_core::seam::IdentityStore;
-use weft_core::seam::identity_store::{AuthorizationRequest, Identity};
+use weft_core::seam::identity_store::{
+    AuthorizationRequest, IDENTITIES_MAX, Identity, last_identity, too_many_identities,
+};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -77,23 +79,73 @@ pub(crate) async fn forget(db: &impl ConnectionTrait, user: &UserId) -> Result<(
     request::Entity::delete_many().filter(request::Column::UserId.eq(user)).exec(db).await.map(drop)
 }
 
+/// What became of a change of the identities of a user.
+enum IdentityChange {
+    Done,
+    NoUser,
+    NoIdentity,
+    TooMany,
+    Last,
+}
+
+impl IdentityChange {
+    fn into_result(self) -> Result<()> {
+        match self {
+            Self::Done => Ok(()),
+            Self::NoUser => Err(user::no_user()),
+            Self::NoIdentity => Err(missing()),
+            Self::TooMany => Err(too_many_identities()),
+            Self::Last => Err(last_identity()),
+        }
+    }
+}
+
+/// Holds a user until the transaction ends. Whoever removes the user waits for that, or this finds none; and so does whoever
+/// else changes their identities.
+async fn hold(db: &impl ConnectionTrait, user: &str) -> Result<bool, DbErr> {
+    let held = user::Entity::update_many()
+        .col_expr(user::Column::Enabled, Expr::col(user::Column::Enabled))
+        .filter(user::Column::Id.eq(user))
+        .exec(db)
+        .await?;
+    Ok(held.rows_affected > 0)
+}
+
 impl Store {
-    /// Whether there is such a user.
-    async fn write_identity(&self, row: &Model) -> Result<bool, DbErr> {
+    async fn write_identity(&self, row: &Model) -> Result<IdentityChange, DbErr> {
         let transaction = self.begin().await?;
-        // Whoever removes the user waits for this, or this finds none.
-        let held = user::Entity::update_many()
-            .col_expr(user::Column::Enabled, Expr::col(user::Column::Enabled))
-            .filter(user::Column::Id.eq(row.user_id.clone()))
-            .exec(&*transaction)
-            .await?;
-        if held.rows_affected == 0 {
+        if !hold(&*transaction, &row.user_id).await? {
             transaction.rollback().await?;
-            return Ok(false);
+            return Ok(IdentityChange::NoUser);
+        }
+        let others =
+            Entity::find().filter(Column::UserId.eq(&row.user_id)).filter(Column::Hash.ne(&row.hash));
+        if others.count(&*transaction).await? >= IDENTITIES_MAX {
+            transaction.rollback().await?;
+            return Ok(IdentityChange::TooMany);
         }
         Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
         transaction.commit().await?;
-        Ok(true)
+        Ok(IdentityChange::Done)
+    }
+
+    async fn erase_identity(&self, who: &str, hash: &str) -> Result<IdentityChange, DbErr> {
+        let transaction = self.begin().await?;
+        hold(&*transaction, who).await?;
+        let theirs = || Entity::find().filter(Column::UserId.eq(who));
+        if theirs().filter(Column::Hash.eq(hash)).one(&*transaction).await?.is_none() {
+            transaction.rollback().await?;
+            return Ok(IdentityChange::NoIdentity);
+        }
+        let row = user::Entity::find_by_id(who).one(&*transaction).await?;
+        let has_password = row.is_some_and(|row| !row.password_hash.is_empty());
+        if !has_password && theirs().count(&*transaction).await? == 1 {
+            transaction.rollback().await?;
+            return Ok(IdentityChange::Last);
+        }
+        Entity::delete_by_id(hash).exec(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(IdentityChange::Done)
     }
 }
 
@@ -103,8 +155,7 @@ impl IdentityStore for Store {
         ids::check("identity", &identity.hash)?;
         let row = Model::from(identity);
         match repeated(|| self.write_identity(&row)).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(user::no_user()),
+            Ok(change) => change.into_result(),
             Err(error) if is_duplicate(&error) => {
                 let found = Entity::find_by_id(text(&identity.hash)).one(&self.inner.write).await;
                 let found = found.map_err(|error| self.fail("read the identity", error))?;
@@ -147,13 +198,9 @@ impl IdentityStore for Store {
     }
 
     async fn remove_identity(&self, user: &UserId, hash: &str) -> Result<()> {
-        let removal = Entity::delete_many()
-            .filter(Column::UserId.eq(text(user.as_str())))
-            .filter(Column::Hash.eq(text(hash)));
-        let _permit = self.inner.gate.permit().await;
-        let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;
-        let removed = removed.map_err(|error| self.fail("remove the identity", error))?;
-        if removed.rows_affected == 0 { Err(missing()) } else { Ok(()) }
+        let (who, hash) = (text(user.as_str()), text(hash));
+        let removed = repeated(|| self.erase_identity(&who, &hash)).await;
+        removed.map_err(|error| self.fail("remove the identity", error))?.into_result()
     }
 
     async fn add_authorization_request(

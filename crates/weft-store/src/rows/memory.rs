@@ -13,7 +13,7 @@ use weft_core::seam::memory_store::{
 };
 use weft_core::{Error, ErrorKind, Result};
 
-use super::{ROWS_AT_ONCE_MAX, memory_message};
+use super::{ROWS_AT_ONCE_MAX, memory_message, tenant_lock};
 use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, count, number, text};
@@ -163,6 +163,8 @@ async fn ended<T>(
 
 /// Adds a memory under a name that nobody has.
 async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, ChangeFailure> {
+    // Names and their number are looked at before one more is there.
+    tenant_lock::hold(db, memory.key.tenant.as_str(), "memory").await?;
     let others = of_tenant(db, &memory.key.tenant).await?;
     if others.len() >= MEMORIES_MAX {
         let message = format!("there are {MEMORIES_MAX} memories already");
@@ -189,19 +191,19 @@ async fn create_in(db: &DatabaseTransaction, memory: &Memory) -> Result<Memory, 
     }
 }
 
-/// Changes a memory that is still what was seen.
+/// Changes a memory that is still what was seen; nothing when it is not.
 async fn change_in(
     db: &DatabaseTransaction,
     seen: &Memory,
     settings: &MemorySettings,
     now_ms: i64,
-) -> Result<Memory, ChangeFailure> {
+) -> Result<Option<Memory>, ChangeFailure> {
     let key = &seen.key;
-    let row = locked(db, key).await?.ok_or_else(|| missing(key))?;
+    tenant_lock::hold(db, key.tenant.as_str(), "memory").await?;
+    let Some(row) = locked(db, key).await? else { return Ok(None) };
     let before = row.settings()?;
     if before != seen.settings {
-        let message = format!("the memory `{}` was changed in the meantime", key.id);
-        return Err(Error::new(ErrorKind::Conflict, message).help("read it again, then change it").into());
+        return Ok(None);
     }
     let frozen = before.embedder != settings.embedder || before.types != settings.types;
     if frozen && !memory_message::sizes(db, key).await?.is_empty() {
@@ -219,7 +221,7 @@ async fn change_in(
         .await?;
     // A memory that is to hold less lets go of what is too much.
     append(db, &row, Vec::new(), None).await?;
-    Ok(row.into_memory()?)
+    Ok(Some(row.into_memory()?))
 }
 
 /// Removes a memory with its messages.
@@ -298,7 +300,7 @@ impl MemoryStore for Store {
         rows.into_iter().map(Model::into_memory).collect()
     }
 
-    async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Memory> {
+    async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Option<Memory>> {
         let attempt = async || {
             let transaction = self.begin().await?;
             let outcome = change_in(&transaction.transaction, seen, settings, now_ms).await;

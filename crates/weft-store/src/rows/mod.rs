@@ -25,6 +25,7 @@ pub(crate) mod membership;
 pub(crate) mod memory;
 pub(crate) mod memory_message;
 pub(crate) mod model_use;
+mod new_document;
 pub(crate) mod notice;
 pub(crate) mod piece;
 pub(crate) mod probe;
@@ -45,6 +46,7 @@ pub(crate) mod spending;
 mod staging;
 pub(crate) mod task;
 pub(crate) mod tenant;
+pub(crate) mod tenant_lock;
 pub(crate) mod tenant_removal;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
@@ -53,6 +55,15 @@ pub(crate) mod user;
 pub(crate) mod version_facts;
 pub(crate) mod waiting;
 pub(crate) mod work;
+
+use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::{ColumnTrait, DbBackend};
+
+/// The sum of a column as a whole number: PostgreSQL and MariaDB would make it a decimal one.
+pub(crate) fn sum(backend: DbBackend, column: impl ColumnTrait) -> Expr {
+    let whole = if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
+    Expr::expr(column.sum()).cast_as(whole)
+}
 
 /// Rows in one statement: databases limit how many values it may carry.
 pub(crate) const ROWS_AT_ONCE_MAX: usize = 500;

@@ -7,7 +7,7 @@ use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, Query
 use serde::{Deserialize, Serialize};
 use weft_core::id::{ScheduleKey, TenantId};
 use weft_core::seam::schedule_store::{
-    Misfire, Schedule, ScheduleFilter, ScheduleStore, SessionPolicy, Timing,
+    Misfire, Schedule, ScheduleFilter, ScheduleStore, SessionPolicy, Timing, too_many_schedules,
 };
 use weft_core::{CanvasId, Error, ErrorKind, Result, TurnInput};
 
@@ -15,6 +15,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
+use crate::rows::tenant_lock;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "schedule")]
@@ -121,14 +122,30 @@ impl Model {
     }
 }
 
+impl Store {
+    /// Whether there was room for it.
+    async fn insert_schedule(&self, row: &Model, count_max: u64) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        tenant_lock::hold(&transaction, &row.tenant_id, "schedule").await?;
+        let of_tenant = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+        if of_tenant.count(&*transaction).await? >= count_max {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+}
+
 #[async_trait]
 impl ScheduleStore for Store {
-    async fn create(&self, schedule: &Schedule) -> Result<()> {
+    async fn create(&self, schedule: &Schedule, count_max: u64) -> Result<()> {
         const DOING: &str = "store the schedule";
-        let row = Model::new(schedule)?.into_active_model();
-        let _permit = self.inner.gate.permit().await;
-        match Entity::insert(row).exec_without_returning(&self.inner.write).await {
-            Ok(_) => Ok(()),
+        let row = Model::new(schedule)?;
+        match repeated(|| self.insert_schedule(&row, count_max)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(too_many_schedules(count_max)),
             Err(error) if is_duplicate(&error) => {
                 let taken = format!("cannot {DOING}: there is a schedule `{}` already", schedule.key.id);
                 Err(Error::new(ErrorKind::Conflict, taken))

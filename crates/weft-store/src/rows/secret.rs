@@ -6,15 +6,15 @@ use sea_orm::IntoActiveModel;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, QueryOrder};
-use weft_core::Result;
 use weft_core::id::TenantId;
-use weft_core::seam::secrets::SecretInfo;
+use weft_core::seam::secrets::{SECRETS_MAX, SecretInfo};
+use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, text};
 use crate::open::repeated;
-use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::{ROWS_AT_ONCE_MAX, tenant_lock};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "secret")]
@@ -55,20 +55,25 @@ impl Store {
     pub(crate) async fn put_secret(&self, row: &Model) -> Result<SecretInfo> {
         const DOING: &str = "store the secret";
         ids::check("tenant", &row.tenant_id)?;
-        match repeated(|| self.write_secret(row)).await {
+        let written = match repeated(|| self.write_secret(row)).await {
             // Somebody else has put it in this moment, so now there is a row to change.
             Err(error) if is_duplicate(&error) => repeated(|| self.write_secret(row)).await,
             outcome => outcome,
+        };
+        if !written.map_err(|error| self.fail(DOING, error))? {
+            let message = format!("there are {SECRETS_MAX} secrets already");
+            return Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing reads"));
         }
-        .map_err(|error| self.fail(DOING, error))?;
         let found =
             Entity::find_by_id((row.tenant_id.clone(), row.name.clone())).one(&self.inner.write).await;
         let found = found.map_err(|error| self.fail(DOING, error))?;
         Ok(found.as_ref().unwrap_or(row).info())
     }
 
-    async fn write_secret(&self, row: &Model) -> Result<(), DbErr> {
+    /// Whether there was room for it.
+    async fn write_secret(&self, row: &Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        tenant_lock::hold(&transaction, &row.tenant_id, "secret").await?;
         let changed = Entity::update_many()
             .col_expr(Column::KeyName, Expr::value(row.key_name.as_str()))
             .col_expr(Column::Sealed, Expr::value(row.sealed.clone()))
@@ -78,9 +83,15 @@ impl Store {
             .exec(&*transaction)
             .await?;
         if changed.rows_affected == 0 {
+            let of_tenant = Entity::find().filter(Column::TenantId.eq(&row.tenant_id));
+            if of_tenant.count(&*transaction).await? >= SECRETS_MAX {
+                transaction.rollback().await?;
+                return Ok(false);
+            }
             Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
         }
-        transaction.commit().await
+        transaction.commit().await?;
+        Ok(true)
     }
 
     /// The rows of a tenant by name.

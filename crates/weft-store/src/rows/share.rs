@@ -5,13 +5,14 @@ use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::ShareStore;
-use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
+use crate::rows::tenant_lock;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "share")]
@@ -81,6 +82,22 @@ fn missing() -> Error {
     Error::not_found("there is no such share token")
 }
 
+impl Store {
+    /// Whether there was room for it.
+    async fn write_share(&self, row: &Model, share: &ShareToken) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        tenant_lock::hold(&transaction, &row.tenant_id, "share").await?;
+        let others = Entity::find().filter(of(&share.tenant, &share.target));
+        if others.count(&*transaction).await? >= SHARES_MAX {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+}
+
 #[async_trait]
 impl ShareStore for Store {
     async fn add_share(&self, share: &ShareToken) -> Result<()> {
@@ -88,16 +105,17 @@ impl ShareStore for Store {
         ids::check(share.target.kind(), share.target.id().as_str())?;
         ids::check("share token", &share.hash)?;
         let row = Model::from(share);
-        let _permit = self.inner.gate.permit().await;
-        let insert = || Entity::insert(row.clone().into_active_model());
-        let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
-        stored.map(drop).map_err(|error| {
-            if is_duplicate(&error) {
-                Error::new(ErrorKind::Conflict, "this share token is stored already")
-            } else {
-                self.fail("store the share token", error)
+        match repeated(|| self.write_share(&row, share)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let message = format!("it has {SHARES_MAX} share tokens already");
+                Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nobody uses"))
             }
-        })
+            Err(error) if is_duplicate(&error) => {
+                Err(Error::new(ErrorKind::Conflict, "this share token is stored already"))
+            }
+            Err(error) => Err(self.fail("store the share token", error)),
+        }
     }
 
     async fn share(&self, hash: &str) -> Result<ShareToken> {

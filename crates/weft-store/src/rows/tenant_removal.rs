@@ -48,6 +48,7 @@ const TABLES: [&str; 35] = [
     "spending",
     "model_use",
     "audit",
+    "tenant_lock",
     // Last: it is what people see of it.
     "tenant",
 ];

@@ -2,15 +2,15 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::TokenStore;
-use weft_core::seam::token_store::StoredToken;
+use weft_core::seam::token_store::{StoredToken, TokenFilter};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, bounded, text};
+use crate::ids::{self, bounded, hashes_of, text};
 use crate::open::repeated;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -98,15 +98,26 @@ impl TokenStore for Store {
         repeated(note).await.map(drop).map_err(|error| self.fail("note the use of the token", error))
     }
 
-    async fn list(&self, tenant: Option<&TenantId>, count_max: u64) -> Result<Vec<StoredToken>> {
+    async fn list(&self, filter: &TokenFilter) -> Result<Vec<StoredToken>> {
         let mut found = Entity::find();
-        if let Some(tenant) = tenant {
+        if let Some(tenant) = &filter.tenant {
             found = found.filter(Column::TenantId.eq(text(tenant.as_str())));
+        }
+        if let Some(user) = &filter.user {
+            // Those of nobody have an empty user.
+            found = found.filter(Column::UserId.eq(text(user.as_str()))).filter(Column::UserId.ne(""));
+        }
+        if let Some(name) = &filter.name {
+            let mut called = Condition::any().add(Column::Name.eq(text(name)));
+            if let Some(hashes) = hashes_of(name) {
+                called = called.add(Column::Hash.like(hashes));
+            }
+            found = found.filter(called);
         }
         let rows = found
             .order_by_asc(Column::CreatedMs)
             .order_by_asc(Column::Hash)
-            .limit(bounded(count_max))
+            .limit(bounded(filter.limit))
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("list the tokens", error))?;

@@ -1,6 +1,7 @@
 //! MCP servers of tenants. What is sealed here is ciphertext; see [`crate::Vault`].
 
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 use sea_orm::{IntoActiveModel, QueryOrder};
 use weft_core::id::TenantId;
 use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer, missing};
@@ -10,6 +11,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, text};
 use crate::open::repeated;
+use crate::rows::tenant_lock;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "tool_server")]
@@ -30,12 +32,21 @@ pub struct Model {
     pub tools: String,
     pub created_ms: i64,
     pub updated_ms: i64,
+    pub revision: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
+
+fn id_taken(id: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("the id `{id}` is taken"))
+}
+
+fn name_taken(name: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("another MCP server has the name `{name}`"))
+}
 
 impl Model {
     /// A row of a server, sealed with a key of this name.
@@ -61,6 +72,7 @@ impl Model {
             tools: ids::json(&server.tools)?,
             created_ms: server.created_ms,
             updated_ms: server.updated_ms,
+            revision: server.revision,
         })
     }
 
@@ -75,55 +87,67 @@ impl Model {
             transport: self.transport,
             description: self.description,
             sealed,
+            revision: self.revision,
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
         })
     }
 }
 
-/// What became of a row that was to be written.
-enum Put {
-    Written,
-    OfAnother,
-    TooMany,
-}
-
 impl Store {
-    async fn write_tool_server(&self, row: &Model) -> Result<Put, DbErr> {
+    /// Whether there was room for it.
+    async fn insert_tool_server(&self, row: &Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
-        let known = Entity::find_by_id(row.id.as_str()).one(&*transaction).await?;
-        if known.as_ref().is_some_and(|known| known.tenant_id != row.tenant_id) {
-            return Ok(Put::OfAnother);
+        tenant_lock::hold(&transaction, &row.tenant_id, "tool_server").await?;
+        let of_tenant = Entity::find().filter(Column::TenantId.eq(row.tenant_id.as_str()));
+        if of_tenant.count(&*transaction).await? >= SERVERS_MAX {
+            transaction.rollback().await?;
+            return Ok(false);
         }
-        match known {
-            Some(_) => {
-                Entity::update(row.clone().into_active_model().reset_all()).exec(&*transaction).await?;
-            }
-            None => {
-                let of_tenant = Entity::find().filter(Column::TenantId.eq(row.tenant_id.as_str()));
-                if of_tenant.count(&*transaction).await? >= SERVERS_MAX {
-                    return Ok(Put::TooMany);
-                }
-                Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
-            }
-        }
+        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
         transaction.commit().await?;
-        Ok(Put::Written)
+        Ok(true)
     }
 
-    pub(crate) async fn put_tool_server(&self, row: &Model) -> Result<()> {
-        let conflict = |message: String| Err(Error::new(ErrorKind::Conflict, message));
-        match repeated(|| self.write_tool_server(row)).await {
-            Ok(Put::Written) => Ok(()),
-            Ok(Put::OfAnother) => conflict(format!("the id `{}` is taken", row.id)),
-            Ok(Put::TooMany) => {
+    pub(crate) async fn add_tool_server(&self, row: &Model) -> Result<()> {
+        const DOING: &str = "store the MCP server";
+        match repeated(|| self.insert_tool_server(row)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
                 let message = format!("there are {SERVERS_MAX} MCP servers already");
                 Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing uses"))
             }
             Err(error) if is_duplicate(&error) => {
-                conflict(format!("another MCP server has the name `{}`", row.name))
+                let same = Entity::find_by_id(row.id.as_str()).one(&self.inner.write).await;
+                let same = same.map_err(|error| self.fail(DOING, error))?;
+                Err(if same.is_some() { id_taken(&row.id) } else { name_taken(&row.name) })
             }
-            Err(error) => Err(self.fail("store the MCP server", error)),
+            Err(error) => Err(self.fail(DOING, error)),
+        }
+    }
+
+    /// Writes a row over one that is still at its revision. Whether it was.
+    pub(crate) async fn change_tool_server(&self, row: &Model) -> Result<bool> {
+        let change = Entity::update_many()
+            .col_expr(Column::Name, Expr::value(row.name.as_str()))
+            .col_expr(Column::NameFolded, Expr::value(row.name_folded.as_str()))
+            .col_expr(Column::Url, Expr::value(row.url.as_str()))
+            .col_expr(Column::Transport, Expr::value(row.transport.as_str()))
+            .col_expr(Column::Description, Expr::value(row.description.as_str()))
+            .col_expr(Column::KeyName, Expr::value(row.key_name.as_str()))
+            .col_expr(Column::Sealed, Expr::value(row.sealed.clone()))
+            .col_expr(Column::Tools, Expr::value(row.tools.as_str()))
+            .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
+            .col_expr(Column::Revision, Expr::value(row.revision.wrapping_add(1)))
+            .filter(Column::TenantId.eq(row.tenant_id.as_str()))
+            .filter(Column::Id.eq(row.id.as_str()))
+            // Whoever has changed it since it was read has another revision; nothing of theirs is overwritten.
+            .filter(Column::Revision.eq(row.revision));
+        let _permit = self.inner.gate.permit().await;
+        match repeated(|| change.clone().exec(&self.inner.write)).await {
+            Ok(changed) => Ok(changed.rows_affected > 0),
+            Err(error) if is_duplicate(&error) => Err(name_taken(&row.name)),
+            Err(error) => Err(self.fail("change the MCP server", error)),
         }
     }
 

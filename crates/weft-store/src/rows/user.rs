@@ -263,6 +263,10 @@ impl UserStore for Store {
         let removal = match which {
             Logins::All => theirs,
             Logins::One(hash) => theirs.filter(login::Column::Hash.eq(text(hash))),
+            Logins::Named(id) => match ids::hashes_of(id) {
+                Some(hashes) => theirs.filter(login::Column::Hash.like(hashes)),
+                None => return Ok(0),
+            },
             Logins::Others(kept) => theirs.filter(login::Column::Hash.ne(text(kept))),
         };
         let _permit = self.inner.gate.permit().await;

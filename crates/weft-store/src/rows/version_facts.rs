@@ -18,7 +18,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{bounded, fold, text};
 use crate::open::repeated;
 use crate::rows::canvas::{read_tags, tags_columns};
-use crate::rows::{canvas, canvas_label, canvas_version};
+use crate::rows::{canvas, canvas_label, canvas_version, tenant_lock};
 
 /// A version without its drawing.
 #[derive(Debug, FromQueryResult)]
@@ -104,8 +104,10 @@ impl Store {
         Ok(found.into_iter().map(whole).collect())
     }
 
-    async fn write_label(&self, row: &canvas_label::Model) -> Result<(), DbErr> {
+    /// Whether there was room for it.
+    async fn write_label(&self, row: &canvas_label::Model) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        tenant_lock::hold(&transaction, &row.tenant_id, "canvas_label").await?;
         let changed = canvas_label::Entity::update_many()
             .col_expr(canvas_label::Column::Version, Expr::value(row.version.as_str()))
             .filter(canvas_label::Column::TenantId.eq(&row.tenant_id))
@@ -114,11 +116,19 @@ impl Store {
             .exec(&*transaction)
             .await?;
         if changed.rows_affected == 0 {
+            let of_canvas = canvas_label::Entity::find()
+                .filter(canvas_label::Column::TenantId.eq(&row.tenant_id))
+                .filter(canvas_label::Column::CanvasId.eq(&row.canvas_id));
+            if of_canvas.count(&*transaction).await? >= LABELS_MAX as u64 {
+                transaction.rollback().await?;
+                return Ok(false);
+            }
             canvas_label::Entity::insert(row.clone().into_active_model())
                 .exec_without_returning(&*transaction)
                 .await?;
         }
-        transaction.commit().await
+        transaction.commit().await?;
+        Ok(true)
     }
 
     async fn remove_label(&self, canvas: &CanvasKey, label: &str) -> Result<()> {
@@ -202,11 +212,9 @@ impl VersionStore for Store {
         self.get_version(key, version).await
     }
 
-    async fn publish(&self, key: &CanvasKey, version: Option<&str>) -> Result<()> {
-        if let Some(version) = version {
-            self.get_version(key, version).await?;
-        }
-        let now_ms = version.map(|_| self.inner.clock.now_ms());
+    async fn publish(&self, key: &CanvasKey, version: &str) -> Result<()> {
+        self.get_version(key, version).await?;
+        let now_ms = self.inner.clock.now_ms();
         let _permit = self.inner.gate.permit().await;
         let write = async || {
             canvas::Entity::update_many()
@@ -218,6 +226,21 @@ impl VersionStore for Store {
         };
         let changed = repeated(write).await.map_err(|error| self.fail("publish the version", error))?;
         if changed.rows_affected == 0 { Err(no_canvas(key)) } else { Ok(()) }
+    }
+
+    async fn unpublish(&self, key: &CanvasKey, version: &str) -> Result<()> {
+        let _permit = self.inner.gate.permit().await;
+        let write = async || {
+            canvas::Entity::update_many()
+                .col_expr(canvas::Column::Published, Expr::value(None::<String>))
+                .col_expr(canvas::Column::PublishedMs, Expr::value(None::<i64>))
+                .filter(of_canvas(key))
+                .filter(canvas::Column::Published.eq(text(version)))
+                .exec(&self.inner.write)
+                .await
+        };
+        let taken_back = repeated(write).await;
+        taken_back.map(drop).map_err(|error| self.fail("take the publishing of a version back", error))
     }
 
     async fn published(&self, key: &CanvasKey) -> Result<Option<Arc<str>>> {
@@ -237,27 +260,22 @@ impl VersionStore for Store {
         let Some(version) = version else { return self.remove_label(key, label).await };
         check_label(label)?;
         self.get_version(key, version).await?;
-        let others = canvas_label::Entity::find()
-            .filter(of_label(key))
-            .filter(canvas_label::Column::Label.ne(text(label)))
-            .count(&self.inner.read)
-            .await
-            .map_err(|error| self.fail(DOING, error))?;
-        if others >= LABELS_MAX as u64 {
-            return Err(Error::invalid(format!("the canvas `{}` has {LABELS_MAX} labels already", key.id)));
-        }
         let row = canvas_label::Model {
             tenant_id: text(key.tenant.as_str()),
             canvas_id: text(key.id.as_str()),
             label: text(label),
             version: text(version),
         };
-        match repeated(|| self.write_label(&row)).await {
+        let written = match repeated(|| self.write_label(&row)).await {
             // Somebody else has put it in this moment, so now there is a row to change.
             Err(error) if is_duplicate(&error) => repeated(|| self.write_label(&row)).await,
             outcome => outcome,
+        };
+        if written.map_err(|error| self.fail(DOING, error))? {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!("the canvas `{}` has {LABELS_MAX} labels already", key.id)))
         }
-        .map_err(|error| self.fail(DOING, error))
     }
 
     async fn labelled(&self, key: &CanvasKey, label: &str) -> Result<Arc<str>> {

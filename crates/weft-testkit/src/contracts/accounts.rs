@@ -1,13 +1,13 @@
 //! The promises of the places for users, tenants, share tokens and the audit log.
 
 use futures::future::join_all;
-use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
+use weft_core::ErrorKind::{Conflict, Invalid, NotFound, QuotaExceeded};
 use weft_core::access::MemberRole;
 use weft_core::id::{CanvasId, TenantId, UserId, generate};
 use weft_core::seam::audit_store::{AuditEntry, AuditFilter, AuditPosition};
-use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
 use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
-use weft_core::seam::token_store::StoredToken;
+use weft_core::seam::token_store::{StoredToken, TokenFilter};
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{AuditStore, ShareStore, TenantStore, TokenStore, UserStore};
 
@@ -90,7 +90,14 @@ async fn a_tenant_goes_with_what_it_has(stores: ContractStores<'_>) {
     refused(tenants.tenant(&home).await, NotFound);
     refused(tenants.membership(&home, &ann.id).await, NotFound);
     refused(users.login(&here.hash).await, NotFound);
-    assert!(fine(tokens.list(Some(&home), 9).await).is_empty());
+    assert!(
+        fine(
+            tokens
+                .list(&TokenFilter { tenant: Some(home.clone()), limit: 9, ..TokenFilter::default() })
+                .await
+        )
+        .is_empty()
+    );
     // Its people stay, with what they have elsewhere.
     assert_eq!(fine(users.user(&ann.id).await).id, ann.id);
     assert_eq!(fine(users.login(&there.hash).await), (there, Some(MemberRole::Owner)));
@@ -228,6 +235,11 @@ async fn sign_ins_follow_their_users(stores: ContractStores<'_>) {
     refused(users.login(&second.hash).await, NotFound);
     fine(users.change_user(&ann.id, &enabled(true)).await);
     assert_eq!(fine(users.remove_logins(&bob.id, Logins::One(&first.hash)).await), 0, "not his");
+    for none in ["%", "", &first.hash, second.id()] {
+        assert_eq!(fine(users.remove_logins(&bob.id, Logins::Named(none)).await), 0, "not his: {none}");
+    }
+    assert_eq!(fine(users.remove_logins(&ann.id, Logins::Named(first.id())).await), 1);
+    fine(users.add_login(&first).await);
     assert_eq!(fine(users.remove_logins(&ann.id, Logins::Others(&second.hash)).await), 1);
     refused(users.login(&first.hash).await, NotFound);
     assert_eq!(fine(users.remove_logins(&ann.id, Logins::One(&second.hash)).await), 1);
@@ -365,6 +377,15 @@ pub async fn share_store_keeps_its_contract(store: &dyn ShareStore) {
     assert_eq!(fine(store.remove_shares(&stranger, &agent).await), 0);
     assert_eq!(fine(store.remove_shares(&tenant, &agent).await), 1);
     assert_eq!(fine(store.share(&other.hash).await), other);
+    for nth in 1..SHARES_MAX {
+        fine(store.add_share(&share(&agent, i64::try_from(nth).unwrap_or_default())).await);
+    }
+    // There is room for one more, whoever comes at the same time.
+    let many: Vec<ShareToken> = (0..4).map(|_| share(&agent, 1)).collect();
+    let added = join_all(many.iter().map(|one| store.add_share(one))).await;
+    assert_eq!(added.iter().filter(|added| added.is_ok()).count(), 1);
+    refused(store.add_share(&share(&agent, 1)).await, QuotaExceeded);
+    fine(store.add_share(&share(&chat, 1)).await);
 }
 
 /// Checks every promise of [`AuditStore`].

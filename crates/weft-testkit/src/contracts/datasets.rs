@@ -1,6 +1,7 @@
 //! The promises of datasets, of the queue of documents and of blobs. A suite works in tenants of its own,
 //! so it may run against a database that holds other things, and several times.
 
+mod at_once;
 mod blob_store;
 mod dataset_store;
 mod index_notes;
@@ -52,6 +53,7 @@ pub fn dataset(tenant: &TenantId, name: &str) -> Dataset {
         generation: 0,
         created_ms: 1_000,
         updated_ms: 1_001,
+        revision: 0,
         counts: DatasetCounts::default(),
     }
 }
@@ -75,6 +77,7 @@ pub fn document(dataset: &DatasetKey, name: &str) -> Document {
         duration_ms: 0,
         chunk_count: 0,
         token_count: 0,
+        revision: 0,
         created_ms: 1_000,
         updated_ms: 1_000,
     }

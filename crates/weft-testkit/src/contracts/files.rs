@@ -72,7 +72,12 @@ async fn quotas_hold(files: &dyn FileStore) {
     fine(files.put(&ours, &kept[0], bytes(1_000)).await);
     fine(files.remove(&ours, std::slice::from_ref(&kept[1].id)).await);
     fine(files.put(&ours, &more, bytes(1)).await);
-    let ids: Vec<FileId> = kept.iter().chain([&more]).map(|file| file.id.clone()).collect();
+    fine(files.remove(&ours, std::slice::from_ref(&more.id)).await);
+    // There is room for one more, whoever comes at the same time.
+    let many: Vec<StoredFile> = (0..4).map(|_| file("e", 600, 1)).collect();
+    let put = futures::future::join_all(many.iter().map(|one| files.put(&ours, one, bytes(600)))).await;
+    assert_eq!(put.iter().filter(|put| put.is_ok()).count(), 1, "{put:?}");
+    let ids: Vec<FileId> = kept.iter().chain([&more]).chain(&many).map(|file| file.id.clone()).collect();
     fine(files.remove(&ours, &ids).await);
     fine(files.remove(&theirs, &ids).await);
 }

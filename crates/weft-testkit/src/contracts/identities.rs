@@ -1,9 +1,9 @@
 //! The promises of the place for what users are at OpenID providers.
 
 use futures::future::join_all;
-use weft_core::ErrorKind::{Conflict, NotFound, RateLimited};
+use weft_core::ErrorKind::{Conflict, Denied, NotFound, QuotaExceeded, RateLimited};
 use weft_core::id::{UserId, generate};
-use weft_core::seam::identity_store::{AuthorizationRequest, Identity};
+use weft_core::seam::identity_store::{AuthorizationRequest, IDENTITIES_MAX, Identity};
 use weft_core::seam::user_store::User;
 use weft_core::seam::{IdentityStore, UserStore};
 
@@ -57,6 +57,7 @@ fn request(user: Option<&UserId>, expires_ms: i64) -> AuthorizationRequest {
 /// Checks every promise of [`IdentityStore`].
 pub async fn identity_store_keeps_its_contract(users: &dyn UserStore, store: &dyn IdentityStore) {
     an_identity_is_one_users(users, store).await;
+    identities_are_neither_too_many_nor_too_few(users, store).await;
     a_request_is_taken_once(users, store).await;
 }
 
@@ -86,6 +87,30 @@ async fn an_identity_is_one_users(users: &dyn UserStore, store: &dyn IdentitySto
     refused(store.identity(&second.hash).await, NotFound);
     assert_eq!(fine(store.identities(&bob, 9).await).len(), 1);
     an_identity_never_outlives_its_user(users, store).await;
+}
+
+async fn identities_are_neither_too_many_nor_too_few(users: &dyn UserStore, store: &dyn IdentityStore) {
+    let (ann, bob) = (new_user(users).await, new_user(users).await);
+    let mut theirs: Vec<Identity> = (1..20).map(|n| identity(&ann, n)).collect();
+    for one in &theirs {
+        fine(store.add_identity(one).await);
+    }
+    // There is room for one more, whoever comes at the same time.
+    let many: Vec<Identity> = (20..24).map(|n| identity(&ann, n)).collect();
+    let added = join_all(many.iter().map(|one| store.add_identity(one))).await;
+    theirs.extend(many.iter().zip(&added).filter(|(_, added)| added.is_ok()).map(|(one, _)| one.clone()));
+    assert_eq!(theirs.len() as u64, IDENTITIES_MAX);
+    for error in added.into_iter().filter_map(Result::err) {
+        assert_eq!(error.kind, QuotaExceeded, "{error}");
+    }
+    // What is there already needs no room.
+    fine(store.add_identity(&theirs[0]).await);
+    fine(store.add_identity(&identity(&bob, 1)).await);
+    // Somebody without a password keeps one, also when all are removed at the same time.
+    let removed = join_all(theirs.iter().map(|one| store.remove_identity(&ann, &one.hash))).await;
+    let kept: Vec<_> = removed.into_iter().filter_map(Result::err).map(|error| error.kind).collect();
+    assert_eq!(kept, [Denied]);
+    assert_eq!(fine(store.identities(&ann, 99).await).len(), 1);
 }
 
 async fn an_identity_never_outlives_its_user(users: &dyn UserStore, store: &dyn IdentityStore) {

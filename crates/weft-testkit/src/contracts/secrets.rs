@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::seam::Secrets;
-use weft_core::seam::secrets::{NamedSecret, VALUE_BYTES_MAX};
+use weft_core::seam::secrets::{NamedSecret, SECRETS_MAX, VALUE_BYTES_MAX};
 use weft_core::{ErrorKind, Secret, TenantId};
 
 use super::{fine, refused, tenant};
@@ -57,4 +57,15 @@ pub async fn secrets_keep_their_contract(secrets: &dyn Secrets) {
     refused(secrets.remove(ours, "key").await, ErrorKind::NotFound);
     assert_eq!(values(secrets, ours, &["key"]).await, []);
     assert_eq!(values(secrets, theirs, &["key"]).await, [pair("key", "theirs-4711")]);
+
+    let known = names(secrets, theirs).await.len() as u64;
+    for nth in known + 1..SECRETS_MAX {
+        fine(secrets.put(theirs, &format!("n{nth}"), &Secret::new("12345")).await);
+    }
+    // There is room for one more, whoever comes at the same time.
+    let (many, value) = (["m1", "m2", "m3", "m4"], Secret::new("12345"));
+    let put = futures::future::join_all(many.iter().map(|name| secrets.put(theirs, name, &value))).await;
+    assert_eq!(put.iter().filter(|put| put.is_ok()).count(), 1, "{put:?}");
+    refused(secrets.put(theirs, "one-more", &value).await, ErrorKind::QuotaExceeded);
+    fine(secrets.put(theirs, "key", &value).await);
 }

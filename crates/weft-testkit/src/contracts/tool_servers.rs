@@ -3,7 +3,7 @@
 use serde_json::json;
 use weft_core::seam::ToolServerStore;
 use weft_core::seam::tool_server_store::{SERVERS_MAX, StoredToolServer};
-use weft_core::{ErrorKind, Json, Secret};
+use weft_core::{Error, ErrorKind, Json, Secret, TenantId, changes};
 
 use super::{fine, refused, tenant};
 
@@ -20,6 +20,7 @@ fn server(name: &str) -> StoredToolServer {
             Json::Object(tools) => tools,
             _ => serde_json::Map::new(),
         },
+        revision: 0,
         created_ms: 1,
         updated_ms: 2,
     }
@@ -32,32 +33,66 @@ fn server(name: &str) -> StoredToolServer {
 pub async fn tool_servers_keep_their_contract(store: &dyn ToolServerStore) {
     let (ours, theirs) = (&tenant(), &tenant());
     let (first, second) = (server("Beta"), server("alpha"));
-    fine(store.put(ours, &first).await);
-    fine(store.put(ours, &second).await);
+    assert!(!fine(store.change(ours, &first).await), "there is none");
+    fine(store.add(ours, &first).await);
+    fine(store.add(ours, &second).await);
     assert_eq!(fine(store.get(ours, &first.id).await), first);
     assert_eq!(fine(store.list(ours).await), [second.clone(), first.clone()]);
     assert_eq!(fine(store.list(theirs).await), []);
     refused(store.get(theirs, &first.id).await, ErrorKind::NotFound);
     refused(store.remove(theirs, &first.id).await, ErrorKind::NotFound);
-    refused(store.put(theirs, &first).await, ErrorKind::Conflict);
-    refused(store.put(ours, &server("BETA")).await, ErrorKind::Conflict);
+    refused(store.add(theirs, &first).await, ErrorKind::Conflict);
+    refused(
+        store.add(ours, &StoredToolServer { name: "x".into(), ..first.clone() }).await,
+        ErrorKind::Conflict,
+    );
+    refused(store.add(ours, &server("BETA")).await, ErrorKind::Conflict);
+    assert!(!fine(store.change(theirs, &first).await), "it is another's");
+    refused(
+        store.change(ours, &StoredToolServer { name: "ALPHA".into(), ..first.clone() }).await,
+        ErrorKind::Conflict,
+    );
     // The same name is free elsewhere, and for the server that has it.
-    fine(store.put(theirs, &server("beta")).await);
+    fine(store.add(theirs, &server("beta")).await);
     let changed =
         StoredToolServer { name: "beta".into(), sealed: Secret::new(""), updated_ms: 9, ..first.clone() };
-    fine(store.put(ours, &changed).await);
+    assert!(fine(store.change(ours, &changed).await));
+    let changed = StoredToolServer { revision: 1, ..changed };
+    assert_eq!(fine(store.get(ours, &first.id).await), changed);
+    // Of what somebody has read before nothing is written over it.
+    assert!(!fine(store.change(ours, &first).await));
     assert_eq!(fine(store.get(ours, &first.id).await), changed);
     // Of several at the same time one has the name.
     let many: Vec<StoredToolServer> = (0..4).map(|_| server("same")).collect();
-    let put = futures::future::join_all(many.iter().map(|one| store.put(ours, one))).await;
+    let put = futures::future::join_all(many.iter().map(|one| store.add(ours, one))).await;
     assert_eq!(put.iter().filter(|one| one.is_ok()).count(), 1);
+    changes_at_the_same_time_all_stay(store, ours, &second.id).await;
     let known = fine(store.list(ours).await).len() as u64;
-    for nth in known..SERVERS_MAX {
-        fine(store.put(ours, &server(&format!("n{nth}"))).await);
+    for nth in known + 1..SERVERS_MAX {
+        fine(store.add(ours, &server(&format!("n{nth}"))).await);
     }
-    refused(store.put(ours, &server("one more")).await, ErrorKind::QuotaExceeded);
-    fine(store.put(ours, &first).await);
+    // There is room for one more, whoever comes at the same time.
+    let many: Vec<StoredToolServer> = (0..4).map(|nth| server(&format!("m{nth}"))).collect();
+    let put = futures::future::join_all(many.iter().map(|one| store.add(ours, one))).await;
+    assert_eq!(put.iter().filter(|one| one.is_ok()).count(), 1);
+    refused(store.add(ours, &server("one more")).await, ErrorKind::QuotaExceeded);
     fine(store.remove(ours, &first.id).await);
+    assert!(!fine(store.change(ours, &changed).await), "what is removed stays so");
     refused(store.get(ours, &first.id).await, ErrorKind::NotFound);
     refused(store.remove(ours, &first.id).await, ErrorKind::NotFound);
+}
+
+/// Each adds something of its own to what it reads.
+async fn changes_at_the_same_time_all_stay(store: &dyn ToolServerStore, ours: &TenantId, id: &str) {
+    let add = async |n: u64| {
+        changes::made("MCP server", || async {
+            let mut there = store.get(ours, id).await?;
+            there.tools.insert(format!("t{n}"), n.into());
+            Ok::<_, Error>(store.change(ours, &there).await?.then_some(()))
+        })
+        .await
+    };
+    futures::future::join_all((0..8).map(add)).await.into_iter().for_each(fine);
+    let there = fine(store.get(ours, id).await);
+    assert!((0..8).all(|n| there.tools.contains_key(&format!("t{n}"))), "{:?}", there.tools);
 }

@@ -17,6 +17,7 @@ fn of_document(document: &Document) -> DocumentHead {
         name: document.name.clone(),
         metadata: document.metadata.clone(),
         enabled: document.enabled,
+        revision: document.revision,
         updated_ms: document.updated_ms,
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use weft_core::access::MemberRole;
 use weft_core::id::{TenantId, UserId};
 use weft_core::seam::tenant_store::{Invitation, Joining, Membership, Tenant};
+use weft_core::seam::token_store::hash_id;
 use weft_core::seam::user_store::{Login, Logins, User, UserChange};
 use weft_core::seam::{TenantStore, UserStore};
 use weft_core::{Error, Result};
@@ -44,6 +45,10 @@ fn folded(user: &User) -> Result<User> {
 impl AccountTables {
     pub(super) fn has_user(&self, id: &UserId) -> bool {
         self.users.contains_key(id)
+    }
+
+    pub(super) fn has_password(&self, id: &UserId) -> bool {
+        self.users.get(id).is_some_and(|user| !user.password_hash.is_empty())
     }
 
     fn check_free(&self, user: &User) -> Result<()> {
@@ -196,6 +201,7 @@ impl UserStore for MemoryStore {
             let meant = match which {
                 Logins::All => true,
                 Logins::One(one) => hash == one,
+                Logins::Named(id) => hash_id(hash) == id,
                 Logins::Others(kept) => hash != kept,
             };
             login.user != *user || !meant

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use weft_core::id::UserId;
 use weft_core::seam::IdentityStore;
-use weft_core::seam::identity_store::{AuthorizationRequest, Identity};
+use weft_core::seam::identity_store::{
+    AuthorizationRequest, IDENTITIES_MAX, Identity, last_identity, too_many_identities,
+};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::{MemoryStore, StoreTables, conflict};
@@ -33,6 +35,11 @@ impl IdentityStore for MemoryStore {
         let mut tables = self.tables();
         if !tables.accounts.has_user(&identity.user) {
             return Err(Error::not_found("there is no such user"));
+        }
+        let others = tables.identities.identities.values();
+        let others = others.filter(|one| one.user == identity.user && one.hash != identity.hash).count();
+        if others as u64 >= IDENTITIES_MAX {
+            return Err(too_many_identities());
         }
         let known = tables.identities.identities.entry(identity.hash.clone());
         let known = known.or_insert_with(|| identity.clone());
@@ -64,9 +71,14 @@ impl IdentityStore for MemoryStore {
     }
 
     async fn remove_identity(&self, user: &UserId, hash: &str) -> Result<()> {
-        let identities = &mut self.tables().identities.identities;
+        let mut tables = self.tables();
+        let has_password = tables.accounts.has_password(user);
+        let identities = &mut tables.identities.identities;
         if identities.get(hash).is_none_or(|identity| identity.user != *user) {
             return Err(missing());
+        }
+        if !has_password && identities.values().filter(|one| one.user == *user).count() == 1 {
+            return Err(last_identity());
         }
         identities.remove(hash);
         Ok(())

@@ -119,6 +119,8 @@ impl weft_core::seam::MemoryStore for MemoryStore {
 
     async fn get(&self, key: &MemoryKey) -> Result<Memory> {
         let found = self.tables().memories.get(&at(key)).map(|kept| kept.memory.clone());
+        // As a store on a disk: others go on until what was read arrives.
+        tokio::task::yield_now().await;
         found.ok_or_else(|| missing(key))
     }
 
@@ -130,13 +132,13 @@ impl weft_core::seam::MemoryStore for MemoryStore {
         Ok(own)
     }
 
-    async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Memory> {
+    async fn change(&self, seen: &Memory, settings: &MemorySettings, now_ms: i64) -> Result<Option<Memory>> {
         let memories = &mut self.tables().memories;
         let name = free(memories, &seen.key, &settings.name);
-        let kept = memories.get_mut(&at(&seen.key)).ok_or_else(|| missing(&seen.key))?;
+        let Some(kept) = memories.get_mut(&at(&seen.key)) else { return Ok(None) };
         let before = &kept.memory.settings;
         if *before != seen.settings {
-            return Err(conflict("the memory was changed in the meantime"));
+            return Ok(None);
         }
         if (before.embedder != settings.embedder || before.types != settings.types)
             && !kept.messages.is_empty()
@@ -146,7 +148,7 @@ impl weft_core::seam::MemoryStore for MemoryStore {
         kept.memory.settings = MemorySettings { name, ..settings.clone() };
         kept.memory.updated_ms = now_ms;
         kept.make_room(0, None)?;
-        Ok(kept.memory.clone())
+        Ok(Some(kept.memory.clone()))
     }
 
     async fn delete(&self, key: &MemoryKey) -> Result<()> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::id::{ScheduleId, ScheduleKey, TenantId};
-use weft_core::seam::schedule_store::{Schedule, ScheduleFilter, ScheduleStore};
+use weft_core::seam::schedule_store::{Schedule, ScheduleFilter, ScheduleStore, too_many_schedules};
 
 use super::{MemoryStore, conflict, missing, page};
 
@@ -13,9 +13,13 @@ fn place(key: &ScheduleKey) -> (TenantId, ScheduleId) {
 
 #[async_trait]
 impl ScheduleStore for MemoryStore {
-    async fn create(&self, schedule: &Schedule) -> Result<()> {
+    async fn create(&self, schedule: &Schedule, count_max: u64) -> Result<()> {
         let mut tables = self.tables();
         let at = place(&schedule.key);
+        let others = tables.schedules.keys().filter(|(tenant, _)| *tenant == schedule.key.tenant).count();
+        if others as u64 >= count_max {
+            return Err(too_many_schedules(count_max));
+        }
         if tables.schedules.contains_key(&at) {
             return Err(conflict(format!("there is a schedule `{}` already", schedule.key.id)));
         }

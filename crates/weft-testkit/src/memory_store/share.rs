@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use weft_core::id::TenantId;
 use weft_core::seam::audit_store::{AuditEntry, AuditFilter};
-use weft_core::seam::share_store::{ShareTarget, ShareToken};
+use weft_core::seam::share_store::{SHARES_MAX, ShareTarget, ShareToken};
 use weft_core::seam::{AuditStore, ShareStore};
-use weft_core::{Error, Result};
+use weft_core::{Error, ErrorKind, Result};
 
 use super::{MemoryStore, conflict};
 
@@ -24,6 +24,10 @@ impl ShareStore for MemoryStore {
         let shares = &mut self.tables().shares;
         if shares.contains_key(&share.hash) {
             return Err(conflict("this share token is stored already".to_owned()));
+        }
+        let others = shares.values().filter(|one| one.tenant == share.tenant && one.target == share.target);
+        if others.count() as u64 >= SHARES_MAX {
+            return Err(Error::new(ErrorKind::QuotaExceeded, "there are too many share tokens"));
         }
         shares.insert(share.hash.clone(), share.clone());
         Ok(())

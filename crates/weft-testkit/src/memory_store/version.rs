@@ -66,15 +66,21 @@ impl VersionStore for MemoryStore {
         self.get_version(canvas, version).await
     }
 
-    async fn publish(&self, canvas: &CanvasKey, version: Option<&str>) -> Result<()> {
-        if let Some(version) = version {
-            self.get_version(canvas, version).await?;
-        }
+    async fn publish(&self, canvas: &CanvasKey, version: &str) -> Result<()> {
+        self.get_version(canvas, version).await?;
         let now_ms = self.clock.now_ms();
         let at = (canvas.tenant.clone(), canvas.id.clone());
         let mut tables = self.tables();
         let found = tables.canvases.get_mut(&at).ok_or_else(|| missing("canvas", canvas.id.as_str()))?;
-        found.published = version.map(|version| (Arc::from(version), now_ms));
+        found.published = Some((Arc::from(version), now_ms));
+        Ok(())
+    }
+
+    async fn unpublish(&self, canvas: &CanvasKey, version: &str) -> Result<()> {
+        let at = (canvas.tenant.clone(), canvas.id.clone());
+        if let Some(found) = self.tables().canvases.get_mut(&at) {
+            found.published.take_if(|(published, _)| **published == *version);
+        }
         Ok(())
     }
 

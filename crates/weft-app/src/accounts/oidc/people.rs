@@ -4,7 +4,7 @@
 use sha2::{Digest as _, Sha256};
 use weft_core::access::MemberRole;
 use weft_core::id::UserId;
-use weft_core::seam::identity_store::Identity;
+use weft_core::seam::identity_store::{IDENTITIES_MAX, Identity};
 use weft_core::seam::tenant_store::{Invitation, Joining, Membership};
 use weft_core::seam::user_store::User;
 use weft_core::{Error, ErrorKind, Result, TenantId, hex};
@@ -14,9 +14,6 @@ use super::jws::Claims;
 use super::provider::Provider;
 use crate::accounts::{NewUser, SignInRefusal, SignedIn};
 use crate::app::{App, DEFAULT_TENANT};
-
-/// Identities that one user has at most.
-const IDENTITIES_MAX: u64 = 20;
 
 /// What an identity is found by. No issuer has a line break in it, so no two pairs have the same.
 fn hash(issuer: &str, subject: &str) -> String {
@@ -155,14 +152,8 @@ impl App {
 
     async fn add_identity(&self, provider: &Provider, person: &Person, user: &UserId) -> Result<Identity> {
         let stores = &self.accounts.stores;
-        let all = stores.identities.identities(user, IDENTITIES_MAX).await?;
-        let hash = hash(&provider.config.issuer, &person.subject);
-        if all.len() as u64 >= IDENTITIES_MAX && all.iter().all(|one| one.hash != hash) {
-            let message = format!("an account has at most {IDENTITIES_MAX} identities at providers");
-            return Err(denied(message, "remove one of them before"));
-        }
         let identity = Identity {
-            hash,
+            hash: hash(&provider.config.issuer, &person.subject),
             user: user.clone(),
             provider: provider.name.clone(),
             issuer: provider.config.issuer.clone(),
@@ -234,13 +225,8 @@ impl App {
     /// `NotFound`; `Denied` for the last one of somebody who has no password.
     pub async fn unlink(&self, user: &UserId, id: &str) -> Result<Identity> {
         let all = self.identities(user).await?;
-        let is_last = all.len() == 1;
         let found = all.into_iter().find(|one| one.id() == id);
         let found = found.ok_or_else(|| Error::not_found("there is no such identity"))?;
-        if is_last && self.accounts.stores.users.user(user).await?.password_hash.is_empty() {
-            let message = "without this identity nobody could sign in to the account";
-            return Err(denied(message, "add another provider, or let an operator set a password"));
-        }
         self.accounts.stores.identities.remove_identity(user, &found.hash).await?;
         Ok(found)
     }

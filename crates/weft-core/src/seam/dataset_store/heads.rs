@@ -15,6 +15,8 @@ pub struct DocumentHead {
     pub metadata: Metadata,
     /// Whether its chunks are found.
     pub enabled: bool,
+    /// Counts the changes that people have made.
+    pub revision: i64,
     /// When it was changed the last time, in milliseconds since 1970.
     pub updated_ms: i64,
 }

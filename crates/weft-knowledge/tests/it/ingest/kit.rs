@@ -83,6 +83,7 @@ pub fn dataset(embedder: &str, settings: &Json) -> Dataset {
         generation: 0,
         created_ms: 0,
         updated_ms: 0,
+        revision: 0,
         counts: DatasetCounts::default(),
     }
 }
@@ -151,6 +152,7 @@ impl World {
             duration_ms: 0,
             chunk_count: 0,
             token_count: 0,
+            revision: 0,
             created_ms: 0,
             updated_ms: 0,
         };

@@ -27,6 +27,7 @@ fn dataset() -> Dataset {
         generation: 0,
         created_ms: 1_728_636_403_000,
         updated_ms: 1_728_636_404_000,
+        revision: 0,
         counts: DatasetCounts { documents: 1, chunks: 2, tokens: 3, bytes: 4 },
     }
 }

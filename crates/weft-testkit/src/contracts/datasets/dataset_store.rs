@@ -15,15 +15,17 @@ use weft_core::seam::dataset_store::{
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::value::Json;
 
-use super::{LARGE, all_datasets, all_documents, chunk, dataset, document, map, tenant};
+use super::{LARGE, all_datasets, all_documents, at_once, chunk, dataset, document, map, tenant};
 use crate::contracts::refused;
 
 /// Checks every promise of [`DatasetStore`].
 pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {
     a_dataset_comes_back_as_it_was(store).await;
     names_of_datasets_are_unique(store).await;
+    at_once::changes_all_stay(store).await;
     datasets_are_listed(store).await;
     a_document_comes_back_as_it_was(store).await;
+    at_once::documents_are_no_more_than_may_be(store).await;
     documents_are_listed(store).await;
     documents_are_found_by_metadata(store).await;
     every_document_has_a_head(store).await;
@@ -51,7 +53,7 @@ async fn a_dataset_comes_back_as_it_was(store: &dyn DatasetStore) {
     let mut made = dataset(&ours, "Büro 🦜");
     made.description = "ж".repeat(LARGE);
     refused(store.dataset(&made.key).await, NotFound);
-    refused(store.update(&made).await, NotFound);
+    assert!(!store.update(&made).await.unwrap(), "there is none");
     store.create(&made).await.unwrap();
     assert!(store.dataset(&made.key).await.unwrap() == made);
     refused(store.create(&Dataset { name: "other".into(), ..made.clone() }).await, Conflict);
@@ -69,8 +71,12 @@ async fn a_dataset_comes_back_as_it_was(store: &dyn DatasetStore) {
         ..dataset(&ours, "x")
     };
     let changed = Dataset { key: made.key.clone(), ..changed };
-    store.update(&changed).await.unwrap();
-    assert_eq!(store.dataset(&made.key).await.unwrap(), Dataset { created_ms: 1_000, ..changed });
+    assert!(store.update(&changed).await.unwrap());
+    let there = Dataset { created_ms: 1_000, revision: 1, ..changed.clone() };
+    assert_eq!(store.dataset(&made.key).await.unwrap(), there);
+    // Of what somebody has read before nothing is written over it.
+    assert!(!store.update(&Dataset { pagerank: 1, ..changed }).await.unwrap());
+    assert_eq!(store.dataset(&made.key).await.unwrap(), there);
     refused(store.create(&dataset(&ours, "")).await, Invalid);
 }
 
@@ -87,7 +93,7 @@ async fn names_of_datasets_are_unique(store: &dyn DatasetStore) {
     store.create(&other).await.unwrap();
     refused(store.update(&Dataset { name: "ärzte".into(), ..other.clone() }).await, Conflict);
     // Its own name in another case is no one else's.
-    store.update(&Dataset { name: "ÄRZTE".into(), ..made }).await.unwrap();
+    assert!(store.update(&Dataset { name: "ÄRZTE".into(), ..made }).await.unwrap());
     let many: Vec<Dataset> = (0..8).map(|_| dataset(&ours, "at once")).collect();
     let made = join_all(many.iter().map(|one| store.create(one))).await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1);
@@ -230,6 +236,7 @@ async fn every_document_has_a_head(store: &dyn DatasetStore) {
         name: made.name.clone(),
         metadata: made.metadata.clone(),
         enabled: made.enabled,
+        revision: made.revision,
         updated_ms: made.updated_ms,
     };
     let (mut seen, mut after) = (Vec::new(), None);
@@ -265,9 +272,11 @@ async fn documents_are_changed(store: &dyn DatasetStore) {
         settings: Some(map(json!({"b": 1}))),
         metadata: Some(map(json!({"k": "v"}))),
         enabled: Some(false),
+        revision: Some(0),
     };
     let changed = store.update_document(&made.key, &change, 7_000).await.unwrap();
     let expected = Document {
+        revision: 1,
         name: "New.MD".into(),
         method: ChunkMethod::Book,
         settings: map(json!({"b": 1})),
@@ -276,10 +285,14 @@ async fn documents_are_changed(store: &dyn DatasetStore) {
         updated_ms: 7_000,
         ..made.clone()
     };
-    assert_eq!(changed, expected);
+    assert_eq!(changed, Some(expected.clone()));
+    assert_eq!(store.document(&made.key).await.unwrap(), expected);
+    // What follows from a state that is over changes nothing.
+    assert_eq!(store.update_document(&made.key, &change, 8_000).await.unwrap(), None);
     assert_eq!(store.document(&made.key).await.unwrap(), expected);
     let nothing = DocumentChange::default();
-    assert_eq!(store.update_document(&made.key, &nothing, 7_000).await.unwrap(), expected);
+    let again = store.update_document(&made.key, &nothing, 7_000).await.unwrap();
+    assert_eq!(again, Some(Document { revision: 2, ..expected }));
     let name = |name: &str| DocumentChange { name: Some(name.into()), ..DocumentChange::default() };
     refused(store.update_document(&made.key, &name("OTHER.txt"), 1).await, Conflict);
     store.update_document(&made.key, &name("NEW.md"), 1).await.unwrap();

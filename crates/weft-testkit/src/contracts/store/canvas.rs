@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
 use futures::future::join_all;
+use weft_core::Error;
 use weft_core::ErrorKind::{Conflict, NotFound};
+use weft_core::changes;
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
@@ -33,6 +35,8 @@ pub async fn canvas_store_keeps_its_contract(store: &dyn CanvasStore) {
     large_canvases_are_kept(store).await;
     removed_canvases_are_gone(store).await;
     of_two_that_want_one_title_one_gets_it(store).await;
+    changes_at_the_same_time_all_stay(store).await;
+    a_change_brings_nothing_back(store).await;
 }
 
 async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
@@ -224,4 +228,44 @@ async fn of_two_that_want_one_title_one_gets_it(store: &dyn CanvasStore) {
     for outcome in join_all((0..4).map(put)).await {
         outcome.unwrap();
     }
+}
+
+/// Each adds something of its own to what it reads.
+async fn changes_at_the_same_time_all_stay(store: &dyn CanvasStore) {
+    let key = CanvasKey::new(&tenant(), "shared");
+    let first = store.put(&key, &titled("Shared"), "{}").await.unwrap();
+    assert!(store.put(&key, &titled("Shared"), "{}").await.unwrap().revision > first.revision);
+    let add = async |n: usize| {
+        changes::made("canvas", || async {
+            let there = store.get(&key).await?;
+            let head =
+                CanvasHead { description: format!("{}+{n}", there.head.description), ..there.head.clone() };
+            let dsl = format!("{}{n}", there.dsl);
+            let changed = store.change(&there, &head, &dsl).await?;
+            // What was stored is given, and not what somebody else has stored since.
+            assert!(changed.iter().all(|changed| changed.head == head && *changed.dsl == *dsl));
+            Ok::<_, Error>(changed)
+        })
+        .await
+    };
+    for changed in join_all((0..8).map(add)).await {
+        changed.unwrap();
+    }
+    let there = store.get(&key).await.unwrap();
+    for n in 0..8 {
+        assert!(there.head.description.contains(&format!("+{n}")), "{}", there.head.description);
+        assert!(there.dsl.contains(&n.to_string()), "{}", there.dsl);
+    }
+    let taken = titled("Taken");
+    store.put(&CanvasKey::new(&key.tenant, "other"), &taken, "{}").await.unwrap();
+    refused(store.change(&there, &taken, "{}").await, Conflict);
+    assert_eq!(store.get(&key).await.unwrap(), there);
+}
+
+async fn a_change_brings_nothing_back(store: &dyn CanvasStore) {
+    let key = CanvasKey::new(&tenant(), "gone");
+    let seen = store.put(&key, &titled("Gone"), "{}").await.unwrap();
+    store.delete(&key).await.unwrap();
+    assert_eq!(store.change(&seen, &seen.head, &seen.dsl).await.unwrap(), None);
+    refused(store.get(&key).await, NotFound);
 }

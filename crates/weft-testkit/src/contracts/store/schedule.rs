@@ -3,13 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
 use futures::future::join_all;
-use weft_core::ErrorKind::{Conflict, NotFound};
+use weft_core::ErrorKind::{Conflict, NotFound, QuotaExceeded};
 use weft_core::TurnInput;
 use weft_core::id::{ScheduleKey, TenantId};
 use weft_core::seam::ScheduleStore;
 use weft_core::seam::schedule_store::{Misfire, Schedule, ScheduleFilter, SessionPolicy, Timing};
 
 use super::{LARGE, refused, tenant};
+
+/// More schedules than a tenant has in these suites.
+pub(super) const MANY: u64 = 1_000;
 
 pub(super) fn schedule(tenant: &TenantId, id: &str, canvas: &str) -> Schedule {
     Schedule {
@@ -35,6 +38,7 @@ pub async fn schedule_store_keeps_its_contract(store: &dyn ScheduleStore) {
     of_many_deciders_one_is_noted(store).await;
     what_is_due_comes_the_longest_overdue_first(store).await;
     schedules_are_listed_by_name(store).await;
+    a_tenant_has_no_more_than_it_may_have(store).await;
 }
 
 async fn schedules_come_back_as_they_were(store: &dyn ScheduleStore) {
@@ -42,8 +46,8 @@ async fn schedules_come_back_as_they_were(store: &dyn ScheduleStore) {
     let first = schedule(&ours, "first", "c");
     refused(store.get(&first.key).await, NotFound);
     refused(store.delete(&first.key).await, NotFound);
-    store.create(&first).await.unwrap();
-    refused(store.create(&first).await, Conflict);
+    store.create(&first, MANY).await.unwrap();
+    refused(store.create(&first, MANY).await, Conflict);
     let mut second = Schedule {
         timing: Timing::Every { every_ms: 60_000, from_ms: -5 },
         session: SessionPolicy::One("s".into()),
@@ -52,7 +56,7 @@ async fn schedules_come_back_as_they_were(store: &dyn ScheduleStore) {
         ..schedule(&theirs, "first", "d")
     };
     second.input.inputs.insert("text".into(), "ж".repeat(LARGE).into());
-    store.create(&second).await.unwrap();
+    store.create(&second, MANY).await.unwrap();
     assert!(store.get(&first.key).await.unwrap() == first && store.get(&second.key).await.unwrap() == second);
     store.delete(&first.key).await.unwrap();
     refused(store.get(&first.key).await, NotFound);
@@ -63,9 +67,9 @@ async fn a_schedule_is_changed_by_who_knows_it(store: &dyn ScheduleStore) {
     let tenant = tenant();
     let first = schedule(&tenant, "s", "c");
     refused(store.replace(&first).await, Conflict);
-    store.create(&first).await.unwrap();
+    store.create(&first, MANY).await.unwrap();
     let other = schedule(&tenant, "other", "c");
-    store.create(&other).await.unwrap();
+    store.create(&other, MANY).await.unwrap();
     let changed = Schedule {
         canvas: "d".into(),
         name: "Ω".into(),
@@ -91,7 +95,7 @@ async fn of_many_deciders_one_is_noted(store: &dyn ScheduleStore) {
     let tenant = tenant();
     let first = schedule(&tenant, "s", "c");
     assert!(!store.advance(&first, Some(3_000), 2_500).await.unwrap(), "there is no such schedule");
-    store.create(&first).await.unwrap();
+    store.create(&first, MANY).await.unwrap();
     let mut seen = first.clone();
     for (next_ms, decided_ms) in [(Some(3_000), 2_500), (Some(3_000), 2_500), (None, 9_000)] {
         let tries = join_all((0..8).map(|_| store.advance(&seen, next_ms, decided_ms))).await;
@@ -117,7 +121,7 @@ async fn what_is_due_comes_the_longest_overdue_first(store: &dyn ScheduleStore) 
         at(&ours, "off", None),
     ];
     for one in &all {
-        store.create(one).await.unwrap();
+        store.create(one, MANY).await.unwrap();
     }
     let due = async |now_ms, ahead_ms, count| -> Vec<String> {
         let due = store.due(now_ms, ahead_ms, count).await.unwrap();
@@ -130,12 +134,12 @@ async fn what_is_due_comes_the_longest_overdue_first(store: &dyn ScheduleStore) 
     assert_eq!(store.due(-1_000, FAR, 9).await.unwrap()[1], all[0]);
     // A clock that was far ahead when it was decided has gone back.
     let ahead = Schedule { decided_ms: FAR - 10, ..at(&ours, "ahead", Some(FAR - 5)) };
-    store.create(&ahead).await.unwrap();
+    store.create(&ahead, MANY).await.unwrap();
     store
-        .create(&Schedule {
-            next_ms: None,
-            ..Schedule { key: ScheduleKey::new(&ours, "x"), ..ahead.clone() }
-        })
+        .create(
+            &Schedule { next_ms: None, ..Schedule { key: ScheduleKey::new(&ours, "x"), ..ahead.clone() } },
+            MANY,
+        )
         .await
         .unwrap();
     assert_eq!(due(-3_001, FAR - 11, 9).await, ["ahead"]);
@@ -148,9 +152,9 @@ async fn what_is_due_comes_the_longest_overdue_first(store: &dyn ScheduleStore) 
 async fn schedules_are_listed_by_name(store: &dyn ScheduleStore) {
     let (ours, theirs) = (tenant(), tenant());
     for (id, name, canvas) in [("1", "b", "x"), ("2", "a", "x"), ("3", "c", "y"), ("4", "a", "X")] {
-        store.create(&Schedule { name: name.into(), ..schedule(&ours, id, canvas) }).await.unwrap();
+        store.create(&Schedule { name: name.into(), ..schedule(&ours, id, canvas) }, MANY).await.unwrap();
     }
-    store.create(&schedule(&theirs, "5", "x")).await.unwrap();
+    store.create(&schedule(&theirs, "5", "x"), MANY).await.unwrap();
     let all = ScheduleFilter { limit: u64::MAX, ..ScheduleFilter::default() };
     let check = async |filter: ScheduleFilter, ids: &[&str], total: u64| {
         let (found, count) = store.list(&ours, &filter).await.unwrap();
@@ -161,4 +165,16 @@ async fn schedules_are_listed_by_name(store: &dyn ScheduleStore) {
     check(ScheduleFilter { canvas: Some("x".into()), ..all.clone() }, &["2", "1"], 2).await;
     check(ScheduleFilter { offset: 1, limit: 2, ..all }, &["4", "1"], 4).await;
     check(ScheduleFilter::default(), &[], 4).await;
+}
+
+async fn a_tenant_has_no_more_than_it_may_have(store: &dyn ScheduleStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    store.create(&schedule(&theirs, "theirs", "c"), 1).await.unwrap();
+    let many: Vec<Schedule> = (0..8).map(|n| schedule(&ours, &n.to_string(), "c")).collect();
+    let made = join_all(many.iter().map(|one| store.create(one, 3))).await;
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 3);
+    let refusals = made.into_iter().filter_map(Result::err);
+    assert!(refusals.into_iter().all(|error| error.kind == QuotaExceeded));
+    let there = ScheduleFilter { limit: 9, ..ScheduleFilter::default() };
+    assert_eq!(store.list(&ours, &there).await.unwrap().1, 3);
 }

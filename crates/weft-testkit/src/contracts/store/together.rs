@@ -14,7 +14,7 @@ use weft_core::seam::work_queue::Work;
 use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
 
 use super::run::{entries, run};
-use super::schedule::schedule;
+use super::schedule::{MANY, schedule};
 use super::session::{change, said, session};
 use super::work::work;
 use super::{LARGE, refused, tenant};
@@ -33,7 +33,7 @@ pub async fn stores_remove_what_belongs_together(
     for tenant in [&ours, &theirs] {
         for canvas in ["x", "y"] {
             all.fill(tenant, canvas).await;
-            schedules.create(&schedule(tenant, canvas, canvas)).await.unwrap();
+            schedules.create(&schedule(tenant, canvas, canvas), MANY).await.unwrap();
             queue.push(&[Work { canvas: canvas.into(), ..work(tenant, canvas, 0) }], 0).await.unwrap();
         }
     }

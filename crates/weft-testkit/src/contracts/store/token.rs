@@ -4,9 +4,9 @@
 
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::access::MemberRole;
-use weft_core::id::{UserId, generate};
+use weft_core::id::{TenantId, UserId, generate};
 use weft_core::seam::TokenStore;
-use weft_core::seam::token_store::StoredToken;
+use weft_core::seam::token_store::{StoredToken, TokenFilter};
 
 use super::{refused, tenant};
 
@@ -37,11 +37,27 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     let second = StoredToken { hash: generate(), name: "second".into(), created_ms: 1_001, ..token.clone() };
     let second = StoredToken { role: MemberRole::Owner, user: None, ..second };
     store.add(&second).await.unwrap();
-    let listed = async |tenant, count_max| store.list(tenant, count_max).await.unwrap();
+    let listed = async |tenant: Option<&TenantId>, limit| {
+        let filter = TokenFilter { tenant: tenant.cloned(), limit, ..TokenFilter::default() };
+        store.list(&filter).await.unwrap()
+    };
     assert_eq!(listed(Some(&token.tenant), 9).await, [token.clone(), second.clone()]);
     assert_eq!(listed(Some(&token.tenant), 1).await, std::slice::from_ref(&token));
     let all = listed(None, u64::MAX).await;
     assert!([&token, &second, &theirs].iter().all(|one| all.contains(one)), "{all:?}");
+    // Those of one user, or of one name, are chosen before they are counted.
+    let ours = TokenFilter { tenant: Some(token.tenant.clone()), limit: 1, ..TokenFilter::default() };
+    let check = async |filter: TokenFilter, expected: &[&StoredToken]| {
+        assert_eq!(store.list(&filter).await.unwrap().iter().collect::<Vec<_>>(), expected, "{filter:?}");
+    };
+    check(TokenFilter { user: token.user.clone(), ..ours.clone() }, &[&token]).await;
+    check(TokenFilter { user: Some(UserId::generate()), ..ours.clone() }, &[]).await;
+    check(TokenFilter { user: Some(UserId::from("")), ..ours.clone() }, &[]).await;
+    check(TokenFilter { name: Some("second".into()), ..ours.clone() }, &[&second]).await;
+    check(TokenFilter { name: Some(second.id().to_owned()), ..ours.clone() }, &[&second]).await;
+    for none in ["%", "", "secon_", &second.id()[1..], &second.hash] {
+        check(TokenFilter { name: Some(none.into()), ..ours.clone() }, &[]).await;
+    }
     for at_ms in [5_000, 4_000] {
         store.used(&token.hash, at_ms).await.unwrap();
     }

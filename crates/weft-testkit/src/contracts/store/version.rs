@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use futures::future::join_all;
 use weft_core::ErrorKind::{Invalid, NotFound};
 use weft_core::id::CanvasKey;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead};
@@ -77,20 +78,24 @@ async fn one_version_is_published_and_labels_point_to_some(
     store: &dyn VersionStore,
 ) {
     let key = CanvasKey::new(&tenant(), "p");
-    refused(store.publish(&key, None).await, NotFound);
+    refused(store.publish(&key, "none").await, NotFound);
     let first = canvases.put(&key, &titled("P"), r#"{"n":1}"#).await.unwrap().version;
     let second = canvases.put(&key, &titled("P"), r#"{"n":2}"#).await.unwrap().version;
     assert_eq!(canvases.get(&key).await.unwrap().published, None);
-    refused(store.publish(&key, Some("none")).await, NotFound);
-    store.publish(&key, Some(&first)).await.unwrap();
+    refused(store.publish(&key, "none").await, NotFound);
+    store.publish(&key, &first).await.unwrap();
     let stored = canvases.get(&key).await.unwrap();
     assert_eq!((stored.published.unwrap().0, stored.version), (first.clone(), second.clone()));
     assert!(store.get_version(&key, &first).await.unwrap().published_ms.is_some());
-    store.publish(&key, Some(&second)).await.unwrap();
+    store.publish(&key, &second).await.unwrap();
     assert_eq!(store.get_version(&key, &first).await.unwrap().published_ms, None);
     canvases.put(&key, &titled("P"), r#"{"n":3}"#).await.unwrap();
     assert_eq!(canvases.get(&key).await.unwrap().published.unwrap().0, second, "saving publishes nothing");
-    store.publish(&key, None).await.unwrap();
+    // Whoever takes another one back has not seen that this one is published.
+    store.unpublish(&key, &first).await.unwrap();
+    assert_eq!(canvases.get(&key).await.unwrap().published.unwrap().0, second);
+    store.unpublish(&key, &second).await.unwrap();
+    store.unpublish(&CanvasKey::new(&tenant(), "p"), &second).await.unwrap();
     assert_eq!(canvases.get(&key).await.unwrap().published, None);
 
     refused(store.labelled(&key, "production").await, NotFound);
@@ -109,9 +114,13 @@ async fn one_version_is_published_and_labels_point_to_some(
     refused(store.label(&key, "none", None).await, NotFound);
     store.label(&key, "beta", None).await.unwrap();
     refused(store.labelled(&key, "beta").await, NotFound);
-    for n in 1..LABELS_MAX {
+    for n in 1..LABELS_MAX - 1 {
         store.label(&key, &format!("l{n}"), Some(&first)).await.unwrap();
     }
+    // There is room for one more, whoever comes at the same time.
+    let many = ["m1", "m2", "m3", "m4"];
+    let put = join_all(many.iter().map(|label| store.label(&key, label, Some(&first)))).await;
+    assert_eq!(put.iter().filter(|put| put.is_ok()).count(), 1, "{put:?}");
     refused(store.label(&key, "one-more", Some(&first)).await, Invalid);
     store.label(&key, "l1", Some(&second)).await.unwrap();
     canvases.delete(&key).await.unwrap();

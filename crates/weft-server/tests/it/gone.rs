@@ -1,0 +1,111 @@
+//! Callers that go away before they are answered: what there was for their answer alone goes as well.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::Request;
+use futures::{StreamExt as _, stream};
+use serde_json::{Value as Json, json};
+use tower::ServiceExt as _;
+use weft_core::DatasetKey;
+use weft_core::seam::dataset_store::DocumentFilter;
+use weft_core::seam::folder_store::EntryFilter;
+use weft_core::seam::run_store::RunFilter;
+use weft_core::seam::session_store::SessionFilter;
+use weft_testkit::Script;
+
+use crate::support::{Bench, bench, chat_canvas, default_tenant, endless};
+
+/// Waits until something is so.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    for _ in 0..2_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it never came about");
+}
+
+impl Bench {
+    /// Sends a request and goes away as soon as something is so.
+    async fn given_up_when(&self, request: Request<Body>, is_so: impl AsyncFn() -> bool) {
+        let mut asked = Box::pin(self.router.clone().oneshot(request));
+        tokio::select! {
+            answer = &mut asked => panic!("it was answered: {:?}", answer.unwrap().status()),
+            () = until(is_so) => {}
+        }
+    }
+
+    /// How many conversations there are, and how many runs.
+    async fn kept(&self) -> (u64, usize) {
+        let all = SessionFilter { limit: 99, ..SessionFilter::default() };
+        let (_, sessions) = self.app.sessions.list(&default_tenant(), &all).await.unwrap();
+        let all = RunFilter { limit: 99, ..RunFilter::default() };
+        (sessions, self.app.runs.list(&default_tenant(), &all).await.unwrap().len())
+    }
+
+    /// A form whose last part never comes.
+    fn endless_form(&self, path: &str) -> Request<Body> {
+        let part = |name: &str| {
+            let head = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"");
+            Ok::<_, std::io::Error>(Bytes::from(format!("--frontier\r\n{head}\r\n\r\ntext\r\n")))
+        };
+        let sent = stream::iter([part("a.txt"), part("b.txt")]).chain(stream::pending());
+        Request::builder()
+            .method("POST")
+            .uri(path)
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "multipart/form-data; boundary=frontier")
+            .body(Body::from_stream(sent))
+            .unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_single_question_leaves_no_conversation_behind() {
+    let bench = bench(Script::new().reply(endless(&["1. Wh"]).always())).await;
+    let question = json!({"question": "What is a parrot?"});
+    let request = bench.request("POST", "/api/v1/chat/recommendation", &question);
+    bench.given_up_when(request, async || bench.model.requests().len() == 1).await;
+    until(async || bench.kept().await == (0, 0)).await;
+}
+
+#[tokio::test]
+async fn a_component_that_is_tried_alone_leaves_no_conversation_behind() {
+    let bench = bench(Script::new().reply(endless(&["well"]).always())).await;
+    let agent = bench.store("A", chat_canvas()).await;
+    let path = format!("/api/v1/agents/{agent}/components/Agent:A/debug");
+    let request = bench.request("POST", &path, &json!({"params": {"sys.query": "Who?"}}));
+    bench.given_up_when(request, async || bench.model.requests().len() == 1).await;
+    until(async || bench.kept().await == (0, 0)).await;
+}
+
+#[tokio::test]
+async fn documents_of_a_form_that_breaks_off_are_taken_back() {
+    let bench = bench(Script::new()).await;
+    let path = bench.dataset("Laws").await;
+    let key = DatasetKey::new(&default_tenant(), path.rsplit('/').next().unwrap());
+    let count = async || {
+        let all = DocumentFilter { limit: 9, ..DocumentFilter::default() };
+        bench.app.datasets.documents(&key, &all).await.unwrap().1
+    };
+    let request = bench.endless_form(&format!("{path}/documents"));
+    bench.given_up_when(request, async || count().await == 1).await;
+    until(async || count().await == 0).await;
+}
+
+#[tokio::test]
+async fn files_of_a_form_that_breaks_off_are_taken_back() {
+    let bench = bench(Script::new()).await;
+    let (tenant, manager) = (default_tenant(), &bench.app.file_manager);
+    let root = manager.root(&tenant).await.unwrap();
+    let count = async || {
+        let all = EntryFilter { folder: root.id.clone(), limit: 9, ..EntryFilter::default() };
+        manager.tree().list(&tenant, &all).await.unwrap().1
+    };
+    bench.given_up_when(bench.endless_form("/api/v1/files"), async || count().await == 1).await;
+    until(async || count().await == 0).await;
+    let none: Json = bench.get("/api/v1/files").await.data();
+    assert_eq!(none["total"], 0, "{none}");
+}

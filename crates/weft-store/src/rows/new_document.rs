@@ -1,0 +1,73 @@
+//! Documents that are added, as far as their tenant has room for them.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::{DatabaseTransaction, IntoActiveModel, QuerySelect};
+use weft_core::Result;
+use weft_core::id::DatasetKey;
+use weft_core::seam::dataset_store::{Document, DocumentQuota};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids;
+use crate::open::repeated;
+use crate::rows::{dataset, document, sum, tenant_lock};
+
+/// How many documents a tenant has, and how many bytes they are.
+async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u64, u64), DbErr> {
+    let taken: Option<(i64, Option<i64>)> = document::Entity::find()
+        .select_only()
+        .column_as(document::Column::Id.count(), "documents")
+        .column_as(sum(db.get_database_backend(), document::Column::Size), "bytes")
+        .filter(document::Column::TenantId.eq(tenant))
+        .into_tuple()
+        .one(db)
+        .await?;
+    let (documents, bytes) = taken.unwrap_or_default();
+    Ok((ids::count(documents), ids::count(bytes.unwrap_or_default())))
+}
+
+impl Store {
+    /// What keeps it from being there.
+    async fn insert_document(
+        &self,
+        within: &DatasetKey,
+        row: &document::Model,
+        quota: DocumentQuota,
+    ) -> Result<Result<()>, DbErr> {
+        let transaction = self.begin().await?;
+        if !quota.is_unlimited() {
+            tenant_lock::hold(&transaction, &row.tenant_id, "document").await?;
+            let taken = taken_by_documents(&transaction, &row.tenant_id).await?;
+            if let Err(exceeded) = quota.check(taken, ids::count(row.size)) {
+                transaction.rollback().await?;
+                return Ok(Err(exceeded));
+            }
+        }
+        // The dataset stays until the document is in it.
+        let found: Option<String> = dataset::Entity::find()
+            .select_only()
+            .column(dataset::Column::Id)
+            .filter(dataset::of(within))
+            .lock_exclusive()
+            .into_tuple()
+            .one(&*transaction)
+            .await?;
+        if found.is_none() {
+            return Ok(Err(dataset::missing(within)));
+        }
+        document::Entity::insert(row.clone().into_active_model())
+            .exec_without_returning(&*transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(Ok(()))
+    }
+
+    pub(crate) async fn create_document(&self, document: &Document, quota: DocumentQuota) -> Result<()> {
+        let row = document::Model::new(document)?;
+        match repeated(|| self.insert_document(&document.key.dataset, &row, quota)).await {
+            Ok(outcome) => outcome,
+            Err(error) if is_duplicate(&error) => Err(document::taken(&document.name)),
+            Err(error) => Err(self.fail("store the document", error)),
+        }
+    }
+}
