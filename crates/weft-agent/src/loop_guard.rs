@@ -68,6 +68,7 @@ pub enum Verdict {
 pub struct LoopGuard {
     window: usize,
     alike: usize,
+    /// How similar the last two rounds were in what they differ most in, 0 to 1.
     similarity: f64,
     last: Last,
 }
@@ -91,11 +92,6 @@ impl LoopGuard {
     /// A guard that stops after `window` rounds alike, two at least.
     pub fn new(window: usize) -> Self {
         Self { window: window.max(WINDOW_MIN), alike: 0, similarity: 0.0, last: Last::Nothing }
-    }
-
-    /// How similar the last two rounds were in what they differ most in, 0 to 1: for the log.
-    pub fn similarity(&self) -> f64 {
-        self.similarity
     }
 
     /// The calls of a round are over.

@@ -193,7 +193,7 @@ fn the_guard_survives_storage_and_tells_how_similar_the_rounds_were() {
     let mut guard: LoopGuard = serde_json::from_str(&stored).unwrap();
     let similar = Observed { arguments: json!({"q": "one question of same length"}), ..call };
     assert_eq!(guard.observe(&[similar]), Verdict::Loop);
-    assert!((SIMILAR..1.0).contains(&guard.similarity()), "{}", guard.similarity());
+    assert!((SIMILAR..1.0).contains(&guard.similarity), "{}", guard.similarity);
     assert_eq!(guard.observe(&[]), Verdict::Continue);
 }
 

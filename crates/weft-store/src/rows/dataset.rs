@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{Condition, ConnectionTrait, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::sea_query::Expr;
+use sea_orm::{Condition, ConnectionTrait, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, TenantId};
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetCounts, DatasetFilter};
 use weft_core::{Error, ErrorKind, Result};

@@ -13,7 +13,7 @@ use crate::rows::{run, tenant};
 
 /// Every table with rows of tenants, those first that refer to others. What is left of removed documents stays: a
 /// worker has yet to clear it away.
-const TABLES: [&str; 35] = [
+const TABLES: &[&str] = &[
     "run_message",
     "journal",
     "piece",
