@@ -3,8 +3,8 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{
-    Condition, ConnectionTrait, DatabaseTransaction, FromQueryResult, Order, QueryOrder,
-    QuerySelect, Select, SelectModel, Selector,
+    Condition, ConnectionTrait, DatabaseTransaction, FromQueryResult, Order, QueryOrder, QuerySelect, Select,
+    SelectModel, Selector,
 };
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{
