@@ -65,7 +65,7 @@ impl App {
         let input = self.with_files_read(&key.tenant, input).await?;
         let (app, key, name) = (self.clone(), key.clone(), component.to_owned());
         let run = async move |given_up: CancellationToken| {
-            let outputs = app.outputs_of_one(&key, &alone, (input, globals), given_up).await?;
+            let outputs = app.outputs_of_one(&key, &alone, (input, globals), &given_up).await?;
             outputs.ok_or_else(|| {
                 let seconds = TIME_LIMIT.as_secs();
                 let message = format!("`{name}` has not finished within {seconds} s");
@@ -82,7 +82,7 @@ impl App {
         key: &CanvasKey,
         alone: &Alone,
         (input, globals): (TurnInput, Map<String, Json>),
-        given_up: CancellationToken,
+        given_up: &CancellationToken,
     ) -> Result<Option<Map<String, Json>>> {
         let session = self.session_for_one(key, &alone.plan, globals, &input.user_id).await?;
         let request = StartRun {

@@ -358,7 +358,7 @@ pub(super) async fn said_once(
     };
     let (of_task, key, session) = (state.clone(), chat.key.clone(), SessionKey::new(&caller.tenant, session));
     let said = async move |given_up: CancellationToken| {
-        let answer = single_answer(&of_task, &key, &request, given_up).await;
+        let answer = single_answer(&of_task, &key, &request, &given_up).await;
         forget(&of_task, &session).await;
         answer
     };
@@ -374,7 +374,7 @@ async fn single_answer(
     state: &ServerState,
     chat: &CanvasKey,
     request: &CompletionRequest,
-    given_up: CancellationToken,
+    given_up: &CancellationToken,
 ) -> Result<Answer, ApiError> {
     let (session, handle) = begin_turn(state, chat, request, UnknownSession::Begin).await?;
     let mut view = RunView::new(&handle.key.id, &session);
