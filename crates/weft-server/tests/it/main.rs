@@ -43,6 +43,7 @@ mod pipelines;
 mod private;
 mod readings;
 mod rehearsal;
+mod removals;
 mod responses;
 mod schedules;
 mod searches;
