@@ -278,6 +278,7 @@ impl App {
         let now_ms = self.clock.now_ms();
         let session = new.session(canvas, &plan.version, SessionState::new(&plan), now_ms)?;
         self.sessions.create(&session, &opening(&plan, new.before, now_ms)).await?;
+        self.stays_with_canvas(canvas, &session.key).await?;
         Ok(session)
     }
 
@@ -339,6 +340,7 @@ impl App {
             Box::pin(async {
                 let input = || self.with_files_read(&session.key.tenant, input.clone());
                 let input = read.get_or_try_init(input).await?.clone();
+                self.check_goes_on(&session.key, waiting).await?;
                 if first.swap(false, Ordering::Relaxed) {
                     self.start_turn_read(RunId::generate(), session, input).await
                 } else {
@@ -366,6 +368,12 @@ impl App {
         run: &RunId,
         waiting: &Waiting,
     ) -> Result<RunHandle> {
+        // Whoever asks the same at the same time takes no place among the questions of the session.
+        let (_asks, known) =
+            self.one_of_equals(&RunKey::new(&session.key.tenant, run.clone()), waiting).await?;
+        if let Some(known) = known {
+            return self.again(&known, input).await;
+        }
         let read = OnceCell::new();
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(async {
@@ -373,7 +381,11 @@ impl App {
                 let key = RunKey::new(&session.key.tenant, run.clone());
                 let with_files = || self.with_files_read(&session.key.tenant, input.clone());
                 let with_files = read.get_or_try_init(with_files).await?.clone();
-                match self.start_turn_read(run.clone(), &session, with_files).await {
+                let started = match self.check_goes_on(&session.key, waiting).await {
+                    Ok(()) => self.start_turn_read(run.clone(), &session, with_files).await,
+                    Err(error) => Err(error),
+                };
+                match started {
                     // It is this very run that the session is busy with, or that is there already.
                     Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
                         // Whichever process works on it, it can be read from here.

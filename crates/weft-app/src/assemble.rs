@@ -118,6 +118,11 @@ pub async fn dataset_names(config: &Config, tenant: &TenantId) -> Result<Vec<Str
 
 async fn make_folder(config: &Config) -> Result<()> {
     let data = config.data.clone();
+    // The store is named by an address, which is text: another folder would be opened than the one that was made.
+    if data.to_str().is_none() {
+        let message = format!("the data folder {} has a name that is not UTF-8", data.display());
+        return Err(Error::invalid(message).help("name another one with --data or `data`"));
+    }
     let made = tokio::task::spawn_blocking(move || weft_store::private::own_folder(&data, STORE_FILE)).await;
     made.unwrap_or_else(|cause| Err(std::io::Error::other(cause))).map_err(|cause| {
         Error::invalid(format!("cannot make the data folder {}", config.data.display()))

@@ -1,13 +1,18 @@
 //! Questions with a key of their caller: however often one is asked, it is one run. Where the runs are is where
 //! the keys are: the id of the run follows from the key, so that any process finds it, also after a crash.
 
+use std::time::Duration;
+
 use sha2::{Digest as _, Sha256};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, SessionId, TurnInput};
 use weft_engine::RunHandle;
 
 use crate::app::App;
+use crate::turns::{Place, WaitedFor, Waiting, lock, wait_for};
 
 /// How long a key means its run, in milliseconds: a day. After it the same key is a new question. Longer than
 /// anybody tries again, and short enough that keys which programs use twice by mistake are forgotten.
@@ -63,6 +68,28 @@ impl App {
         let run = RunId::from(derived("run", canvas, key, today));
         let session = SessionId::from(derived("session", canvas, key, today));
         Ok(Keyed { known, run, session })
+    }
+
+    /// Waits until no equal question of this process is about to begin the run that both ask for; the run, if there is one by
+    /// then. While what comes along is held, all others wait.
+    pub(crate) async fn one_of_equals(
+        &self,
+        run: &RunKey,
+        waiting: &Waiting,
+    ) -> Result<((Place, OwnedMutexGuard<()>), Option<StoredRun>)> {
+        let place = Place::take(&self.lines, WaitedFor::Run(run.clone()));
+        let seconds = self.limits.sessions.wait_seconds;
+        let until = Instant::now() + Duration::from_secs(seconds);
+        let Some(turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
+            let message = format!("the question has waited {seconds} s for an equal one to begin");
+            return Err(Error::new(ErrorKind::Conflict, message).help("ask again with the same key"));
+        };
+        let known = match self.runs.get(run).await {
+            Ok(known) => Some(known),
+            Err(error) if error.kind == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Ok(((place, turn), known))
     }
 
     /// A run that was begun for the same key, from its first entry on.

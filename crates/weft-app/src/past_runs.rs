@@ -67,6 +67,7 @@ impl App {
         let plan = self.plan_of(&run).await?;
         let session = SessionKey::new(&key.tenant, session.unwrap_or_else(SessionId::generate));
         let (new, forked) = self.engine.fork(&run, plan, session.clone(), point).await?;
+        self.stays_with_canvas(&CanvasKey::new(&key.tenant, run.canvas), &session).await?;
         Ok((session, new, forked))
     }
 

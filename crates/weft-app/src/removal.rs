@@ -1,17 +1,28 @@
 //! What goes with a canvas or a chat assistant.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::share_store::ShareTarget;
-use weft_core::{CanvasKey, Error, ErrorKind, Result};
+use weft_core::{CanvasKey, Error, ErrorKind, Result, RunKey, SessionKey};
 
 use crate::app::App;
+use crate::chats::{PLAIN, SINGLE};
 
 /// Runs that are looked at together.
 const PAGE: u64 = 500;
 
+/// How long it is waited for runs that were asked to stop. One whose process is gone does not stop at all.
+const STOP_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Pauses between looks: the first, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
 impl App {
-    /// Removes a canvas with its sessions and runs; those under way are asked to stop.
+    /// Removes a canvas with its sessions and runs; those under way are stopped before.
     ///
     /// # Errors
     /// `NotFound`.
@@ -27,7 +38,7 @@ impl App {
         self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)
     }
 
-    /// Removes an assistant with its conversations; runs under way are asked to stop.
+    /// Removes an assistant with its conversations; runs under way are stopped before.
     ///
     /// # Errors
     /// `NotFound`.
@@ -45,6 +56,25 @@ impl App {
         self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)
     }
 
+    /// Removes a session with everything that belongs to it; a run of it is stopped before, and hears its own end.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn end_session(&self, session: &SessionKey) -> Result<()> {
+        let filter = RunFilter {
+            session: Some(session.id.clone()),
+            unfinished: true,
+            limit: PAGE,
+            ..RunFilter::default()
+        };
+        let runs = self.runs.list(&session.tenant, &filter).await?;
+        if self.engine.cancel_session(session).await? {
+            tracing::info!(session.id = %session.id, "a run is stopped whose session is to be removed");
+        }
+        self.stop_runs(runs.into_iter().map(|run| run.key).collect()).await?;
+        self.remove_session(session).await
+    }
+
     async fn stop_runs_of(&self, key: &CanvasKey) -> Result<()> {
         let mut filter = RunFilter { unfinished: true, limit: PAGE, ..RunFilter::default() };
         let mut of_canvas = Vec::new();
@@ -58,9 +88,61 @@ impl App {
                 break;
             }
         }
-        for run in of_canvas {
-            self.engine.cancel(&run).await?;
+        self.stop_runs(of_canvas).await
+    }
+
+    /// Asks runs to stop and waits for their ends, for a while: only a run that ends before it is removed can tell its readers
+    /// how it has ended.
+    async fn stop_runs(&self, mut runs: Vec<RunKey>) -> Result<()> {
+        for run in &runs {
+            self.engine.cancel(run).await?;
         }
-        Ok(())
+        let until = Instant::now() + STOP_TIME_MAX;
+        let mut pause = PAUSE_MIN;
+        loop {
+            let mut left = Vec::new();
+            for run in runs {
+                let ended = match self.runs.get(&run).await {
+                    // Its last entry is shown only after it is stored.
+                    Ok(stored) => stored.ending.is_some() && !self.engine.is_under_way(&run),
+                    Err(error) if error.kind == ErrorKind::NotFound => true,
+                    Err(error) => return Err(error),
+                };
+                if !ended {
+                    left.push(run);
+                }
+            }
+            if left.is_empty() || Instant::now() >= until {
+                return Ok(());
+            }
+            runs = left;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Takes a session back whose canvas was removed while it was stored. Whoever removes a canvas removes it before what belongs
+    /// to it is looked for the last time, so one of the two finds the session.
+    pub(crate) async fn stays_with_canvas(&self, canvas: &CanvasKey, session: &SessionKey) -> Result<()> {
+        self.stays_with(self.canvases.newest(canvas).await.map(drop), session).await
+    }
+
+    /// The same of a conversation with an assistant.
+    pub(crate) async fn stays_with_chat(&self, chat: &CanvasKey, session: &SessionKey) -> Result<()> {
+        if matches!(chat.id.as_str(), PLAIN | SINGLE) {
+            return Ok(());
+        }
+        self.stays_with(self.chats.get(chat).await.map(drop), session).await
+    }
+
+    async fn stays_with(&self, owner: Result<()>, session: &SessionKey) -> Result<()> {
+        let Err(error) = owner else { return Ok(()) };
+        if error.kind == ErrorKind::NotFound {
+            match self.sessions.delete(session).await {
+                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Err(error)
     }
 }

@@ -93,7 +93,19 @@ impl App {
         let start = || -> BoxFuture<'_, Result<RunHandle>> {
             Box::pin(self.start_for_task(session, &task, input.clone()))
         };
-        self.take_turn(&session.key, waiting, start).await
+        match self.take_turn(&session.key, waiting, start).await {
+            // Whoever was first may have ended it while this answer waited or was looked at.
+            Err(error) if error.kind == ErrorKind::Conflict => Err(self.ended_since(&task.key, error).await),
+            outcome => outcome,
+        }
+    }
+
+    /// Why a task cannot be answered that was open: how it has ended since then, if it has.
+    async fn ended_since(&self, key: &TaskKey, error: Error) -> Error {
+        match self.tasks.get(key).await {
+            Ok(task) if task.status != TaskStatus::Open => ended(&task),
+            Ok(_) | Err(_) => error,
+        }
     }
 
     /// Gives up what a run waits for: its tasks are dropped, and the next question of its session begins anew.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::seam::run_store::is_busy;
-use weft_core::{Error, ErrorKind, Result, SessionKey};
+use weft_core::seam::run_store::{RunFilter, StoredRun, is_busy};
+use weft_core::{Ending, Error, ErrorKind, Result, RunId, RunKey, SessionKey};
 use weft_engine::RunHandle;
 
 use crate::app::App;
@@ -22,6 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Pauses between questions to the store, when the run is another process's: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Runs of a conversation after the one that somebody goes on from, as far as they are looked at.
+const LATER_MAX: u64 = 50;
 
 /// What becomes of a question whose session is in the middle of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -52,9 +55,18 @@ impl MultitaskStrategy {
     }
 }
 
-/// The questions that wait in this process, by session.
+/// The questions that wait in this process, by what they wait for.
 #[derive(Debug, Default)]
-pub struct Lines(Mutex<HashMap<SessionKey, Line>>);
+pub struct Lines(Mutex<HashMap<WaitedFor, Line>>);
+
+/// What questions stand in line for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WaitedFor {
+    /// A turn of a session.
+    Turn(SessionKey),
+    /// The beginning of the one run that they all ask for: only the first of them is a question to the session.
+    Run(RunKey),
+}
 
 #[derive(Debug, Default)]
 struct Line {
@@ -64,32 +76,32 @@ struct Line {
     count: usize,
 }
 
-/// A place in the line of a session, until it is dropped.
-struct Place {
+/// A place in a line, until it is dropped.
+pub(crate) struct Place {
     lines: Arc<Lines>,
-    session: SessionKey,
+    of: WaitedFor,
     turn: Arc<Turn<()>>,
     /// How many stood there before.
     before: usize,
 }
 
 impl Place {
-    fn take(lines: &Arc<Lines>, session: &SessionKey) -> Self {
+    pub(crate) fn take(lines: &Arc<Lines>, of: WaitedFor) -> Self {
         let mut all = lines.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = all.entry(session.clone()).or_default();
+        let line = all.entry(of.clone()).or_default();
         line.count += 1;
         let (turn, before) = (Arc::clone(&line.turn), line.count - 1);
-        Self { lines: Arc::clone(lines), session: session.clone(), turn, before }
+        Self { lines: Arc::clone(lines), of, turn, before }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut all = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = all.get_mut(&self.session) {
+        if let Some(line) = all.get_mut(&self.of) {
             line.count -= 1;
             if line.count == 0 {
-                all.remove(&self.session);
+                all.remove(&self.of);
             }
         }
     }
@@ -102,6 +114,9 @@ pub struct Waiting {
     pub strategy: MultitaskStrategy,
     /// Fires when the server stops: who waits then is told to ask again.
     pub stopping: CancellationToken,
+    /// The run that the question goes on from. When another one of its session counts by the time that it is its turn, it is
+    /// refused.
+    pub after: Option<RunId>,
 }
 
 impl App {
@@ -116,7 +131,7 @@ impl App {
         waiting: &Waiting,
         start: impl Fn() -> BoxFuture<'a, Result<RunHandle>> + Send,
     ) -> Result<RunHandle> {
-        let place = Place::take(&self.lines, session);
+        let place = Place::take(&self.lines, WaitedFor::Turn(session.clone()));
         let limits = self.limits.sessions;
         let line_may_be = match waiting.strategy {
             MultitaskStrategy::Reject => 0,
@@ -126,7 +141,10 @@ impl App {
         };
         // The first in the line is the one that tries to begin; all others wait.
         if place.before > line_may_be {
-            return Err(line_is_full(session, place.before));
+            return Err(match waiting.strategy {
+                MultitaskStrategy::Reject => is_not_free(session),
+                _ => line_is_full(session, place.before),
+            });
         }
         let until = Instant::now() + Duration::from_secs(limits.wait_seconds);
         let Some(_turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
@@ -147,6 +165,41 @@ impl App {
                 None => return Err(too_long(session, limits.wait_seconds).because(busy)),
             }
             pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// The latest run of a session after the one that somebody goes on from. What has failed or was stopped counts for nothing,
+    /// nor does the run that the same question has begun before.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn gone_on_since(
+        &self,
+        session: &SessionKey,
+        from: &RunId,
+        again: Option<&RunId>,
+    ) -> Result<Option<RunId>> {
+        let filter =
+            RunFilter { session: Some(session.id.clone()), limit: LATER_MAX, ..RunFilter::default() };
+        let runs = self.runs.list(&session.tenant, &filter).await?;
+        let mut later = runs.into_iter().take_while(|run| run.key.id != *from);
+        let counts = |run: &StoredRun| {
+            !matches!(run.ending, Some(Ending::Failed | Ending::Cancelled)) && again != Some(&run.key.id)
+        };
+        Ok(later.find(counts).map(|run| run.key.id))
+    }
+
+    /// Whether a question still goes on from the end of its conversation, now that it is its turn: the one that was before it in
+    /// line may have gone on from the same run.
+    pub(crate) async fn check_goes_on(&self, session: &SessionKey, waiting: &Waiting) -> Result<()> {
+        let Some(from) = &waiting.after else { return Ok(()) };
+        match self.gone_on_since(session, from, None).await? {
+            None => Ok(()),
+            Some(newer) => {
+                let message =
+                    format!("session {} has gone on since run {from}, with run {newer}", session.id);
+                Err(Error::new(ErrorKind::Conflict, message).help("go on from its last run"))
+            }
         }
     }
 
@@ -198,7 +251,7 @@ impl App {
     }
 }
 
-async fn lock(place: &Place) -> OwnedMutexGuard<()> {
+pub(crate) async fn lock(place: &Place) -> OwnedMutexGuard<()> {
     Arc::clone(&place.turn).lock_owned().await
 }
 
@@ -220,9 +273,15 @@ pub(crate) async fn wait_for<T>(
     }
 }
 
+fn is_not_free(session: &SessionKey) -> Error {
+    let message = format!("session {} is in the middle of a turn", session.id);
+    Error::new(ErrorKind::Conflict, message)
+        .help("wait for its end, or let the question wait for it: `multitask_strategy` is `enqueue` then")
+}
+
 fn line_is_full(session: &SessionKey, before: usize) -> Error {
-    let message =
-        format!("session {} is in the middle of a turn, and {before} questions wait for it", session.id);
+    let wait = if before == 1 { "1 question waits".to_owned() } else { format!("{before} questions wait") };
+    let message = format!("session {} is in the middle of a turn, and {wait} for it", session.id);
     Error::new(ErrorKind::Conflict, message)
         .help("wait for their ends; `limits.sessions.waiting_max` is the limit")
 }
@@ -242,12 +301,12 @@ mod tests {
     #[test]
     fn a_line_is_forgotten_when_nobody_stands_in_it() {
         let lines = Arc::new(Lines::default());
-        let key = |id: &str| SessionKey::new(&TenantId::from("t"), id);
-        let (first, second) = (Place::take(&lines, &key("s")), Place::take(&lines, &key("s")));
-        let other = Place::take(&lines, &key("other"));
+        let key = |id: &str| WaitedFor::Turn(SessionKey::new(&TenantId::from("t"), id));
+        let (first, second) = (Place::take(&lines, key("s")), Place::take(&lines, key("s")));
+        let other = Place::take(&lines, key("other"));
         assert_eq!((first.before, second.before, other.before), (0, 1, 0));
         drop(first);
-        assert_eq!(Place::take(&lines, &key("s")).before, 1);
+        assert_eq!(Place::take(&lines, key("s")).before, 1);
         drop((second, other));
         assert!(lines.0.lock().unwrap().is_empty());
     }

@@ -174,7 +174,31 @@ impl App {
                 let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
                 WorkOutcome::Released { from_ms, reason: "its run was left unfinished".to_owned() }
             }
-            Err(error) => outcome_of(&error, stored, self.clock.now_ms()),
+            Err(error) => {
+                if error.kind == ErrorKind::NotFound {
+                    self.forget_schedule_of_nothing(&stored.work).await;
+                }
+                outcome_of(&error, stored, self.clock.now_ms())
+            }
+        }
+    }
+
+    /// Removes the schedule that has asked for work whose canvas is gone: it would ask again for ever, and no list of a canvas
+    /// shows it.
+    async fn forget_schedule_of_nothing(&self, work: &Work) {
+        let canvas = CanvasKey::new(&work.run.tenant, work.canvas.clone());
+        let gone = self.canvases.newest(&canvas).await.is_err_and(|error| error.kind == ErrorKind::NotFound);
+        if !gone || work.source.is_empty() {
+            return;
+        }
+        let key = ScheduleKey::new(&work.run.tenant, work.source.as_str());
+        match self.forget_schedule(&key).await {
+            Ok(()) => {
+                tracing::warn!(schedule.id = %key.id, canvas.id = %canvas.id, "a schedule is removed whose agent is gone");
+            }
+            Err(error) => {
+                tracing::warn!(schedule.id = %key.id, error = error.detail(), "a schedule whose agent is gone cannot be removed");
+            }
         }
     }
 

@@ -33,7 +33,7 @@ pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleL
 pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 pub use self::templates::{NewArgs, TemplatesArgs};
-pub use self::tenant::{TenantCommand, TenantListArgs, TenantRemoveArgs};
+pub use self::tenant::{TenantArgs, TenantCommand, TenantListArgs, TenantRemoveArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 pub use self::usage::{UsageArgs, UsageSide};
 pub use self::user::{
@@ -82,6 +82,8 @@ pub enum Command {
     Chat(ChatArgs),
     /// Read documents into datasets and search them
     Dataset {
+        #[command(flatten)]
+        tenant: TenantArgs,
         #[command(subcommand)]
         command: DatasetCommand,
     },
@@ -104,6 +106,8 @@ pub enum Command {
     Plugins(PluginsArgs),
     /// Let canvases run by themselves at certain times
     Schedule {
+        #[command(flatten)]
+        tenant: TenantArgs,
         #[command(subcommand)]
         command: ScheduleCommand,
     },
@@ -306,6 +310,8 @@ pub struct SpendingArgs {
     /// Print a line of JSON for each canvas and day
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }
 
 /// What to do with the servers of tools.

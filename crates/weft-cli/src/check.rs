@@ -69,7 +69,7 @@ async fn stored_secrets(setup: &Setup) -> Option<Vec<String>> {
         Ok(names) => Some(names),
         // What the store cannot say is no fault of the canvas: the rest of it is checked.
         Err(error) => {
-            Notes::line(format!("note: secrets are not checked: {}", error.full()));
+            Notes::line(format!("note: secrets are not checked: {}", error.detail()));
             None
         }
     }
@@ -80,7 +80,7 @@ async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
     match weft_app::dataset_names(&setup.config, &local::tenant()).await {
         Ok(names) => Some(names),
         Err(error) => {
-            Notes::line(format!("note: datasets are not checked: {}", error.full()));
+            Notes::line(format!("note: datasets are not checked: {}", error.detail()));
             None
         }
     }

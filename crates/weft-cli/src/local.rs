@@ -1,7 +1,7 @@
 //! A canvas file and the data folder it runs in.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weft_app::{App, DEFAULT_TENANT};
@@ -12,6 +12,7 @@ use weft_core::{Entry, RunKey, journal::WaitingForm};
 use weft_dsl::Plan;
 use weft_engine::{RunHandle, SessionState};
 
+use crate::args::TenantArgs;
 use crate::check;
 use crate::document::Document;
 use crate::documents;
@@ -27,9 +28,30 @@ pub const PAGE: u64 = 256;
 /// How many characters of a file's name are in the id of its canvas.
 const NAME_CHARS_MAX: usize = 60;
 
-/// Whose everything is that is done from the terminal.
+/// The tenant that a command of this process is about, once it has said so.
+static CHOSEN: OnceLock<TenantId> = OnceLock::new();
+
+/// Whose everything is that is done from the terminal: the default tenant's, unless the command names another one.
 pub fn tenant() -> TenantId {
-    TenantId::new(DEFAULT_TENANT)
+    CHOSEN.get().cloned().unwrap_or_else(|| TenantId::new(DEFAULT_TENANT))
+}
+
+/// Says whose everything is from now on. The first word counts; a process does one command.
+///
+/// # Errors
+/// For what is no name of a tenant.
+pub fn choose(args: &TenantArgs) -> Outcome<()> {
+    let chosen = crate::token::tenant(&args.tenant)?;
+    CHOSEN.get_or_init(|| chosen);
+    Ok(())
+}
+
+/// The flag that leads another command to the same tenant, with a space before it; nothing for the default one.
+pub fn same_tenant() -> String {
+    match tenant().as_str() {
+        DEFAULT_TENANT => String::new(),
+        other => format!(" --tenant {}", quoted(other)),
+    }
 }
 
 /// A canvas that has been checked and stored, ready for turns.

@@ -79,11 +79,28 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return ended(Err(Failure::failed(format!("cannot start: {error}")))),
     };
-    let outcome = runtime.block_on(Box::pin(command(&cli)));
+    let outcome = runtime.block_on(async {
+        let _too_large = keep_from_ending();
+        Box::pin(command(&cli)).await
+    });
     // A thread may still wait for the terminal.
     runtime.shutdown_background();
     ended(outcome)
 }
+
+/// What the system sends a process that writes beyond the limit of its files. Linux and macOS have the same number for it.
+#[cfg(unix)]
+const FILE_TOO_LARGE: i32 = 25;
+
+/// A file that may not grow any more is an error where it is written, as a disk without room is, and no end of the process.
+#[cfg(unix)]
+fn keep_from_ending() -> Option<tokio::signal::unix::Signal> {
+    use tokio::signal::unix::{SignalKind, signal};
+    signal(SignalKind::from_raw(FILE_TOO_LARGE)).ok()
+}
+
+#[cfg(not(unix))]
+fn keep_from_ending() {}
 
 /// Help and version go to standard output, everything else to standard error; who does not read it does not
 /// need it.
@@ -162,7 +179,8 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Run(args) => run_or_measure(args, &Setup::read(&environment, &flags).await?).await,
         Command::Chat(args) => chat::run(args, &Setup::read(&environment, &flags).await?).await,
-        Command::Dataset { command } => {
+        Command::Dataset { tenant, command } => {
+            local::choose(tenant)?;
             let setup = if dataset::asks_models(command) { with_models().await? } else { without()? };
             Box::pin(dataset::run(command, &setup)).await
         }
@@ -182,7 +200,8 @@ async fn command(cli: &Cli) -> Outcome {
         }
         Command::Plugins(args) => plugins::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Mcp(args) => Box::pin(mcp::run(args, &environment, &flags)).await,
-        Command::Schedule { command } => {
+        Command::Schedule { tenant, command } => {
+            local::choose(tenant)?;
             let setup = match command {
                 ScheduleCommand::Add(_) => Setup::read(&environment, &flags).await?,
                 _ => Setup::without_models(&environment, &flags)?,

@@ -74,6 +74,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     if args.session.is_some() && args.query.is_none() && !input.inputs.is_empty() {
         must_be_heard(opened, &session, &input.inputs).await?;
     }
+    tell_unread(opened, &session, &input.inputs).await?;
     let handle = opened.turn(&session.key, input).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
     let mut data = Data::stdout();
@@ -83,6 +84,22 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
         Notes::text(&sources::lines(&answer.cited));
     }
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
+}
+
+/// Says which inputs nothing in the canvas reads: a slip in a name would be an input that is not given.
+async fn tell_unread(
+    opened: &Opened,
+    session: &Session,
+    inputs: &serde_json::Map<String, Json>,
+) -> Outcome<()> {
+    if inputs.is_empty() || !opened.waiting(session).await?.is_empty() {
+        return Ok(());
+    }
+    let plan = opened.plan(session).await?;
+    for key in inputs.keys().filter(|key| !unheard::can_use_one(&plan, key)) {
+        Notes::line(format!("note: the canvas reads no input `{key}`"));
+    }
+    Ok(())
 }
 
 /// Answers for a session that waits for none must not begin a run without a question.

@@ -6,18 +6,21 @@ mod past_runs;
 use std::time::Duration;
 
 use serde_json::json;
-use weft_app::App;
+use weft_app::{App, DEFAULT_TENANT};
 use weft_core::seam::run_store::{Retention, RunFilter, StoredRun};
 use weft_core::{Ending, RunId, RunKey, SessionId};
 use weft_engine::engine::PickedUp;
 use weft_engine::session::date;
 
 use self::fact::entry_line;
-use crate::args::{RunsCommand, RunsListArgs, RunsPruneArgs, RunsResumeArgs, RunsShowArgs};
+use crate::args::{
+    RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs, RunsResumeArgs,
+    RunsShowArgs,
+};
 use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
-use crate::local::{each_entry, tenant};
+use crate::local::{self, each_entry, tenant};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 
@@ -44,6 +47,16 @@ pub fn asks_models(command: &RunsCommand) -> bool {
 /// # Errors
 /// When there is no such run, or the store cannot be read.
 pub async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
+    match command {
+        RunsCommand::List(RunsListArgs { tenant, .. })
+        | RunsCommand::Show(RunsShowArgs { tenant, .. })
+        | RunsCommand::Resume(RunsResumeArgs { tenant, .. })
+        | RunsCommand::Replay(RunsReplayArgs { tenant, .. })
+        | RunsCommand::Fork(RunsForkArgs { tenant, .. })
+        | RunsCommand::Diff(RunsDiffArgs { tenant, .. }) => local::choose(tenant)?,
+        // What need not be kept is told by rules that are the same for all.
+        RunsCommand::Prune(_) => {}
+    }
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
@@ -107,7 +120,12 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
                 app.runs.get(&run.key).await?.ending.unwrap_or(Ending::Failed)
             }
         };
-        data.line(&format!("{}  {}", run.key.id, ending.as_str()))?;
+        // Those of all tenants are gone on with.
+        let whose = match run.key.tenant.as_str() {
+            DEFAULT_TENANT => String::new(),
+            other => format!("  tenant {other}"),
+        };
+        data.line(&format!("{}  {}{whose}", run.key.id, ending.as_str()))?;
         exit = match ending {
             Ending::Succeeded => exit,
             // That one has failed is not hidden by another that waits.
@@ -136,10 +154,16 @@ async fn prune(args: &RunsPruneArgs, app: &App, setup: &Setup) -> Outcome {
     let mut data = Data::stdout();
     let mut told = |runs: &[StoredRun]| runs.iter().try_for_each(|run| data.line(&list_line(run)));
     if args.dry_run {
-        let runs = app.runs.expired(&tenant(), &rules, SHOWN_MAX).await?;
-        told(&runs)?;
-        let more = if runs.len() as u64 == SHOWN_MAX { " at least" } else { "" };
-        Notes::line(format!("{}{more} would be removed", counted(runs.len() as u64)));
+        let (mut count, mut more) = (0, "");
+        for tenant in app.all_tenants().await? {
+            let runs = app.runs.expired(&tenant, &rules, SHOWN_MAX).await?;
+            told(&runs)?;
+            count += runs.len() as u64;
+            if runs.len() as u64 == SHOWN_MAX {
+                more = " at least";
+            }
+        }
+        Notes::line(format!("{}{more} would be removed", counted(count)));
     } else {
         let removed = app.prune(&rules, told).await?;
         Notes::line(format!("{} removed", counted(removed)));

@@ -9,7 +9,7 @@ use weft_core::seam::spending_store::DaySpent;
 
 use crate::args::SpendingArgs;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::local::tenant;
+use crate::local::{self, tenant};
 use crate::progress::duration;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
@@ -19,6 +19,7 @@ use crate::setup::Setup;
 /// # Errors
 /// When the store cannot be read.
 pub async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
+    local::choose(&args.tenant)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let shown = show(args, &app).await;
     app.shut_down(Duration::ZERO).await?;

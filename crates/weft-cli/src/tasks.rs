@@ -15,7 +15,7 @@ use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, Tasks
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
 use crate::form::{describe, quoted};
-use crate::local::tenant;
+use crate::local::{self, same_tenant, tenant};
 use crate::progress::Progress;
 use crate::run::{conclude, inputs};
 use crate::screen::{Data, Notes};
@@ -27,6 +27,7 @@ use crate::{documents, sources};
 /// # Errors
 /// When there is no such task, it cannot be answered so, or the store cannot be read.
 pub async fn run(args: &TasksArgs, setup: &Setup) -> Outcome {
+    local::choose(&args.tenant)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match &args.command {
         None => list(&args.list, &app).await,
@@ -110,7 +111,8 @@ async fn show(args: &TasksShowArgs, app: &App, setup: &Setup) -> Outcome {
     data.flush()?;
     if task.status == TaskStatus::Open {
         let id = quoted(task.key.id.as_str());
-        Notes::line(format!("Answer with:\n  weft tasks answer {id}{}{}", setup.same_place, flags(&task)));
+        let place = format!("{}{}", setup.same_place, same_tenant());
+        Notes::line(format!("Answer with:\n  weft tasks answer {id}{place}{}", flags(&task)));
     }
     Ok(Exit::Done)
 }
@@ -158,5 +160,5 @@ async fn answer(args: &TasksAnswerArgs, app: &App, setup: &Setup) -> Outcome {
         Notes::text(&sources::lines(&answer.cited));
     }
     let id = quoted(session.key.id.as_str());
-    Ok(conclude(&answer, || format!("weft tasks --session {id}{}", setup.same_place)))
+    Ok(conclude(&answer, || format!("weft tasks --session {id}{}{}", setup.same_place, same_tenant())))
 }

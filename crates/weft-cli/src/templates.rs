@@ -1,6 +1,6 @@
 //! `weft templates` and `weft new`: canvases to begin with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use weft_app::templates::{TEMPLATES, Template, template};
@@ -56,15 +56,15 @@ pub fn new(args: &NewArgs) -> Outcome {
     }
     // It must not be there yet, so nothing of anybody's is written over.
     std::fs::create_dir(&args.folder).map_err(|error| failed(&args.folder, error))?;
-    let write = |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).map_err(|error| failed(path, error));
+    let drawn = drawing(found, name)?;
     let canvas = args.folder.join("canvas.json");
-    write(&canvas, drawing(found, name)?.as_bytes())?;
-    if !found.documents.is_empty() {
-        let folder = args.folder.join("documents");
-        std::fs::create_dir(&folder).map_err(|error| failed(&folder, error))?;
-        for (name, bytes) in found.documents {
-            write(&folder.join(name), bytes)?;
+    if let Err((path, error)) = fill(&args.folder, &drawn, found) {
+        // Everything in it is ours, and a part of it would be in the way of the next attempt.
+        if let Err(cause) = std::fs::remove_dir_all(&args.folder) {
+            Notes::line(format!("note: {} stays: {cause}", quoted(&args.folder.to_string_lossy())));
         }
+        let message = format!("cannot write {}: {error}", quoted(&path.to_string_lossy()));
+        return Err(Failure::failed(message));
     }
     let file = quoted(&canvas.to_string_lossy());
     let mut data = Data::stdout();
@@ -75,6 +75,18 @@ pub fn new(args: &NewArgs) -> Outcome {
         question => format!("try it: weft run {file} --query {}", quoted(question)),
     });
     Ok(Exit::Done)
+}
+
+/// Writes the files of a template; where that fails, which of them, and why.
+fn fill(folder: &Path, canvas: &str, template: &Template) -> Result<(), (PathBuf, std::io::Error)> {
+    let write = |path: PathBuf, bytes: &[u8]| std::fs::write(&path, bytes).map_err(|error| (path, error));
+    write(folder.join("canvas.json"), canvas.as_bytes())?;
+    if template.documents.is_empty() {
+        return Ok(());
+    }
+    let documents = folder.join("documents");
+    std::fs::create_dir(&documents).map_err(|error| (documents.clone(), error))?;
+    template.documents.iter().try_for_each(|(name, bytes)| write(documents.join(name), bytes))
 }
 
 /// The canvas of a template. What lies beside a canvas is the dataset of the folder's name.

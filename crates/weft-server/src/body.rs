@@ -129,8 +129,13 @@ fn type_name(json: &Json) -> &'static str {
     }
 }
 
+/// What of a value is told to whoever sent it: they know the rest.
+pub(crate) fn excerpt(value: &str) -> String {
+    value.chars().take(VALUE_SHOWN_MAX).collect()
+}
+
 fn wrong(key: &str, expected: &str, value: &Json) -> ApiError {
-    let value: String = weft_core::value::to_text(value).chars().take(VALUE_SHOWN_MAX).collect();
+    let value = excerpt(&weft_core::value::to_text(value));
     ApiError::argument(format!(
         "Field: <{key}> - Message: <Input should be a valid {expected}> - Value: <{value}>"
     ))

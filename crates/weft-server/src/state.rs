@@ -32,7 +32,7 @@ impl ServerState {
     /// How a question waits for its session.
     pub fn waiting(&self, strategy: Option<MultitaskStrategy>) -> Waiting {
         let strategy = strategy.unwrap_or(self.app.limits.sessions.multitask_strategy);
-        Waiting { strategy, stopping: self.stopping.clone() }
+        Waiting { strategy, stopping: self.stopping.clone(), after: None }
     }
 
     /// For a server that was not told to stop yet.

@@ -5,6 +5,7 @@
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,6 +18,10 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::private;
 use crate::workspace::{below, folder_name, fresh_file};
+
+/// How often a folder is emptied again in which files were written meanwhile, and how long it is waited before.
+const REMOVALS_MAX: u32 = 50;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// A folder of the machine. Nothing is made in it before something is written.
 #[derive(Clone, Debug)]
@@ -93,7 +98,15 @@ fn remove(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<()> {
 /// Removes the folder of a tenant with everything in it.
 pub(crate) fn remove_folder(root: &Path, tenant: &TenantId) -> Result<()> {
     let remove = || Dir::open_ambient_dir(root, ambient_authority())?.remove_dir_all(folder_name(tenant));
-    match remove() {
+    let mut outcome = remove();
+    for _ in 0..REMOVALS_MAX {
+        // Somebody has written a file in it while it was emptied.
+        if outcome.as_ref().is_err_and(|cause| cause.kind() == IoKind::DirectoryNotEmpty) {
+            std::thread::sleep(REMOVAL_PAUSE);
+            outcome = remove();
+        }
+    }
+    match outcome {
         Err(cause) if cause.kind() == IoKind::NotFound => Ok(()),
         outcome => outcome.map_err(|cause| {
             Error::internal(format!("cannot remove the files of the tenant in {}", root.display()))
@@ -106,7 +119,8 @@ fn failed(what: &str, name: &str, cause: std::io::Error) -> Error {
     let (kind, why) = match cause.kind() {
         IoKind::NotFound | IoKind::NotADirectory => (ErrorKind::NotFound, "there is no such file"),
         IoKind::PermissionDenied => (ErrorKind::Denied, "its folder is protected"),
-        IoKind::StorageFull | IoKind::QuotaExceeded => (ErrorKind::Internal, "the disk is full"),
+        IoKind::StorageFull | IoKind::QuotaExceeded => (ErrorKind::Unavailable, "the disk is full"),
+        IoKind::FileTooLarge => (ErrorKind::Unavailable, "it may not be that large on this machine"),
         _ => (ErrorKind::Internal, "the machine refuses"),
     };
     Error::new(kind, format!("cannot {what} the stored file `{name}`: {why}")).because(cause)

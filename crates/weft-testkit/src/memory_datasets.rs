@@ -24,6 +24,7 @@ use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 pub use blobs::MemoryBlobs;
+use kept::KeptChunk;
 use reembeddings::KeptReembedding;
 
 /// A store and a queue over one set of maps. A clone is another handle to the same data.
@@ -64,20 +65,6 @@ struct KeptDocument {
     unindexed: i64,
     /// The number for which all chunks have the vector of the next generation.
     staged: Option<i64>,
-}
-
-#[derive(Clone, Debug)]
-struct KeptChunk {
-    chunk: StoredChunk,
-    is_parent: bool,
-    /// Its vector of the next generation.
-    next: Option<Vec<f32>>,
-}
-
-impl KeptChunk {
-    fn new(chunk: &StoredChunk, is_parent: bool) -> Self {
-        Self { chunk: chunk.clone(), is_parent, next: None }
-    }
 }
 
 fn at(key: &DatasetKey) -> At {

@@ -253,10 +253,7 @@ impl App {
     }
 
     async fn erase_session(&self, key: &SessionKey) -> Result<()> {
-        if self.engine.cancel_session(key).await? {
-            tracing::info!(session.id = %key.id, "a run is stopped whose session is to be removed");
-        }
-        gone(self.remove_session(key).await).map(drop)
+        gone(self.end_session(key).await).map(drop)
     }
 }
 

@@ -34,8 +34,8 @@ impl Accounts {
 
 impl App {
     /// Removes a tenant with everything that it has: agents, conversations, datasets, files, memories, secrets, members,
-    /// invitations, API keys, what was used, and the audit log. Its runs are stopped before. Users stay, with their
-    /// other tenants. Where it stops on its way, asking again goes on.
+    /// invitations, API keys, what was used, and the audit log. First nobody but its owners is let in any more, and its runs are
+    /// stopped. Users stay, with their other tenants. Where it stops on its way, asking again goes on.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` for the tenant that is always there; `Conflict` when a run does not stop, or one has begun
@@ -45,7 +45,10 @@ impl App {
             let error = Error::invalid(format!("the tenant `{DEFAULT_TENANT}` is always there"));
             return Err(error.help("remove what is in it, or its members"));
         }
-        self.accounts.stores.tenants.tenant(id).await?;
+        // Before anything is removed, or what goes on would come after it for ever.
+        self.accounts.stores.tenants.close_tenant(id).await?;
+        // With them the calls of other programs end.
+        self.remove_agents_in(id).await?;
         self.stop_runs_in(id).await?;
         loop {
             let filter = DatasetFilter { limit: AT_ONCE, ..DatasetFilter::default() };
@@ -60,7 +63,6 @@ impl App {
                 }
             }
         }
-        self.remove_agents_in(id).await?;
         (self.accounts.erasure)(id.clone()).await?;
         // The rows go last, because they tell what is left to be removed.
         self.accounts.stores.tenants.remove_tenant(id).await

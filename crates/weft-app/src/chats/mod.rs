@@ -229,6 +229,7 @@ impl App {
         // It is on no version: each turn brings that of the settings at its time.
         let session = new.session(chat, &"".into(), SessionState::default(), now_ms)?;
         self.sessions.create(&session, &messages(new.before, now_ms)).await?;
+        self.stays_with_chat(chat, &session.key).await?;
         Ok(session)
     }
 }

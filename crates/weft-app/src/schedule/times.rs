@@ -19,6 +19,9 @@ const EVERY_MS_MAX: i64 = 100 * 366 * 86_400_000;
 /// A cron expression is no longer than this.
 const EXPRESSION_BYTES_MAX: usize = 256;
 
+/// Characters of a text that is no interval, as far as it is told.
+const TEXT_SHOWN_MAX: usize = 40;
+
 /// A [`Timing`] that makes sense.
 #[derive(Clone, Debug)]
 pub struct Times(Kind);
@@ -117,15 +120,17 @@ fn zone(name: &str) -> Result<TimeZone> {
 /// `Invalid` for what is none.
 pub fn interval(text: &str) -> Result<Duration> {
     let refuse = || {
-        Error::invalid(format!("`{text}` is not an interval"))
+        let shown: String = text.chars().take(TEXT_SHOWN_MAX).collect();
+        Error::invalid(format!("`{shown}` is not an interval"))
             .help("write a number and a unit, such as 90s, 15m, 2h or 1d")
     };
     let days = text.trim().strip_suffix(['d', 'D']).and_then(|days| days.trim().parse::<u32>().ok());
     if let Some(days) = days {
         return Ok(Duration::from_secs(u64::from(days) * 86_400));
     }
-    let parsed = SignedDuration::from_str(text.trim()).map_err(|cause| refuse().because(cause))?;
-    Duration::try_from(parsed).map_err(|cause| refuse().because(cause))
+    // Its own words tell of formats that nobody has to know.
+    let parsed = SignedDuration::from_str(text.trim()).map_err(|_| refuse())?;
+    Duration::try_from(parsed).map_err(|_| refuse())
 }
 
 /// An interval as [`interval`] reads it.

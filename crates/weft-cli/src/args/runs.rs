@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::TenantArgs;
+
 /// What to do with runs.
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
@@ -32,6 +34,8 @@ pub struct RunsReplayArgs {
     /// Print no events, only where the run is no longer the same
     #[arg(long)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }
 
 /// Flags of `weft runs fork`.
@@ -58,6 +62,8 @@ pub struct RunsForkArgs {
     /// Print every event as a line of JSON instead of the answer
     #[arg(long)]
     pub events: bool,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }
 
 /// Flags of `weft runs diff`.
@@ -75,6 +81,8 @@ pub struct RunsDiffArgs {
     /// Print the comparison as one JSON object
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }
 
 /// Flags of `weft runs resume`.
@@ -86,6 +94,8 @@ pub struct RunsResumeArgs {
     /// Every run that was cut off
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }
 
 /// Flags of `weft runs prune`.
@@ -126,6 +136,8 @@ pub struct RunsListArgs {
     /// Print a line of JSON for each run
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }
 
 /// Flags of `weft runs show`.
@@ -137,4 +149,6 @@ pub struct RunsShowArgs {
     /// Print a line of JSON for each record
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub tenant: TenantArgs,
 }

@@ -23,12 +23,13 @@ pub enum ScheduleCommand {
 
 /// Flags of `weft schedule add`.
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("time").required(true).args(["cron", "every"]))]
 pub struct ScheduleAddArgs {
     /// The file of the canvas, or the id of an agent that is stored
     #[arg(value_name = "CANVAS")]
     pub canvas: String,
     /// Fire at these times: minute, hour, day of month, month and day of week; seconds may stand first
-    #[arg(long, value_name = "EXPRESSION", required_unless_present = "every", conflicts_with = "every")]
+    #[arg(long, value_name = "EXPRESSION")]
     pub cron: Option<String>,
     /// The time zone of --cron, such as Europe/Berlin; UTC without it
     #[arg(long, value_name = "NAME", requires = "cron")]

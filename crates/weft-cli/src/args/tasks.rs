@@ -2,10 +2,14 @@
 
 use clap::{Args, Subcommand};
 
+use super::TenantArgs;
+
 /// Flags of `weft tasks`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct TasksArgs {
+    #[command(flatten)]
+    pub tenant: TenantArgs,
     #[command(subcommand)]
     pub command: Option<TasksCommand>,
     #[command(flatten)]

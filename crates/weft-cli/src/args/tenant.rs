@@ -29,3 +29,11 @@ pub struct TenantRemoveArgs {
     #[arg(long, value_name = "TENANT")]
     pub confirm: Option<String>,
 }
+
+/// Whose data a command is about.
+#[derive(Debug, Args)]
+pub struct TenantArgs {
+    /// Of which tenant
+    #[arg(long, value_name = "TENANT", global = true, default_value = weft_app::DEFAULT_TENANT)]
+    pub tenant: String,
+}

@@ -11,6 +11,15 @@ fn misspelt() -> String {
 }
 
 #[test]
+fn why_a_store_cannot_be_read_is_said_where_there_is_no_log() {
+    let home = Home::quoting();
+    std::fs::create_dir_all(home.path().join("data")).unwrap();
+    home.write("data/weft.db", "this is no database, and long enough to be looked at as one".repeat(99));
+    let told = home.weft(&["check", &sample("greet"), "--data", "data"]).says(&["not checked"]).stderr;
+    assert!(!told.contains("the log has the reason"), "{told}");
+}
+
+#[test]
 fn the_samples_can_run() {
     let home = Home::quoting();
     for name in ["greet", "diamond", "form_in_iteration", "nested_iteration", "customer_service"] {

@@ -70,6 +70,9 @@ fn a_run_is_forked_with_another_output_and_compared() {
     let to = ["--at", "Switch:Topic", "--to", "StringTransform:Refund"];
     let forked = home.weft(&[&["runs", "fork", &first], &to[..]].concat()).with(0);
     assert_eq!(forked.stdout.trim(), "A refund takes five days.");
+    home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin", "--set", "nosuch=x"])
+        .with(2)
+        .says(&["no output `nosuch`"]);
     home.weft(&["runs", "fork", &first, "--at", "Nowhere:X"]).with(2).says(&["Nowhere:X", "weft runs show"]);
     home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin"])
         .with(2)

@@ -9,6 +9,14 @@ use crate::weft::{Home, ask_a_model, ended, sample};
 use crate::workload;
 
 #[test]
+fn an_input_that_the_canvas_does_not_read_is_named() {
+    let home = Home::quoting();
+    let run = ["run", &sample("greet"), "--query", "hi", "--input", "name=Ada", "--input", "nosuch=1"];
+    let told = home.weft(&run).with(0).says(&["reads no input `nosuch`"]).stderr;
+    assert!(!told.contains("`name`"), "{told}");
+}
+
+#[test]
 fn only_the_answer_goes_to_standard_output() {
     let home = Home::quoting();
     let run = home.weft(&["run", &sample("greet"), "--query", "good morning", "--input", "name=Ada"]).with(0);

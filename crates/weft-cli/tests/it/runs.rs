@@ -40,6 +40,38 @@ fn a_journal_is_shown_from_its_beginning_to_its_end() {
 }
 
 #[test]
+fn the_data_of_another_tenant_are_seen_by_whoever_names_it() {
+    let home = Home::quoting();
+    home.weft(&["dataset", "add", "Theirs", "--embedder", "none", "--tenant", "shop"]).with(0);
+    let list = |flags: &[&str]| home.weft(&[&["dataset", "list"], flags].concat()).with(0).stdout;
+    assert!(list(&["--tenant", "shop"]).contains("Theirs") && !list(&[]).contains("Theirs"));
+    let add = ["schedule", "add", &sample("greet"), "--every", "1h", "--tenant", "shop"];
+    home.weft(&add).with(0);
+    let schedules = |flags: &[&str]| home.weft(&[&["schedule", "list"], flags].concat()).with(0).stdout;
+    assert_eq!((schedules(&["--tenant", "shop"]).lines().count(), schedules(&[]).lines().count()), (1, 0));
+    home.weft(&["run", &sample("greet"), "--query", "ours", "--input", "name=Ada"]).with(0);
+    let id = home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned();
+    home.weft(&["runs", "list", "--tenant", "shop"]).with(0).says(&["nothing has run"]);
+    home.weft(&["runs", "show", &id, "--tenant", "shop"]).with(2);
+    home.weft(&["runs", "show", &id, "--tenant", "default"]).with(0);
+    home.weft(&["tasks", "--tenant", "shop"]).with(0).says(&["nobody is asked"]);
+    home.weft(&["spending", "--tenant", "shop"]).with(0).says(&["no model and no tool"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_data_folder_whose_name_is_no_text_is_refused_before_it_is_made() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let home = Home::quoting();
+    let name = std::ffi::OsStr::from_bytes(b"d\xff");
+    let mut command = home.command(&["runs", "list", "--data"]);
+    crate::weft::ended(command.arg(name).stdin(std::process::Stdio::null()))
+        .with(2)
+        .says(&["UTF-8", "--data"]);
+    assert!(!home.path().join(name).exists());
+}
+
+#[test]
 fn a_run_that_is_not_there_is_named() {
     let home = Home::quoting();
     home.weft(&["runs", "show", "absent"]).with(2).says(&["absent", "weft runs list"]);

@@ -61,7 +61,11 @@ fn what_makes_no_sense_is_told() {
     let home = Home::quoting();
     let add = |arguments: &[&str]| home.weft(&[&["schedule", "add"], arguments].concat()).with(2);
     let greet = sample("greet");
-    add(&[&greet]).says(&["--cron"]);
+    add(&[&greet]).says(&["--cron", "--every"]);
+    for wrong in ["1w", "99999999999999999999h"] {
+        let told = add(&[&greet, "--every", wrong]).says(&[wrong, "15m"]).stderr;
+        assert!(!told.contains("parse") && !told.contains("ISO"), "{told}");
+    }
     add(&[&greet, "--cron", "soon"]).says(&["`soon`", "MON-FRI"]);
     add(&[&greet, "--cron", "0 8 * * *", "--zone", "Berlin"]).says(&["`Berlin`", "Europe/Berlin"]);
     add(&[&greet, "--every", "often"]).says(&["`often`", "15m"]);

@@ -17,6 +17,21 @@ fn kinds(canvas: &Json) -> BTreeSet<String> {
     kinds
 }
 
+/// A file may have one block here, which is less than a canvas has.
+#[cfg(unix)]
+#[test]
+fn a_folder_that_cannot_be_filled_is_not_left() {
+    let home = Home::quoting();
+    let weft = home.command(&["new", "shop"]);
+    let mut command = std::process::Command::new("/bin/sh");
+    command.arg("-c").arg("ulimit -f 1; exec \"$@\"").arg("sh");
+    command.arg(weft.get_program()).args(weft.get_args());
+    command.env_clear().env("HOME", home.path()).current_dir(home.path());
+    crate::weft::ended(&mut command).with(1).says(&["cannot write", "canvas.json"]);
+    assert!(!home.path().join("shop").exists());
+    home.weft(&["new", "shop"]).with(0);
+}
+
 #[test]
 fn every_template_is_made_checked_and_run_without_a_key() {
     let home = Home::quoting();

@@ -78,6 +78,13 @@ pub trait TenantStore: Send + Sync {
     /// When the store cannot be read.
     async fn tenants(&self, after: Option<&TenantId>, count_max: u64) -> Result<Vec<Tenant>>;
 
+    /// Takes away what lets anybody, or anything, begin something in a tenant: API keys, share tokens, invitations, schedules, work
+    /// that waits, and all members with their sign-ins but the owners, who may yet have to ask again for its removal.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn close_tenant(&self, id: &TenantId) -> Result<()>;
+
     /// Removes a tenant with every row that is kept of it, whatever it is: members, invitations, sign-ins and API keys
     /// there, agents, conversations, runs, what they have used, the audit log. What lies elsewhere, such as files and
     /// indexes, is for the caller to remove before. Users stay.

@@ -9,7 +9,9 @@ use weft_core::masking::Masks;
 use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::value::to_text;
-use weft_core::{ComponentId, Entry, Error, Outputs, Record, Result, Route, RunId, RunKey, SessionKey};
+use weft_core::{
+    ComponentId, Entry, Error, Outputs, Record, Reference, Result, Route, RunId, RunKey, SessionKey,
+};
 use weft_dsl::Plan;
 
 use super::rebuild::BegunRun;
@@ -223,16 +225,22 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
     if edit.outputs.0.is_empty() && edit.to.is_none() {
         return Ok(false);
     }
+    let node = plan.nodes.iter().find(|node| node.id == who.node);
     let mut given: Outputs = (**outputs).clone();
     for (name, value) in &edit.outputs.0 {
+        // One that it has given is its own, whatever its shape says.
+        if given.0.get(&**name).is_none() && !gives(plan, &who.node, name) {
+            let known: Vec<String> = given.0.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let error = Error::invalid(format!("`{}` has no output `{name}`", who.node));
+            return Err(error.help(format!("it gave {}", known.join(", "))));
+        }
         given.set(name, value.clone());
     }
     // A node that now gives something has not failed.
     given.0.remove("_ERROR");
     *outputs = Arc::new(given);
     *error = None;
-    let branches =
-        plan.nodes.iter().find(|node| node.id == who.node).and_then(|node| node.shape.branches.as_ref());
+    let branches = node.and_then(|node| node.shape.branches.as_ref());
     let leads_to = |id: &ComponentId| branches.iter().any(|all| all.iter().any(|(_, ids)| ids.contains(id)));
     *route = match (&edit.to, branches, &*route) {
         (Some(to), Some(_), _) if to.iter().all(leads_to) => NextEdges::Routed(Route::To(to.clone())),
@@ -249,6 +257,25 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
         (None, _, route) => route.clone(),
     };
     Ok(true)
+}
+
+/// Whether a node may give an output of this name: its parameters say so, or another node reads it.
+fn gives(plan: &Plan, id: &ComponentId, name: &str) -> bool {
+    let declared = plan.nodes.iter().find(|node| node.id == *id).is_none_or(|node| {
+        let outputs = &node.shape.outputs;
+        name == node.shape.main_output
+            || outputs.open
+            || outputs.named.iter().any(|output| output.name == name)
+    });
+    let all = plan.nodes.iter();
+    let mut read = all.flat_map(|node| node.reads.iter().chain(node.alternative_reads.iter().flatten()));
+    declared
+        || read.any(|read| match &read.reference {
+            Reference::Output { component, path } => {
+                *component == *id && path.split('.').next() == Some(name)
+            }
+            Reference::Global(_) => false,
+        })
 }
 
 async fn store(stores: &Stores, run: &StoredRun, entries: Vec<Entry>, masks: &Masks) -> Result<()> {

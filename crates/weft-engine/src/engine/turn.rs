@@ -231,6 +231,12 @@ impl Engine {
             // It may be stored all the same; whoever picks the run up will see.
             Err(error) if may_pass(&error) => return Err(error),
             Err(error) if !self.still_ours(stores, lease).await? => return Err(error),
+            // Whoever has removed what it belongs to wants nothing of it any more.
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                tracing::info!(run.id = %journal.run(), error = error.detail(), "a run is stopped that was removed");
+                report.ending = Ending::Cancelled;
+                report.error = Some(removed());
+            }
             Err(error) => {
                 let error = overtaken(session, error);
                 tracing::error!(run.id = %journal.run(), error = error.detail(), "a turn could not be stored");
@@ -265,6 +271,14 @@ impl Engine {
         match journal.end(self.finished(ending, spent, &uses)).await {
             Ok(noted) => return Ok(became(lease, noted)),
             Err(cause) if !matches!(journal.broken(), Some(JournalFailure::Refused(_))) => return Err(cause),
+            Err(cause) if cause.kind == ErrorKind::NotFound => {
+                if let Record::RunFinished { ending: told, error, .. } = &mut last {
+                    *told = Ending::Cancelled;
+                    *error = Some(removed().full().into());
+                }
+                journal.show_unstored(last);
+                return Ok(Became::Lost);
+            }
             Err(cause) => {
                 tracing::error!(run.id = %key.id, error = cause.detail(), "the end of a run could not be stored");
                 if let Record::RunFinished { ending: told, error, .. } = &mut last {
@@ -336,6 +350,11 @@ fn break_off(feed: &Feed, key: &RunKey, error: &Error) -> Became {
     };
     feed.break_off(why);
     became
+}
+
+/// Why a run has stopped that is in no store any more.
+fn removed() -> Error {
+    Error::new(ErrorKind::Cancelled, "the run was stopped: the conversation that it belongs to was removed")
 }
 
 /// Another process has gone on with the session in the meantime: what it did stands.

@@ -264,7 +264,7 @@ fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
 }
 
 async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
-    match state.app.remove_session(session).await {
+    match state.app.end_session(session).await {
         Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
     }

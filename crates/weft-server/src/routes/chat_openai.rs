@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::Value as Json;
 
@@ -40,6 +40,11 @@ pub async fn of_chat(
     complete(&state, &caller, &id, &headers, body).await.map_err(ApiError::for_openai)
 }
 
+/// What is wrong with a request itself. The code is that of what is not there, too, so the HTTP status tells them apart.
+fn wrong(message: &str) -> ApiError {
+    ApiError::data(message).with_status(StatusCode::BAD_REQUEST)
+}
+
 /// What a client gives in `extra_body` is read as if it stood beside it. The client of OpenAI puts it there itself.
 fn flat(mut body: Body) -> Result<Body, ApiError> {
     match body.0.remove("extra_body") {
@@ -50,7 +55,7 @@ fn flat(mut body: Body) -> Result<Body, ApiError> {
                 body.0.entry(key).or_insert(value);
             }
         }
-        Some(_) => return Err(ApiError::data("extra_body must be an object.")),
+        Some(_) => return Err(wrong("extra_body must be an object.")),
     }
     Ok(body)
 }
@@ -60,12 +65,12 @@ fn metadata(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
     let asked = match body.get("reference_metadata") {
         None => return Ok(None),
         Some(Json::Object(asked)) => asked,
-        Some(_) => return Err(ApiError::data("reference_metadata must be an object.")),
+        Some(_) => return Err(wrong("reference_metadata must be an object.")),
     };
     let fields = match asked.get("fields") {
         None | Some(Json::Null) => Vec::new(),
         Some(Json::Array(fields)) => fields.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
-        Some(_) => return Err(ApiError::data("reference_metadata.fields must be an array.")),
+        Some(_) => return Err(wrong("reference_metadata.fields must be an array.")),
     };
     Ok((asked.get("include") == Some(&Json::Bool(true))).then_some(fields))
 }

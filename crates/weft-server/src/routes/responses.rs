@@ -9,12 +9,10 @@ use axum::response::Response;
 use serde_json::{Value as Json, json};
 use weft_core::masking::shown as shown_record;
 use weft_core::reference::Inputs;
-use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::task_store::{Task, TaskKind};
-use weft_core::{
-    CanvasKey, Ending, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId,
-};
+use weft_core::{CanvasKey, Entry, Error, ErrorKind, Record, Role, RunKey, SessionKey, TaskKey, TenantId};
 use weft_engine::{EntryReader, RunHandle};
 
 use super::turn::{UnknownSession, begin_turn, canvas_key, session};
@@ -34,8 +32,6 @@ use weft_app::tasks::TaskAnswer;
 
 /// Entries of a journal that are read at once.
 const ENTRIES_AT_ONCE: u64 = 500;
-/// Runs of a conversation after the one that a client names, as far as they are looked at.
-const LATER_MAX: u64 = 50;
 /// How long a cancel waits for the run to stop.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
 /// The field of a canvas's beginning that takes instructions.
@@ -72,20 +68,30 @@ async fn begun(
         (None, Some(run)) => canvas_key(caller, run.canvas.clone()),
         (None, None) => return Err(ApiError::argument("`model` must name an agent")),
     };
-    if let Some(run) = before {
+    if let Some(run) = &before {
         let again = match &turn.idempotency_key {
             Some(key) => state.app.keyed(&canvas, key).await?.known,
             None => None,
         };
-        goes_on_from(state, &run, again.as_ref()).await?;
-        turn.session = Some(run.session);
+        goes_on_from(state, run, again.as_ref()).await?;
+        turn.session = Some(run.session.clone());
+        turn.after = Some(run.key.id.clone());
     }
     if let Some(instructions) = &note.instructions {
         instruct(state, &canvas, &mut turn, instructions).await?;
     }
     let mode = turn.response_mode;
     let handle = if answers.is_empty() {
-        begin_turn(state, &canvas, &turn, UnknownSession::Begin).await?.1
+        match begin_turn(state, &canvas, &turn, UnknownSession::Begin).await {
+            Ok((_, handle)) => handle,
+            Err(error) => {
+                // Another question may have gone on from it while this one stood in line.
+                if let Some(run) = &before {
+                    goes_on_from(state, run, None).await?;
+                }
+                return Err(error);
+            }
+        }
     } else {
         answered(state, &canvas, turn, answers).await?
     };
@@ -202,28 +208,22 @@ async fn so_far(state: &ServerState, stored: &StoredRun) -> Result<ResponseRun, 
     }
 }
 
-/// Checks that a question may go on from a run. Conversations go on from their end: what has failed or was stopped after it
-/// counts for nothing, nor does the run that the same question has begun before; anything else would be in the history
+/// Checks that a question may go on from a run. Conversations go on from their end: anything else would be in the history
 /// without the client's knowing.
 async fn goes_on_from(
     state: &ServerState,
     from: &StoredRun,
     again: Option<&StoredRun>,
 ) -> Result<(), ApiError> {
-    let filter = RunFilter { session: Some(from.session.clone()), limit: LATER_MAX, ..RunFilter::default() };
-    let runs = state.app.runs.list(&from.key.tenant, &filter).await?;
-    let mut later = runs.iter().take_while(|run| run.key.id != from.key.id);
-    let counts = |run: &&StoredRun| {
-        !matches!(run.ending, Some(Ending::Failed | Ending::Cancelled))
-            && again.is_none_or(|again| again.key.id != run.key.id)
-    };
-    match later.find(counts) {
+    let session = SessionKey::new(&from.key.tenant, from.session.clone());
+    let again = again.map(|again| &again.key.id);
+    match state.app.gone_on_since(&session, &from.key.id, again).await? {
         None => Ok(()),
         Some(newer) => {
             let message = format!(
                 "the conversation has gone on since {}: go on from {}, or begin another one",
                 response_id(&from.key.id),
-                response_id(&newer.key.id)
+                response_id(&newer)
             );
             Err(ApiError::new(code::CONFLICT, message).with_status(StatusCode::CONFLICT))
         }

@@ -256,8 +256,7 @@ pub(crate) async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Resul
 
 /// A run of a session that goes away has nobody to write for.
 async fn remove(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
-    state.app.engine.cancel_session(session).await?;
-    Ok(state.app.remove_session(session).await?)
+    Ok(state.app.end_session(session).await?)
 }
 
 async fn of_agent(state: &ServerState, canvas: &CanvasKey, id: &str) -> Result<Session, ApiError> {

@@ -3,6 +3,8 @@
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_app::new_session::NewSession;
+use weft_app::turns::Waiting;
+use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, SessionId, SessionKey, TurnInput};
 use weft_engine::RunHandle;
@@ -38,6 +40,15 @@ pub(crate) struct Manner {
     pub terminator: Terminator,
 }
 
+/// Whether a conversation was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It has begun with the question.
+    Begun,
+    /// It was.
+    Known,
+}
+
 /// The conversation a request is about: the one it names, else a new one.
 pub(crate) async fn session(
     state: &ServerState,
@@ -45,6 +56,15 @@ pub(crate) async fn session(
     request: &CompletionRequest,
     unknown: UnknownSession,
 ) -> Result<Session, ApiError> {
+    Ok(opened(state, canvas, request, unknown).await?.0)
+}
+
+async fn opened(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    request: &CompletionRequest,
+    unknown: UnknownSession,
+) -> Result<(Session, Origin), ApiError> {
     match &request.session {
         Some(id) => of_id(state, canvas, request, id, unknown).await,
         None => begin(state, canvas, request, None).await,
@@ -57,11 +77,11 @@ async fn of_id(
     request: &CompletionRequest,
     id: &SessionId,
     unknown: UnknownSession,
-) -> Result<Session, ApiError> {
+) -> Result<(Session, Origin), ApiError> {
     match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await {
         Ok(session) if session.canvas == canvas.id => {
             same_version(state, canvas, &session, request.version.as_deref()).await?;
-            Ok(session)
+            Ok((session, Origin::Known))
         }
         Ok(_) if request.opening.is_some() => Err(ApiError::data("Session does not belong to this chat!")),
         Ok(_) => {
@@ -119,7 +139,7 @@ async fn begin(
     canvas: &CanvasKey,
     request: &CompletionRequest,
     id: Option<SessionId>,
-) -> Result<Session, ApiError> {
+) -> Result<(Session, Origin), ApiError> {
     if request.opening.is_some() && request.version.is_some() {
         return Err(ApiError::argument(
             "a chat assistant has no versions: leave `version` and `release` out",
@@ -133,13 +153,14 @@ async fn begin(
         None => begun(state, canvas, new, request.version.as_deref()).await,
     };
     match (opened, id) {
-        (Ok(session), _) => Ok(session),
+        (Ok(session), _) => Ok((session, Origin::Begun)),
         (Err(error), _) if error.kind == ErrorKind::NotFound && request.opening.is_some() => {
             Err(ApiError::data("Agent not found."))
         }
         // Somebody else began it in this very moment.
         (Err(error), Some(id)) if error.kind == ErrorKind::Conflict => {
-            Ok(state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await?)
+            let session = state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await?;
+            Ok((session, Origin::Known))
         }
         (Err(error), _) => Err(error.into()),
     }
@@ -153,14 +174,15 @@ pub(crate) async fn begin_turn(
     request: &CompletionRequest,
     unknown: UnknownSession,
 ) -> Result<(SessionId, RunHandle), ApiError> {
-    let waiting = state.waiting(request.strategy);
+    let waiting = Waiting { after: request.after.clone(), ..state.waiting(request.strategy) };
     let Some(key) = &request.idempotency_key else {
-        let session = session(state, canvas, request, unknown).await?;
-        let handle = state.app.ask_of(&session, &request.input, &waiting).await?;
+        let (session, origin) = opened(state, canvas, request, unknown).await?;
+        let asked = state.app.ask_of(&session, &request.input, &waiting).await;
+        let handle = kept_with(state, &session, origin, asked).await?;
         return Ok((session.key.id, handle));
     };
     let keyed = state.app.keyed(canvas, key).await?;
-    let session = match (&keyed.known, &request.session) {
+    let (session, origin) = match (&keyed.known, &request.session) {
         // A key stands for one question; in another conversation it would be another one.
         (Some(run), Some(named)) if run.session != *named => {
             return Err(ApiError::argument("the idempotency key was used in another session"));
@@ -168,13 +190,36 @@ pub(crate) async fn begin_turn(
         (Some(run), _) => {
             return Ok((run.session.clone(), state.app.again(run, &request.input).await?));
         }
-        (None, Some(_)) => session(state, canvas, request, unknown).await?,
+        (None, Some(_)) => opened(state, canvas, request, unknown).await?,
         // The conversation's id follows from the key as well, so a question that is sent twice at once begins
         // one.
         (None, None) => of_id(state, canvas, request, &keyed.session, UnknownSession::Begin).await?,
     };
-    let handle = state.app.ask_once(&session, &request.input, &keyed.run, &waiting).await?;
+    let asked = state.app.ask_once(&session, &request.input, &keyed.run, &waiting).await;
+    let handle = kept_with(state, &session, origin, asked).await?;
     Ok((session.key.id, handle))
+}
+
+/// What came of a question. A conversation that has begun with it and stays without it is nobody's, and goes again.
+async fn kept_with(
+    state: &ServerState,
+    session: &Session,
+    origin: Origin,
+    asked: weft_core::Result<RunHandle>,
+) -> Result<RunHandle, ApiError> {
+    if asked.is_err() && origin == Origin::Begun {
+        // An equal question may have been asked in it meanwhile.
+        let filter = RunFilter { session: Some(session.key.id.clone()), limit: 1, ..RunFilter::default() };
+        if state.app.runs.list(&session.key.tenant, &filter).await?.is_empty() {
+            match state.app.remove_session(&session.key).await {
+                Err(error) if error.kind != ErrorKind::NotFound => {
+                    tracing::warn!(session.id = %session.key.id, error = error.detail(), "a conversation without a question stays");
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+    Ok(asked?)
 }
 
 /// Runs a turn of an agent and answers in the manner of the route.

@@ -125,12 +125,19 @@ async fn answered(
     webhook::check_media_type(&webhook, media.as_deref()).map_err(refused)?;
     // A signature cannot be chosen by whoever sends the call once more; a header can.
     let once = match (once, parts.headers.get("idempotency-key")) {
-        (None, Some(key)) => Some(checked_key(key.to_str().unwrap_or_default())?),
+        (None, Some(key)) => {
+            let checked = checked_key(key.to_str().unwrap_or_default());
+            Some(checked.map_err(|error| refused(error.message()))?)
+        }
         (once, _) => once,
     };
     let events = wants_events(&parts.headers);
     let payload = payload_of(state, &called, parts, media, bytes).await?;
-    let (session, handle) = begun(state, &called, by, payload, once).await?;
+    let (session, handle) =
+        begun(state, &called, by, payload, once).await.map_err(|error| match error.kind {
+            ErrorKind::Internal => error.into(),
+            _ => refused(error.full()),
+        })?;
     given(state, (&webhook.answer, events), session, handle).await
 }
 
@@ -304,7 +311,7 @@ async fn begun(
     by: By,
     payload: Json,
     once: Option<String>,
-) -> Result<(Session, RunHandle), ApiError> {
+) -> weft_core::Result<(Session, RunHandle)> {
     let input =
         TurnInput { user_id: USER.to_owned(), webhook: Some(Box::new(payload)), ..TurnInput::default() };
     let name = match by {
@@ -322,14 +329,18 @@ async fn begun(
     };
     // Other questions to the canvas have keys, too, and those are not of calls.
     let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
+    if let Some(run) = &keyed.known {
+        let session = weft_core::SessionKey::new(&called.canvas.tenant, run.session.clone());
+        let session = state.app.sessions.load(&session).await?;
+        return Ok((session, state.app.again(run, &input).await?));
+    }
     let known = weft_core::SessionKey::new(&called.canvas.tenant, keyed.session.clone());
     let session = match open(Some(keyed.session)).await {
         // It began with an earlier call of this key, or begins with one that came at the same time.
         Err(error) if error.kind == ErrorKind::Conflict => state.app.sessions.load(&known).await?,
         opened => opened?,
     };
-    let run = keyed.known.map_or(keyed.run, |run| run.key.id);
-    let handle = state.app.ask_once(&session, &input, &run, &state.waiting(None)).await?;
+    let handle = state.app.ask_once(&session, &input, &keyed.run, &state.waiting(None)).await?;
     Ok((session, handle))
 }
 

@@ -7,7 +7,7 @@ use weft_core::seam::canvas_store::{CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_dsl::Problem;
 
 use super::time::http_date;
-use crate::body::Body;
+use crate::body::{Body, excerpt};
 use crate::error::ApiError;
 
 /// What people talk to.
@@ -134,6 +134,7 @@ impl AgentFields {
     pub fn read(body: &Body) -> Result<Self, ApiError> {
         let category = body.text("canvas_category")?;
         if let Some(other) = category.as_ref().filter(|word| ![AGENT, PIPELINE].contains(&word.as_str())) {
+            let other = excerpt(other);
             let message = format!("`canvas_category` is `{other}`; it must be `{AGENT}` or `{PIPELINE}`");
             return Err(ApiError::argument(message));
         }
@@ -143,6 +144,7 @@ impl AgentFields {
         }
         let permission = body.text("permission")?;
         if let Some(other) = permission.as_ref().filter(|word| !matches!(word.as_str(), "me" | "team")) {
+            let other = excerpt(other);
             return Err(ApiError::argument(format!("`permission` is `{other}`; it must be `me` or `team`")));
         }
         Ok(Self {

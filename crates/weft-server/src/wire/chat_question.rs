@@ -1,5 +1,6 @@
 //! Questions to chat assistants, and their answers in one piece.
 
+use axum::http::StatusCode;
 use serde_json::{Map, Value as Json, json};
 use weft_core::citation::Cited;
 use weft_core::filter::Filter;
@@ -7,7 +8,7 @@ use weft_core::filter::Filter;
 use super::chat;
 use super::completion::content_text;
 use super::metadata;
-use crate::body::Body;
+use crate::body::{Body, excerpt};
 use crate::error::{ApiError, code};
 use weft_app::chats::SAMPLING;
 
@@ -18,6 +19,7 @@ pub use weft_app::new_session::Said;
 #[derive(Debug)]
 pub struct MessageWords {
     code: u16,
+    status: StatusCode,
     missing: &'static str,
     no_list: &'static str,
     no_object: &'static str,
@@ -29,6 +31,7 @@ pub struct MessageWords {
 /// The words of the native routes.
 pub static NATIVE: MessageWords = MessageWords {
     code: code::ARGUMENT,
+    status: StatusCode::OK,
     missing: "`messages` must be a non-empty list.",
     no_list: "`messages` must be a non-empty list.",
     no_object: "Every item in `messages` must be an object.",
@@ -40,6 +43,8 @@ pub static NATIVE: MessageWords = MessageWords {
 /// The words of the routes in OpenAI's shapes.
 pub static OPENAI: MessageWords = MessageWords {
     code: code::DATA,
+    // The code is that of what is not there, too.
+    status: StatusCode::BAD_REQUEST,
     missing: "You have to provide messages.",
     no_list: "messages must be an array.",
     no_object: "Each message must be an object.",
@@ -54,7 +59,7 @@ pub static OPENAI: MessageWords = MessageWords {
 /// # Errors
 /// In the words of the route.
 pub fn conversation(messages: &Json, words: &MessageWords) -> Result<(Vec<Said>, String), ApiError> {
-    let refuse = |message: &str| ApiError::new(words.code, message);
+    let refuse = |message: &str| ApiError::new(words.code, message).with_status(words.status);
     let list = messages.as_array().ok_or_else(|| refuse(words.no_list))?;
     if list.is_empty() {
         return Err(refuse(words.missing));
@@ -108,8 +113,6 @@ impl ChatOptions {
     /// # Errors
     /// 101 or 102 in the API's words for what is not valid.
     pub fn read(body: &Body) -> Result<Self, ApiError> {
-        let sampling =
-            SAMPLING.iter().filter_map(|(key, _)| Some(((*key).to_owned(), body.get(key)?.clone())));
         Ok(Self {
             quote: body.flag("quote")?,
             documents: documents(body)?,
@@ -118,9 +121,41 @@ impl ChatOptions {
             datasets: chat::datasets(body, "kb_ids")?.filter(|ids| !ids.is_empty()),
             reasoning: body.get("reasoning").cloned(),
             llm_id: body.text("llm_id")?.filter(|id| !id.trim().is_empty()),
-            llm_setting: sampling.collect(),
+            llm_setting: sampling(body)?,
         })
     }
+}
+
+/// Between which numbers a value of [`SAMPLING`] has to be, when it is not; a number may be written as a text.
+pub(super) fn sampling_refused(key: &str, value: &Json) -> Option<(f64, f64)> {
+    let (least, most) = match key {
+        "temperature" => (0.0, 2.0),
+        "top_p" => (0.0, 1.0),
+        "max_tokens" => (0.0, 10_000_000.0),
+        _ => (-2.0, 2.0),
+    };
+    let number = match value {
+        Json::String(text) => text.trim().parse().ok(),
+        other => other.as_f64(),
+    };
+    number.is_none_or(|number: f64| !(least..=most).contains(&number)).then_some((least, most))
+}
+
+/// What a request says about how the model answers, by the names that the request has for it.
+fn sampling(body: &Body) -> Result<Map<String, Json>, ApiError> {
+    let mut given = Map::new();
+    for (key, _) in &SAMPLING {
+        let Some(value) = body.get(key) else { continue };
+        if let Some((least, most)) = sampling_refused(key, value) {
+            let message = format!(
+                "`{key}` must be a number from {least} to {most}, and is {}",
+                excerpt(&value.to_string())
+            );
+            return Err(ApiError::argument(message));
+        }
+        given.insert((*key).to_owned(), value.clone());
+    }
+    Ok(given)
 }
 
 /// A list of ids, or a text with commas between them. None of them is no choice.
@@ -183,6 +218,24 @@ mod tests {
         check(answered, ["The last message must be from user.", "not from user"]);
         let told = json!([{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]);
         check(told, ["The last message must be from user.", "not from user"]);
+    }
+
+    #[test]
+    fn how_a_model_answers_is_said_in_numbers_within_their_ranges() {
+        let read = |json: Json| sampling(&Body(json.as_object().unwrap().clone()));
+        let fine = json!({"temperature": 2, "top_p": "0.5", "presence_penalty": -2, "max_tokens": 0});
+        assert_eq!(json!(read(fine.clone()).unwrap()), fine);
+        assert!(read(json!({"temperature": null, "stop": "x"})).unwrap().is_empty());
+        for (json, words) in [
+            (json!({"temperature": 99}), "`temperature` must be a number from 0 to 2, and is 99"),
+            (json!({"temperature": "hot"}), "and is \"hot\""),
+            (json!({"top_p": -0.1}), "`top_p`"),
+            (json!({"frequency_penalty": 3}), "from -2 to 2"),
+            (json!({"max_tokens": [1]}), "`max_tokens`"),
+        ] {
+            let error = read(json).unwrap_err();
+            assert!(error.message().contains(words), "{}", error.message());
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use weft_knowledge::pictures;
 use super::document::once;
 use super::python;
 use super::time::http_date;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, excerpt};
 use crate::error::{ApiError, code};
 
 /// How long the text of a chunk that somebody writes may be, in characters.
@@ -123,8 +123,10 @@ fn switch(value: &Json) -> Result<bool, ApiError> {
         _ => None,
     };
     number.map(|number| number != 0).ok_or_else(|| {
-        let message =
-            format!("ValueError(\"invalid literal for int() with base 10: {}\")", python::quoted(value));
+        let message = format!(
+            "ValueError(\"invalid literal for int() with base 10: {}\")",
+            excerpt(&python::quoted(value))
+        );
         ApiError::new(code::EXCEPTION, message)
     })
 }

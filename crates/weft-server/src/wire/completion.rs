@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 use serde_json::{Value as Json, json};
-use weft_core::{SessionId, TurnInput};
+use weft_core::{RunId, SessionId, TurnInput};
 
 use crate::answer::Answer;
 use crate::auth::Caller;
@@ -42,6 +42,8 @@ pub struct CompletionRequest {
     pub strategy: Option<MultitaskStrategy>,
     /// What the caller knows the question by when it asks again.
     pub idempotency_key: Option<String>,
+    /// The run that it goes on from, where nothing else may have been said since.
+    pub after: Option<RunId>,
     /// Of a question to a chat assistant: what a conversation that begins with it begins with, as role and text.
     pub opening: Option<Vec<(&'static str, String)>>,
     /// Of a question to an agent: what was said before in the conversation that begins with it, as role and text.
@@ -82,6 +84,7 @@ impl CompletionRequest {
             trace: body.flag("return_trace")?.unwrap_or(false),
             strategy: strategy(body)?,
             idempotency_key: body.text("idempotency_key")?.map(|key| checked_key(&key)).transpose()?,
+            after: None,
             opening: None,
             before: Vec::new(),
         })

@@ -12,7 +12,7 @@ use weft_core::seam::memory_store::{
 use super::python;
 use super::time::{date_and_time, http_date};
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, excerpt};
 use crate::error::ApiError;
 
 /// How freely a model looks at turns when nobody says otherwise.
@@ -65,7 +65,10 @@ pub fn changed(body: &Body, before: MemorySettings) -> Result<MemorySettings, Ap
             None => before.team,
             Some("me") => false,
             Some("team") => true,
-            Some(other) => return Err(ApiError::argument(format!("Unknown permission '{other}'."))),
+            Some(other) => {
+                let message = format!("Unknown permission '{}'.", excerpt(other));
+                return Err(ApiError::argument(message));
+            }
         },
         owner: before.owner,
         size_max: size(body, before.size_max)?,

@@ -9,7 +9,7 @@ use weft_knowledge::retrieve::{FilterChoice, Retrieved, filter_choice};
 
 use super::rules::line;
 use super::{metadata, python};
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, excerpt};
 use crate::error::{ApiError, code};
 
 /// Hits of a page when nobody says how many.
@@ -304,7 +304,7 @@ fn number(body: &Body, key: &str) -> Result<Option<f64>, ApiError> {
     match number.filter(|number: &f64| number.is_finite()) {
         Some(number) => Ok(Some(number)),
         None => {
-            let message = format!("could not convert string to float: {}", python::quoted(value));
+            let message = format!("could not convert string to float: {}", excerpt(&python::quoted(value)));
             Err(ApiError::new(code::EXCEPTION, message))
         }
     }
@@ -323,8 +323,10 @@ fn whole(body: &Body, key: &str) -> Result<Option<i64>, ApiError> {
         _ => None,
     };
     number.map(Some).ok_or_else(|| {
-        let message =
-            format!("ValueError(\"invalid literal for int() with base 10: {}\")", python::quoted(value));
+        let message = format!(
+            "ValueError(\"invalid literal for int() with base 10: {}\")",
+            excerpt(&python::quoted(value))
+        );
         ApiError::new(code::EXCEPTION, message)
     })
 }
@@ -434,6 +436,9 @@ mod tests {
         for key in ["page", "page_size", "top_k"] {
             check(with(key, json!("a")), 100, "invalid literal for int() with base 10: 'a'");
             check(with(key, json!([1])), 100, "invalid literal for int() with base 10: [1]");
+            // Whoever has sent a long one knows the rest of it.
+            let long = RetrievalRequest::read(&body(with(key, json!("A".repeat(9_999)))), 100);
+            assert!(long.unwrap_err().message().len() < 300);
         }
         for key in ["page", "page_size"] {
             check(with(key, json!(null)), 100, "TypeError");

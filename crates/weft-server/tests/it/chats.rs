@@ -388,7 +388,9 @@ async fn openai_clients_ask_assistants() {
         let untold = bench.post(&path, json!({"model": "model", "messages": question})).await.json();
         assert!(untold["choices"][0]["message"].get("reference").is_none());
         let check = async |body: Json, words: &str| {
-            let refused = bench.post(&path, body).await.json();
+            let refused = bench.post(&path, body).await;
+            assert_eq!(refused.status, 400, "it is the request that is wrong");
+            let refused = refused.json();
             assert_eq!((&refused["code"], &refused["message"]), (&json!(102), &json!(words)));
             assert_eq!(refused["error"]["message"], words);
         };

@@ -5,7 +5,9 @@ use weft_app::Auth;
 use weft_app::config::LimitsConfig;
 use weft_testkit::{Reply, Script, Step};
 
-use crate::support::{Bench, HandClock, bench, chat_canvas, endless, form_canvas, process, process_at, said};
+use crate::support::{
+    Bench, HandClock, bench, bench_with, chat_canvas, endless, form_canvas, process, process_at, said,
+};
 
 const ASK: &str = "/api/v1/agents/chat/completions";
 
@@ -73,6 +75,25 @@ async fn one_key_at_the_same_time_is_one_run_also_from_two_processes() {
     let ids = answers.iter().map(|answer| run(&answer.data()).0);
     assert!(ids.eq(std::iter::repeat_n(first.0.clone(), 4)), "{answers:?}");
     assert_eq!(runs(&here).await, 1);
+}
+
+/// They are one question to the session, however many they are.
+#[tokio::test]
+async fn equal_questions_take_one_place_in_the_line() {
+    let slow = Reply::pieces(["So "]).then(Step::Wait(100)).then(Step::Text("on".into()));
+    let mut limits = LimitsConfig::default();
+    limits.sessions.waiting_max = 2;
+    let script = Script::new().reply(slow.times(1)).reply(Reply::text("paid").always());
+    let bench = bench_with(script, Auth::On, limits).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let busy = json!({"agent_id": id, "query": "first", "session_id": "s", "stream": false});
+    let question = json!({"agent_id": id, "query": "pay", "session_id": "s", "stream": false});
+    let key = weft_core::CanvasKey::new(&crate::support::default_tenant(), id.as_str());
+    bench.app.open_session(&key, "", Some("s".into())).await.unwrap();
+    let all = (0..8).map(|_| ask(&bench, "k", question.clone()));
+    let (_, answers) = futures::future::join(bench.post(ASK, busy), futures::future::join_all(all)).await;
+    let runs: std::collections::HashSet<_> = answers.iter().map(|answer| run(&answer.data()).0).collect();
+    assert_eq!(runs.len(), 1, "{answers:?}");
 }
 
 #[tokio::test]

@@ -46,6 +46,7 @@ mod private;
 mod readings;
 mod reembedding;
 mod rehearsal;
+mod removals;
 mod responses;
 mod schedules;
 mod searches;

@@ -149,6 +149,29 @@ async fn a_task_is_answered_once_and_only_with_what_it_asks_for() {
 }
 
 /// On every way in the values are looked at before anything begins, so nothing is lost by a wrong one.
+/// Both found it open: the second waits for its turn, and hears of the run of the first then.
+#[tokio::test]
+async fn who_answers_second_hears_of_the_run_of_the_first() {
+    let slow = weft_testkit::Reply::pieces(["So "])
+        .then(weft_testkit::Step::Wait(300))
+        .then(weft_testkit::Step::Text("on".into()));
+    let bench = bench(Script::new().reply(slow.always())).await;
+    let fields = json!({"go": {"type": "boolean", "name": "Go on?"}});
+    let mut canvas = crate::support::chat_canvas();
+    canvas["components"]["begin"]["downstream"] = json!(["UserFillUp:F"]);
+    canvas["components"]["UserFillUp:F"] = json!({"obj": {"component_name": "UserFillUp",
+        "params": {"tips": "Look:", "inputs": fields}}, "downstream": ["Agent:A"], "upstream": ["begin"]});
+    let agent = bench.store("Form", canvas).await;
+    bench.wait(&agent).await;
+    let task = bench.inbox("").await.remove(0);
+    let path = format!("/api/v1/tasks/{}/answer", id(&task));
+    let answer = || bench.post(&path, json!({"inputs": {"go": true}, "stream": false}));
+    let (first, second) = futures::future::join(answer(), answer()).await;
+    let run = first.data()["message_id"].as_str().unwrap().to_owned();
+    assert_eq!(second.status, StatusCode::CONFLICT, "{}", second.text);
+    assert!(second.text.contains(&run) && second.text.contains("answered already"), "{}", second.text);
+}
+
 #[tokio::test]
 async fn values_that_do_not_suit_their_fields_are_refused_and_the_task_stays_open() {
     let bench = bench(Script::new()).await;

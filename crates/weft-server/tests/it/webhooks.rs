@@ -217,6 +217,14 @@ async fn a_call_with_a_key_is_one_run() {
         assert_eq!(answer.status, 200, "{}", answer.text);
     }
     assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 1);
+    // Many at once are one run, too, and nobody is refused.
+    let calls = (0..40).map(|_| called(&bench, &path, &[JSON, ("idempotency-key", "k2")], "{\"n\": 1}"));
+    for answer in futures::future::join_all(calls).await {
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+    assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 2);
+    let long = "x".repeat(300);
+    refused(&called(&bench, &path, &[JSON, ("idempotency-key", &long)], "{\"n\": 1}").await, "");
 }
 
 #[tokio::test]

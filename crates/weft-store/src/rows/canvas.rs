@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{Condition, DatabaseTransaction, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasId, CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
@@ -237,6 +237,16 @@ impl Store {
     }
 
     async fn delete_canvas(&self, key: &CanvasKey) -> Result<u64, DbErr> {
+        let removed = self.delete_rows_of_canvas(key).await?;
+        // Where others write at the same time, what they have begun meanwhile may belong to it. Whoever begins something later looks
+        // for the canvas afterwards, and does not find it any more.
+        if self.inner.write.get_database_backend() != DbBackend::Sqlite {
+            self.delete_rows_of_canvas(key).await?;
+        }
+        Ok(removed)
+    }
+
+    async fn delete_rows_of_canvas(&self, key: &CanvasKey) -> Result<u64, DbErr> {
         let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let transaction = self.begin().await?;
         // Journals and messages go with their runs and sessions, by foreign key.

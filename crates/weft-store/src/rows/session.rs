@@ -273,12 +273,15 @@ impl Store {
     async fn delete_session(&self, key: &SessionKey) -> Result<u64, DbErr> {
         let transaction = self.begin().await?;
         // Journals and messages go with their runs and sessions, by foreign key.
-        run::Entity::delete_many()
-            .filter(run::Column::TenantId.eq(text(key.tenant.as_str())))
-            .filter(run::Column::SessionId.eq(text(key.id.as_str())))
-            .exec(&*transaction)
-            .await?;
+        let runs = || {
+            run::Entity::delete_many()
+                .filter(run::Column::TenantId.eq(text(key.tenant.as_str())))
+                .filter(run::Column::SessionId.eq(text(key.id.as_str())))
+        };
+        runs().exec(&*transaction).await?;
         let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
+        // One that was announced meanwhile has held the session until it was there.
+        runs().exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(removed.rows_affected)
     }

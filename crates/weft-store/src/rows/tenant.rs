@@ -246,6 +246,10 @@ impl TenantStore for Store {
         Ok(rows.into_iter().map(Tenant::from).collect())
     }
 
+    async fn close_tenant(&self, id: &TenantId) -> Result<()> {
+        self.close_whole_tenant(id).await
+    }
+
     async fn remove_tenant(&self, id: &TenantId) -> Result<()> {
         self.remove_whole_tenant(id).await
     }

@@ -2,6 +2,7 @@
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{ConnectionTrait, Statement, Value};
+use weft_core::access::MemberRole;
 use weft_core::id::TenantId;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -53,6 +54,9 @@ const TABLES: &[&str] = &[
     "tenant",
 ];
 
+/// What lets somebody or something in. None of it is needed to remove the tenant.
+const DOORS: [&str; 5] = ["schedule", "work", "share", "invitation", "token"];
+
 /// What the column is called that names the tenant.
 fn column(table: &str) -> &'static str {
     if table == "tenant" { "id" } else { "tenant_id" }
@@ -88,6 +92,48 @@ impl Store {
         }
         transaction.commit().await?;
         Ok(Erased::Gone)
+    }
+
+    /// Whether there is such a tenant.
+    async fn close_doors(&self, id: &str) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        if !tenant::lock(&*transaction, id).await? {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        let backend = transaction.get_database_backend();
+        let at = |n| Placeholder(backend, n);
+        for table in DOORS {
+            let sql = format!("DELETE FROM {table} WHERE tenant_id = {}", at(1));
+            let statement = Statement::from_sql_and_values(backend, sql, [Value::from(id)]);
+            transaction.execute_raw(statement).await?;
+        }
+        // Sign-ins first: which go is told by the memberships.
+        let owner = MemberRole::Owner.as_str();
+        let logins = format!(
+            "DELETE FROM login WHERE tenant_id = {} AND user_id NOT IN \
+             (SELECT user_id FROM membership WHERE tenant_id = {} AND role = {})",
+            at(1),
+            at(2),
+            at(3)
+        );
+        let values = [Value::from(id), Value::from(id), Value::from(owner)];
+        transaction.execute_raw(Statement::from_sql_and_values(backend, logins, values)).await?;
+        let members = format!("DELETE FROM membership WHERE tenant_id = {} AND role <> {}", at(1), at(2));
+        let values = [Value::from(id), Value::from(owner)];
+        transaction.execute_raw(Statement::from_sql_and_values(backend, members, values)).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    pub(super) async fn close_whole_tenant(&self, id: &TenantId) -> Result<()> {
+        let name = text(id.as_str());
+        let closed = repeated(|| self.close_doors(&name)).await;
+        if closed.map_err(|error| self.fail("close the tenant", error))? {
+            Ok(())
+        } else {
+            Err(tenant::no_tenant())
+        }
     }
 
     pub(super) async fn remove_whole_tenant(&self, id: &TenantId) -> Result<()> {

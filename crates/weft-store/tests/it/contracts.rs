@@ -64,6 +64,34 @@ async fn blobs_in_memory() {
     datasets::blob_store_keeps_its_contract(&weft_store::MemoryBlobs::default()).await;
 }
 
+/// It is emptied again until nothing has come in between.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_is_removed_in_which_somebody_still_writes() {
+    use weft_core::seam::BlobStore as _;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("blobs");
+    let blobs = weft_store::FolderBlobs::new(&root);
+    let ours = weft_core::TenantId::from("ours");
+    for number in 0..200 {
+        blobs.put(&ours, &format!("documents/{number}"), "text".into()).await.unwrap();
+    }
+    let writing = tokio::task::spawn_blocking(move || {
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(200);
+        for number in 0_u64.. {
+            if std::time::Instant::now() > until {
+                break;
+            }
+            // The folder may be gone at this moment.
+            let _ = std::fs::create_dir_all(root.join("ours/documents"));
+            let _ = std::fs::write(root.join(format!("ours/documents/new{number}")), "text");
+        }
+    });
+    blobs.remove_all(&ours).await.unwrap();
+    writing.await.unwrap();
+    blobs.remove_all(&ours).await.unwrap();
+    assert!(!folder.path().join("blobs/ours").exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn folder_of_blobs() {
     let folder = tempfile::tempdir().unwrap();

@@ -84,6 +84,19 @@ async fn a_tenant_goes_with_what_it_has(stores: ContractStores<'_>) {
         role: MemberRole::Owner,
     };
     fine(tokens.add(&key).await);
+    let bob = user(11);
+    fine(users.add_user(&bob, &[member(&home, &bob, MemberRole::Editor)]).await);
+    let his = login(&home, &bob, 30);
+    fine(users.add_login(&his).await);
+    refused(tenants.close_tenant(&tenant()).await, NotFound);
+    fine(tenants.close_tenant(&home).await);
+    // Nobody gets in but whoever may have to ask for its removal again.
+    refused(tokens.find(&key.hash).await, NotFound);
+    refused(users.login(&his.hash).await, NotFound);
+    refused(tenants.membership(&home, &bob.id).await, NotFound);
+    assert_eq!(fine(users.login(&here.hash).await), (here.clone(), Some(MemberRole::Owner)));
+    assert_eq!(fine(users.login(&there.hash).await), (there.clone(), Some(MemberRole::Owner)));
+    fine(tokens.add(&key).await);
     refused(tenants.remove_tenant(&tenant()).await, NotFound);
     fine(tenants.remove_tenant(&home).await);
     refused(tenants.remove_tenant(&home).await, NotFound);

@@ -3,10 +3,25 @@
 use std::collections::BTreeMap;
 
 use weft_core::id::DocumentKey;
-use weft_core::seam::dataset_store::{Document, DocumentFilter, IngestStage};
+use weft_core::seam::dataset_store::{Document, DocumentFilter, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::{Removed, Wanted};
 
 use super::KeptDocument;
+
+/// A chunk with what is staged for it.
+#[derive(Clone, Debug)]
+pub(super) struct KeptChunk {
+    pub(super) chunk: StoredChunk,
+    pub(super) is_parent: bool,
+    /// Its vector of the next generation.
+    pub(super) next: Option<Vec<f32>>,
+}
+
+impl KeptChunk {
+    pub(super) fn new(chunk: &StoredChunk, is_parent: bool) -> Self {
+        Self { chunk: chunk.clone(), is_parent, next: None }
+    }
+}
 
 impl KeptDocument {
     pub(super) fn new(document: &Document) -> Self {

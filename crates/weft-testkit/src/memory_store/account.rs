@@ -238,6 +238,25 @@ impl TenantStore for MemoryStore {
         Ok(found.take(usize::try_from(count_max).unwrap_or(usize::MAX)).cloned().collect())
     }
 
+    async fn close_tenant(&self, id: &TenantId) -> Result<()> {
+        let mut tables = self.tables();
+        if !tables.accounts.tenants.contains_key(id) {
+            return Err(no_tenant());
+        }
+        tables.tokens.retain(|_, token| token.tenant != *id);
+        tables.shares.retain(|_, share| share.tenant != *id);
+        tables.schedules.retain(|(tenant, _), _| tenant != id);
+        tables.work.retain(|(tenant, _), _| tenant != id);
+        let accounts = &mut tables.accounts;
+        accounts.invitations.retain(|_, one| one.tenant != *id);
+        accounts.members.retain(|(tenant, _), one| tenant != id || one.role == MemberRole::Owner);
+        let members = &accounts.members;
+        accounts.logins.retain(|_, login| {
+            login.tenant != *id || members.contains_key(&(login.tenant.clone(), login.user.clone()))
+        });
+        Ok(())
+    }
+
     async fn remove_tenant(&self, id: &TenantId) -> Result<()> {
         let mut tables = self.tables();
         if !tables.accounts.tenants.contains_key(id) {
