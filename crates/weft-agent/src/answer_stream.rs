@@ -6,6 +6,7 @@ use weft_core::stream::TextWriter;
 
 use crate::driver::Job;
 use crate::marks::MarkFilter;
+use crate::research::tags::TagFilter;
 
 /// What stands between the texts of two rounds.
 // A blank line: in Markdown a single line break would run two rounds into one paragraph.
@@ -18,6 +19,8 @@ pub struct AnswerStream<'a> {
     taken_back: u32,
     citations: Option<Citations>,
     filter: Option<MarkFilter>,
+    /// Takes out the tags by which a model asks for searches, where it may write them out of habit.
+    tags: Option<TagFilter>,
     told_to_cite: bool,
     said: String,
     /// What comes next stands apart from what was said.
@@ -51,6 +54,7 @@ impl<'a> AnswerStream<'a> {
             taken_back: writer.map_or(0, TextWriter::taken_back),
             citations,
             filter: None,
+            tags: None,
             told_to_cite: false,
             said,
             apart: !said_before.is_empty(),
@@ -69,22 +73,21 @@ impl<'a> AnswerStream<'a> {
         Self { told_to_cite: true, ..self }
     }
 
+    /// The model may ask for searches out of habit, although nobody does them any more: nothing of that is said.
+    #[must_use]
+    pub fn without_search_tags(self) -> Self {
+        Self { tags: Some(TagFilter::default()), ..self }
+    }
+
     /// Takes a piece as a model gives it.
     pub fn piece(&mut self, piece: Piece) {
         self.forget_what_was_taken_back();
-        match (piece, &self.citations) {
-            (Piece::Text(text), Some(citations)) => {
-                // Made with the first text and not before: the sources of this message may come while it is
-                // written, and half a mark of the last message must not reach into this one.
-                let told = self.told_to_cite;
-                let filter = self.filter.get_or_insert_with(|| {
-                    let filter = MarkFilter::new(citations.clone());
-                    if told { filter.told_to_cite() } else { filter }
-                });
-                let text = filter.push(&text);
-                self.put(&text);
+        match (piece, &mut self.tags) {
+            (Piece::Text(text), Some(tags)) => {
+                let text = tags.push(&text);
+                self.text(&text);
             }
-            (Piece::Text(text), None) => self.put(&text),
+            (Piece::Text(text), None) => self.text(&text),
             (Piece::Thinking(text), _) => {
                 if let Some(writer) = self.writer {
                     // Not kept in `said`: reasoning is shown while it comes, and is no part of the answer.
@@ -92,6 +95,20 @@ impl<'a> AnswerStream<'a> {
                 }
             }
         }
+    }
+
+    /// Takes text of the answer, whose marks may have to be put right.
+    fn text(&mut self, text: &str) {
+        let Some(citations) = &self.citations else { return self.put(text) };
+        // Made with the first text and not before: the sources of this message may come while it is
+        // written, and half a mark of the last message must not reach into this one.
+        let told = self.told_to_cite;
+        let filter = self.filter.get_or_insert_with(|| {
+            let filter = MarkFilter::new(citations.clone());
+            if told { filter.told_to_cite() } else { filter }
+        });
+        let text = filter.push(text);
+        self.put(&text);
     }
 
     /// Says something that is no model's: it stands by itself.
@@ -112,6 +129,7 @@ impl<'a> AnswerStream<'a> {
         // The writer has only what was said before that answer; the filter may hold half a mark of it.
         self.said = writer.so_far();
         self.filter = None;
+        self.tags = self.tags.take().map(|_| TagFilter::default());
         self.blanks.clear();
         self.begun = false;
         self.apart = !self.said.is_empty();
@@ -120,6 +138,11 @@ impl<'a> AnswerStream<'a> {
     /// One message of the model is over; what comes next stands apart from it.
     pub fn pause(&mut self) {
         self.forget_what_was_taken_back();
+        if let Some(tags) = self.tags.take() {
+            let (rest, _) = tags.finish();
+            self.text(&rest);
+            self.tags = Some(TagFilter::default());
+        }
         if let Some(filter) = self.filter.take() {
             let rest = filter.finish();
             self.put(&rest);
@@ -244,6 +267,29 @@ mod tests {
         writer.finish();
         assert_eq!(said, "before\n\nafter all\n\n<block>");
         assert_eq!(heard.text().await.unwrap(), said);
+    }
+
+    #[test]
+    fn what_a_model_asks_for_out_of_habit_is_not_said() {
+        let citations = Citations::default();
+        citations.number([Chunk { id: "a".to_owned(), ..Chunk::default() }]);
+        let (writer, heard) = weft_core::SharedText::new();
+        let mut voice = AnswerStream::new(Some(&writer), Some(citations), "").without_search_tags();
+        let mark = writer.mark();
+        for piece in ["It is 3 ", "<|begin_search_query|>what"] {
+            voice.piece(text(piece));
+        }
+        assert!(mark.take_back());
+        for piece in
+            ["It is 4 [ID:", "0]. <|begin_sea", "rch_query|>rain<|end_search", "_query|>So it is <|be"]
+        {
+            voice.piece(text(piece));
+        }
+        let said = voice.finish();
+        assert_eq!(
+            (said.as_str(), heard.so_far().as_str()),
+            ("It is 4 [ID:0]. So it is <|be", said.as_str())
+        );
     }
 
     #[test]

@@ -315,14 +315,14 @@ pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
 
 /// The error of an answer that says nothing.
 pub fn empty_answer(ending: Ending) -> Error {
-    match ending {
-        Ending::CutOff => {
-            Error::new(ErrorKind::Garbled, "the model reached its limit of tokens before it answered")
-                .help("raise `max_tokens`, or ask for less reasoning")
-        }
-        Ending::Whole => Error::new(ErrorKind::Garbled, "the model's answer is empty")
-            .help("try again, or try another model"),
-    }
+    let (message, help) = match ending {
+        Ending::CutOff => (
+            "the model reached its limit of tokens before it answered",
+            "raise `max_tokens`, or ask for less reasoning",
+        ),
+        Ending::Whole => ("the model's answer is empty", "try again, or try another model"),
+    };
+    Error::new(ErrorKind::Garbled, message).help(help).for_nothing()
 }
 
 /// Calls that arrive in pieces, told apart by their index, in any order.

@@ -230,6 +230,9 @@ pub struct RunArgs {
     /// A file that comes with the question; repeatable
     #[arg(long = "file", value_name = "PATH")]
     pub attached: Vec<PathBuf>,
+    /// Write the files that the run makes to this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub save_files: Option<PathBuf>,
     /// Begin this session, or go on with it
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,

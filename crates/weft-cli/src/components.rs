@@ -80,6 +80,8 @@ fn wanted(names: &[String]) -> Outcome<Vec<&'static ComponentSpec>> {
         return Ok(components().collect());
     }
     let find = |name: &String| {
+        // Canvases may have its older name.
+        let name = weft_dsl::todays_kind(name).unwrap_or(name);
         components().find(|spec| spec.kind.eq_ignore_ascii_case(name)).ok_or_else(|| {
             Failure::usage(format!("there is no component `{name}`")).help("`weft components` lists them all")
         })

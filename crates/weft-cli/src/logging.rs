@@ -9,9 +9,9 @@ use crate::settings::Environment;
 pub const VARIABLE: &str = "WEFT_LOG";
 
 /// Starts writing log lines; `level` is what is written when nobody says otherwise. What goes wrong with a
-/// server of tools is told by whoever asked it, so the library that talks to them need not.
+/// server of tools, or with the certificate of a server, is told by whoever asked it, so the libraries need not.
 pub fn start(environment: &Environment, level: &str) {
-    let usual = format!("{level},rmcp=off");
+    let usual = format!("{level},rmcp=off,rustls_platform_verifier=off");
     let filter = environment.text(VARIABLE).unwrap_or(&usual);
     let filter = EnvFilter::builder().parse_lossy(filter);
     let terminal = Notes::is_terminal();

@@ -21,6 +21,7 @@ mod idle;
 mod lines;
 mod local;
 mod logging;
+mod made;
 mod mcp;
 mod measure;
 mod model_files;

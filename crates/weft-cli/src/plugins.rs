@@ -22,7 +22,7 @@ pub async fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
     if plugins.names().next().is_none() {
         let folder = quoted(&folder.to_string_lossy());
         Notes::line(format!(
-            "there are no plugins: put an OpenAPI document NAME.json, a component NAME.wasm or a skill NAME/SKILL.md into {folder}; \
+            "there are no plugins: put an OpenAPI document NAME.json or NAME.yaml, a component NAME.wasm or a skill NAME/SKILL.md into {folder}; \
              `weft mcp list` shows its MCP servers"
         ));
     }

@@ -17,7 +17,7 @@ use crate::local::{self, Opened};
 use crate::progress::Progress;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
-use crate::{form, pins, sources, unheard};
+use crate::{form, made, pins, sources, unheard};
 
 /// Runs a canvas once.
 ///
@@ -75,6 +75,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
         must_be_heard(opened, &session, &input.inputs).await?;
     }
     tell_unread(opened, &session, &input.inputs).await?;
+    let before = made::known(&opened.app, &session.key).await?;
     let handle = opened.turn(&session.key, input).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
     let mut data = Data::stdout();
@@ -83,6 +84,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     if show == Show::Answer {
         Notes::text(&sources::lines(&answer.cited));
     }
+    made::tell(&opened.app, &session.key, &before, args.save_files.as_deref()).await?;
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
 }
 

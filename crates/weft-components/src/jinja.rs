@@ -6,7 +6,9 @@
 //! all of it is wrapped in a call that charges the size to a budget, and constructs that could get around it
 //! are refused.
 
+mod arguments;
 mod charges;
+mod formats;
 mod python;
 mod rewrite;
 mod watched;
@@ -42,6 +44,8 @@ pub const NODE_COST: usize = 32;
 /// How deep values may nest.
 // Going through a value goes down once for each, and so does freeing it.
 const DEPTH_MAX: usize = 64;
+/// How wide a format may make a value, and how far something may be indented.
+const WIDTH_MAX: usize = 1_000;
 
 /// A template, checked once.
 #[derive(Debug)]
@@ -390,6 +394,19 @@ mod tests {
                 "there is no function `rnage`"
             ]
         );
+        assert_eq!(
+            unknown(
+                "{{ [1]|map('uper')|select('evn')|selectattr('n', 'matches', 1)|list }}{{ [1]|rejectattr(\"a\", 'oddly') }}"
+            ),
+            [
+                "there is no filter `uper`",
+                "there is no test `is evn`",
+                "there is no test `is matches`",
+                "there is no test `is oddly`",
+            ]
+        );
+        let named = "{{ [1]|map(attribute='x')|map('round', 1)|select('>', 1)|selectattr('n')|rejectattr('a', 'in', [1])|list }}";
+        assert_eq!(unknown(named), Vec::<String>::new());
         let known = "{{ sys.query|upper|default('x', true)|format(1) }}{{ sys.query is not defined }}{{ sys.query.split(',') }}\
             {% for x in [1]|batch(2)|map('upper') %}{{ loop.cycle('a', 'b') }}{% endfor %}{{ x is in [1] }}{{ 'a|b is c.d()' }}{{ x is divisibleby 3 }}";
         assert_eq!(unknown(known), Vec::<String>::new());
@@ -485,6 +502,52 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_given_by_place_or_by_name() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check(
+            "{{ Agent:A@rows|sum(attribute='v') }} {{ Agent:A@rows|sum('v', 10) }} {{ [1, 2]|sum(start=3) }}",
+            "3 13 6",
+        );
+        check(
+            "{{ {'a': [1]}|tojson(indent=2) }} {{ [1]|tojson(1) }}",
+            "{\n  \"a\": [\n    1\n  ]\n} [\n 1\n]",
+        );
+        check("{{ Agent:A@rows|join(', ', attribute='name') }} {{ [1, 2]|join(d='-') }}", "x, y 1-2");
+        check(
+            "{{ ''|default('x', boolean=True) }}{{ nothing|d(default_value='y') }}{{ ''|default('z') }}",
+            "xy",
+        );
+        check(
+            "{{ 'aaa'|replace('a', 'b', 1) }} {{ 'aaa'.replace('a', 'b', 2) }} {{ 'aa'|replace('a', 'b', count=-1) }}",
+            "baa bba bb",
+        );
+        check(
+            "{{ 'a\n\nb'|indent(2, first=True) }}|{{ 'a\n\nb'|indent(width=1, blank=true) }}|{{ 'a\nb'|indent('> ', true) }}",
+            "  a\n\n  b|a\n \n b|> a\n> b",
+        );
+        check("{{ Agent:A@rows|sort(true, attribute='v')|map(attribute='name')|join }}", "yx");
+        check(
+            "{{ ['b', 'A']|sort(false, true)|join }} {{ {'b': 1, 'a': 2}|dictsort(false, 'value')|map('first')|join }}",
+            "Ab ba",
+        );
+        check("{{ 'a b c'.split(sep=' ', maxsplit=1) }} {{ 'a b'|split }}", "[\"a\",\"b c\"] [\"a\",\"b\"]");
+        check(
+            "{{ '%d' % 3.7 }} {{ '%d'|format(3.0) }} {{ '%r' % 'x' }} {{ '{:.1%}'.format(0.256) }}",
+            "3 3 'x' 25.6%",
+        );
+        check("{{ 'a bc def'|truncate(length=5, leeway=0, end='~') }}", "a bc~");
+        let refused = |text: &str, part: &str| {
+            let error = rendered(text).unwrap_err().full();
+            assert!(error.contains(part), "{text}: {error}");
+        };
+        refused("{{ [1]|tojson(ident=2) }}", "`tojson` has no argument `ident`: it takes `indent`");
+        refused("{{ [1]|sum('a', 1, 2) }}", "too many arguments");
+        refused("{{ [1]|sort(true, reverse=true) }}", "`reverse` twice");
+        refused("{{ [1]|tojson(indent=99999999999) }}", "indented");
+        refused("{{ Agent:A@big.replace('x', Agent:A@big, 1000000) }}", "too large");
+    }
+
+    #[test]
     fn references_in_string_literals_and_in_values_are_left_alone() {
         let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
         check(
@@ -569,12 +632,7 @@ mod tests {
         check("{{ 'one two, three'|wordcount }} {{ ''|wordcount }}", "3 0");
         check("{% for row in [1, 2, 3]|batch(2, '-') %}{{ row }}{% endfor %}", "[1,2][3,\"-\"]");
         check("{{ [1, 2, 3]|slice(2)|list }}", "[[1,2],[3]]");
-        for text in [
-            "{{ 'a'.nothing() }}",
-            "{{ Agent:A@n.split() }}",
-            "{{ '%d' % 'x' }}",
-            "{{ 'a'.replace('a', 'b', 1) }}",
-        ] {
+        for text in ["{{ 'a'.nothing() }}", "{{ Agent:A@n.split() }}", "{{ '%d' % 'x' }}"] {
             assert_eq!(rendered(text).expect_err(text).kind, ErrorKind::Invalid);
         }
     }

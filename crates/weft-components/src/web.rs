@@ -7,6 +7,8 @@ mod page;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use html2text::render::TrivialDecorator;
+use url::Url;
 use weft_core::effect::Delivery;
 use weft_core::reference::{Inputs, Segment};
 use weft_core::rendering::BoundedText;
@@ -273,29 +275,72 @@ pub fn refused(response: &HttpResponse) -> Error {
 /// # Errors
 /// `Garbled` for what is no web page.
 pub async fn page_text(page: String) -> Result<String> {
-    converted(page, |page| {
+    converted(page, None, |page| {
         html2text::config::plain().allow_width_overflow().string_from_read(page.as_bytes(), PAGE_WIDTH)
     })
     .await
 }
 
-/// The same as Markdown, with its headings, lists, tables and links.
+/// The words of a web page alone: without marks for what is stressed, without addresses of links and without lines around
+/// tables, below its title.
 ///
 /// # Errors
 /// `Garbled` for what is no web page.
-pub async fn page_markdown(page: String) -> Result<String> {
-    converted(page, htmd::convert).await
+pub async fn page_words(page: String) -> Result<String> {
+    let title = title(&page);
+    let words = converted(page, None, |page| {
+        let plain = html2text::config::with_decorator(TrivialDecorator::new());
+        plain
+            .link_footnotes(false)
+            .no_table_borders()
+            .allow_width_overflow()
+            .string_from_read(page.as_bytes(), PAGE_WIDTH)
+    });
+    let words = words.await?;
+    Ok(match title {
+        Some(title) if !words.trim_start().starts_with(&title) => {
+            format!("{title}\n\n{}", words.trim_start())
+        }
+        _ => words,
+    })
+}
+
+/// The same as Markdown, with its headings, lists, tables and links, below its title; with its address the links are
+/// whole.
+///
+/// # Errors
+/// `Garbled` for what is no web page.
+pub async fn page_markdown(page: String, address: &str) -> Result<String> {
+    let title = title(&page);
+    let text = converted(page, Url::parse(address).ok(), htmd::convert).await?;
+    Ok(match title {
+        // Most pages have their title as their first heading, too.
+        Some(title) if !text.trim_start().trim_start_matches('#').trim_start().starts_with(&title) => {
+            format!("# {title}\n\n{}", text.trim_start())
+        }
+        _ => text,
+    })
+}
+
+/// The title of a page, unless it is empty.
+fn title(page: &str) -> Option<String> {
+    /// Characters of a title, at most.
+    const TITLE_MAX: usize = 300;
+    let title = elements::with_tag(page, "title").first()?.text();
+    let title: String = title.trim().chars().take(TITLE_MAX).collect();
+    (!title.is_empty()).then_some(title)
 }
 
 /// What becomes of a page that was cut down before. A long one takes a while.
 async fn converted<E>(
     page: String,
+    address: Option<Url>,
     convert: impl FnOnce(&str) -> Result<String, E> + Send + 'static,
 ) -> Result<String>
 where
     E: std::error::Error + Send + Sync + 'static,
 {
-    let text = tokio::task::spawn_blocking(move || convert(&page::reduced(&page)));
+    let text = tokio::task::spawn_blocking(move || convert(&page::reduced(&page, address)));
     let garbled = |cause: Box<dyn std::error::Error + Send + Sync>| {
         Error::new(ErrorKind::Garbled, "cannot read the answer as a web page").because(cause)
     };

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::field::{FieldGroup, schema};
 use crate::id::{ComponentId, FileId};
 use crate::past_calls::ToolHistory;
-use crate::reference::{Inputs, Names, Reference};
+use crate::reference::{Inputs, Names, Reference, Template};
 use crate::value::{Json, Outputs};
 use crate::webhook::Webhook;
 
@@ -218,6 +218,15 @@ impl ParamProblem {
     }
 }
 
+/// A text of a node that must not come out empty, such as a key that is in a variable.
+#[derive(Clone, Debug)]
+pub struct NeededText {
+    /// The text.
+    pub text: Template,
+    /// What is said when it is empty.
+    pub problem: ParamProblem,
+}
+
 /// What a node reads. It starts only when every component named here has finished or can no longer
 /// run in this turn.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -273,6 +282,8 @@ pub struct Shape {
     pub main_output: &'static str,
     /// The outputs that it has besides those of its type.
     pub outputs: NodeOutputs,
+    /// The outputs that its `retry_if` looks at by name, as `(pointer inside params, name)`.
+    pub retry_outputs: Vec<(String, String)>,
     /// Known parameters that were given and that have no effect, and similar: shown by `check` as
     /// warnings.
     pub warnings: Vec<ParamProblem>,
@@ -281,6 +292,11 @@ pub struct Shape {
     /// Set when it lacks what it fails without whenever it runs, such as a key: where and what. An agent goes on
     /// without such a tool.
     pub lacks: Option<ParamProblem>,
+    /// Texts that it fails without: whether they are empty is known only when it runs. An agent goes on without a tool
+    /// of which one is.
+    pub needs: Vec<NeededText>,
+    /// What it reads and goes on without when it is a secret that there is not: what only tools of an agent read.
+    pub dispensable: Vec<Reference>,
     /// What it reads of which the values are secret, such as those of headers.
     pub secrets: Vec<Reference>,
     /// What it reads only to change it: it waits for that as for everything it reads, and it is none of its

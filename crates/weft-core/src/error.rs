@@ -87,6 +87,9 @@ pub struct Error {
     /// What is for the operator alone: it may name files, servers and statements. Nothing else of the error
     /// repeats it, so whatever is made of the other fields may be shown to everybody.
     pub private: Option<Box<Private>>,
+    /// The work came to its end and gave nothing, such as a model that answers without a word: whoever asked for
+    /// something else than nothing may ask again.
+    pub gave_nothing: bool,
 }
 
 /// What an error says to the operator in place of its public words.
@@ -101,7 +104,15 @@ pub struct Private {
 impl Error {
     /// A failure of this kind, described by `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), help: None, retry_after: None, cause: None, private: None }
+        Self {
+            kind,
+            message: message.into(),
+            help: None,
+            retry_after: None,
+            cause: None,
+            private: None,
+            gave_nothing: false,
+        }
     }
 
     /// The input is wrong.
@@ -123,6 +134,13 @@ impl Error {
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
+        self
+    }
+
+    /// Says that the work came to its end and gave nothing.
+    #[must_use]
+    pub fn for_nothing(mut self) -> Self {
+        self.gave_nothing = true;
         self
     }
 

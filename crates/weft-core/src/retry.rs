@@ -2,7 +2,8 @@
 //!
 //! `retry_if` is a list of conditions on the node's outputs; one that holds is enough. The operators are those of Switch,
 //! and `json`, `not json` and `matches`, which takes a regular expression. A node that does this shows nothing while it
-//! works: what is not wanted must not have been seen.
+//! works: what is not wanted must not have been seen. A model that answers without a word has given outputs without a
+//! value; any other failure is none that a condition could hold for.
 
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ use crate::value::{Json, Outputs, described, to_text};
 pub const RETRIES: usize = 2;
 /// How often it may be done again.
 pub const RETRIES_MAX: usize = 10;
+/// Where they stand.
+const POINTER: &str = "/retry_if";
 /// Conditions of one node, at most.
 // Each looks through the whole of an output after every try.
 const CONDITIONS_MAX: usize = 20;
@@ -39,6 +42,8 @@ enum Test {
 /// One condition.
 #[derive(Debug)]
 struct RetryCondition {
+    /// Its place in the parameters.
+    pointer: String,
     /// Which output; the main one when it is empty.
     output: String,
     test: Test,
@@ -47,9 +52,11 @@ struct RetryCondition {
 impl RetryCondition {
     fn read(given: &Json, pointer: &str) -> std::result::Result<Self, ParamProblem> {
         let Some(members) = given.as_object() else {
+            // One condition may stand alone; whoever writes something else at its place means the list.
+            let wanted = if pointer == POINTER { "a list of conditions" } else { "an object" };
             let problem =
-                ParamProblem::new(pointer, format!("must be an object, and is {}", described(given)));
-            return Err(problem.help("write it as {\"operator\": \"empty\"} or {\"output\": \"content\", \"operator\": \"contains\", \"value\": \"sorry\"}"));
+                ParamProblem::new(pointer, format!("must be {wanted}, and is {}", described(given)));
+            return Err(problem.help("write a condition as {\"operator\": \"empty\"} or {\"output\": \"content\", \"operator\": \"contains\", \"value\": \"sorry\"}"));
         };
         let text = |name: &str| members.get(name).map(to_text).unwrap_or_default();
         let value = members.get("value").cloned().unwrap_or_default();
@@ -78,7 +85,7 @@ impl RetryCondition {
                 }
             },
         };
-        Ok(Self { output: text("output").trim().to_owned(), test })
+        Ok(Self { pointer: pointer.to_owned(), output: text("output").trim().to_owned(), test })
     }
 
     async fn holds(&self, outputs: &Outputs, main: &str) -> Result<bool> {
@@ -95,7 +102,8 @@ impl RetryCondition {
     }
 }
 
-/// Whether a value is JSON: a text that can be read as such, or anything that is no text.
+/// Whether a value is JSON: a text that can be read as such, or anything that is no text. A fence of code around it makes it
+/// none, as for whoever reads the output.
 fn is_json(value: &Json) -> bool {
     match value {
         Json::Null => false,
@@ -117,7 +125,6 @@ impl RetryIf {
     /// # Errors
     /// The first condition that is none.
     pub fn read(given: &Json, retries: usize) -> std::result::Result<Option<Self>, ParamProblem> {
-        const POINTER: &str = "/retry_if";
         let conditions = match given {
             Json::Null => return Ok(None),
             Json::Array(items) if items.len() > CONDITIONS_MAX => {
@@ -157,41 +164,44 @@ struct RetryingComponent {
 #[async_trait]
 impl Component for RetryingComponent {
     fn shape(&self) -> Shape {
+        let named = self.retry.conditions.iter().filter(|condition| !condition.output.is_empty());
+        let retry_outputs =
+            named.map(|condition| (format!("{}/output", condition.pointer), condition.output.clone()));
         // What a listener has heard of a try that is not wanted could not be taken back.
-        Shape { streams: false, ..self.component.shape() }
+        Shape { streams: false, retry_outputs: retry_outputs.collect(), ..self.component.shape() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let main = self.component.shape().main_output;
         let mut left = self.retry.retries;
-        let mut again: Option<NodeContext> = None;
+        let mut result = self.component.run(ctx).await;
         loop {
-            let finished = self.component.run(again.as_ref().unwrap_or(ctx)).await?;
-            // Nothing is over yet: the work goes on when the person has answered, and is looked at then.
-            if finished.suspended.is_some() {
-                return Ok(finished);
-            }
+            let nothing = Outputs::default();
+            let outputs = match &result {
+                // Nothing is over yet: the work goes on when the person has answered, and is looked at then.
+                Ok(finished) if finished.suspended.is_some() => return result,
+                Ok(finished) => &finished.outputs,
+                // Outputs without a value are what came out.
+                Err(error) if error.gave_nothing => &nothing,
+                Err(_) => return result,
+            };
             let mut met = false;
             for condition in &self.retry.conditions {
                 // Each is asked although one is enough: an output that is still being written is waited for
                 // by all alike, and its failure is never passed over.
-                met |= condition.holds(&finished.outputs, main).await?;
+                met |= condition.holds(outputs, main).await?;
             }
             if !met {
-                return Ok(finished);
+                return result;
             }
             if left == 0 {
                 let tries = self.retry.retries + 1;
                 let told = format!("after {tries} tries the result still is what `retry_if` names");
                 ctx.signal(Signal::Warn(told)).await?;
-                return Ok(finished);
+                return result;
             }
             left -= 1;
-            if ctx.resumed.is_some() && again.is_none() {
-                // From the beginning and not once more from where a person has answered: a call that was agreed to
-                // once would be made a second time.
-                again = Some(NodeContext { resumed: None, filled: serde_json::Map::new(), ..ctx.clone() });
-            }
+            result = self.component.run(&anew(ctx)).await;
         }
     }
 
@@ -202,6 +212,15 @@ impl Component for RetryingComponent {
     fn default_outputs(&self, default: &Json) -> Option<Outputs> {
         self.component.default_outputs(default)
     }
+}
+
+/// The work from its beginning: what a person has answered was for work that is over.
+fn anew(ctx: &NodeContext) -> NodeContext {
+    let mut ctx = ctx.clone();
+    if ctx.resumed.take().is_some() {
+        ctx.filled.clear();
+    }
+    ctx
 }
 
 #[cfg(test)]
@@ -225,6 +244,7 @@ mod tests {
             (json!({"operator": "not json"}), json!(" {\"a\": 1} "), false),
             (json!({"operator": "not json"}), json!({"a": 1}), false),
             (json!({"operator": "JSON"}), json!("3"), true),
+            (json!({"operator": "json"}), json!("```json\n{}\n```"), false),
             (json!({"operator": "matches", "value": "^I (cannot|am unable)"}), json!("I cannot say"), true),
             (json!({"operator": "matches", "value": "^I (cannot|am unable)"}), json!("You cannot"), false),
             (json!({"operator": "contains", "value": "sorry"}), json!("I am Sorry"), true),
@@ -239,6 +259,9 @@ mod tests {
             assert_eq!(RetryIf::read(&given, 1).unwrap_err().pointer, pointer, "{given}");
         };
         check(json!("empty"), "/retry_if");
+        let told = |given: Json| RetryIf::read(&given, 1).unwrap_err().message;
+        assert!(told(json!("empty")).starts_with("must be a list of conditions, and is"));
+        assert!(told(json!(["empty"])).starts_with("must be an object, and is"));
         check(json!([{"operator": "empty"}, {"operator": "odd"}]), "/retry_if/1/operator");
         check(json!({"operator": "matches", "value": "("}), "/retry_if/value");
         check(json!({"operator": "matches", "value": "(a{1000}){1000}"}), "/retry_if/value");

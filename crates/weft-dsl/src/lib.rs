@@ -42,6 +42,7 @@ pub use plan::Plan;
 use problem::ProblemList;
 pub use problem::{Problem, Severity};
 pub use schema::canvas_schema;
+pub use upgrade::todays_kind;
 
 /// How many bytes a document may have: 32 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;

@@ -7,7 +7,7 @@ use weft_core::component::OutputSpec;
 use weft_core::{ComponentId, NodeOutput, Reference};
 
 use crate::build::Built;
-use crate::canvas::Canvas;
+use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
 use crate::references::{NodeText, places};
 use crate::suggest::{Suggester, misspelled};
@@ -83,6 +83,7 @@ impl<'a> CanvasOutputs<'a> {
         let node = text.node;
         let Some(built) = self.nodes.get(&node.id) else { return };
         let shape = &built.draft.shape;
+        self.check_retries(built, node, suggester, problems);
         let collected = shape.collects.iter().map(|(_, reference)| reference);
         let read: Vec<&Reference> = shape.reads.all().chain(collected).collect();
         // Most nodes end here: finding the places reads all of their texts again.
@@ -100,6 +101,32 @@ impl<'a> CanvasOutputs<'a> {
             let Some((of, missing)) = self.missing(reference) else { continue };
             let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
             let problem = describe(reference, of, &missing, pointer, suggester);
+            problems.add(problem.about(&node.id, &node.name));
+        }
+    }
+
+    /// Reports the outputs that a node's `retry_if` looks at and that it does not have. They are looked at by their
+    /// whole names.
+    fn check_retries(
+        &self,
+        built: &Built,
+        node: &CanvasNode,
+        suggester: &mut Suggester,
+        problems: &mut ProblemList,
+    ) {
+        let shape = &built.draft.shape;
+        let by_type = |name: &str| {
+            built.draft.spec.outputs.iter().any(|output| !output.optional && output.name == name)
+        };
+        let known = |name: &str| {
+            by_type(name) || self.named.get(&node.id).is_some_and(|named| named.contains_key(name))
+        };
+        for (pointer, name) in
+            shape.retry_outputs.iter().filter(|(_, name)| !shape.outputs.open && !known(name))
+        {
+            let reference = Reference::Output { component: node.id.clone(), path: name.as_str().into() };
+            let pointer = format!("{}{pointer}", node.place.params);
+            let problem = describe(&reference, built, &Missing::Output(name), &pointer, suggester);
             problems.add(problem.about(&node.id, &node.name));
         }
     }

@@ -18,6 +18,11 @@ const MERGER: &str = "HierarchicalMerger";
 const KINDS: [(&str, &str); 3] =
     [("Splitter", "TokenChunker"), (MERGER, "TitleChunker"), ("PDFGenerator", "DocGenerator")];
 
+/// What a component type of older canvases is called today, if it was renamed.
+pub fn todays_kind(name: &str) -> Option<&'static str> {
+    KINDS.iter().find(|(old, _)| old.eq_ignore_ascii_case(name)).map(|(_, new)| *new)
+}
+
 /// Editor node types that were renamed.
 const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
 

@@ -129,7 +129,10 @@ async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) 
 
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.
 async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Result<Finished> {
-    secrets::must_be_there(&context.inputs)?;
+    // Who wants to be asked for keys is asked for those of tools, too.
+    let dispensable: &[_] =
+        if node.exception.asks_for_keys { &[] } else { node.shape.dispensable.as_slice() };
+    secrets::must_be_there(&context.inputs, dispensable)?;
     // A component that panics fails like any other, with the exception settings of its node.
     let work = AssertUnwindSafe(node.component.run(context)).catch_unwind();
     tokio::pin!(work);

@@ -9,7 +9,7 @@ use weft_core::masking::{self, MASK, Masks};
 use weft_core::reference::Inputs;
 use weft_core::seam::Secrets;
 use weft_core::seam::secrets::{NamedSecret, PREFIX, SecretInfo};
-use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId};
+use weft_core::{Error, ErrorKind, Json, Reference, Result, Secret, TenantId};
 use weft_dsl::Plan;
 
 /// The values of the secrets that a plan names, as far as there are such. Clones share them.
@@ -50,13 +50,13 @@ pub fn seal(state: &mut Json, plan: &Plan, masks: &Masks) {
     }
 }
 
-/// Whether every secret that an activation reads is there.
+/// Whether every secret that an activation reads is there, but for those that it can go on without.
 ///
 /// # Errors
 /// `Unauthenticated`, as when a key is missing, with the name of the first that is not.
-pub fn must_be_there(inputs: &Inputs) -> Result<()> {
+pub fn must_be_there(inputs: &Inputs, dispensable: &[Reference]) -> Result<()> {
     let missing = inputs.iter().find_map(|(reference, value)| {
-        let name = reference.secret()?;
+        let name = reference.secret().filter(|_| !dispensable.contains(reference))?;
         value.as_json().is_none_or(Json::is_null).then_some(name)
     });
     let Some(name) = missing else { return Ok(()) };

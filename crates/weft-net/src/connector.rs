@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, Result};
@@ -14,6 +15,8 @@ use crate::streaming::{self, StreamRequest, StreamResponse};
 
 /// Clients kept so that their connections can be used again, one for each route.
 const CLIENTS_MAX: usize = 32;
+/// Bytes at the beginning of a page in which it says itself what its characters are.
+const DECLARATION_MAX: usize = 1024;
 
 /// Connects over TCP and TLS.
 #[derive(Debug, Default)]
@@ -136,16 +139,55 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     Ok(HttpResponse { status, headers, body: decode(&body, &content_type) })
 }
 
-/// By the declared character set, by a byte order mark, else as UTF-8.
+/// By a byte order mark, by the character set that the header declares, by the one that a page declares itself, else as
+/// UTF-8.
 fn decode(body: &[u8], content_type: &str) -> String {
-    let declared = content_type.split(';').skip(1).find_map(|parameter| {
+    let mut parts = content_type.split(';');
+    let kind = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+    let declared = parts.find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
     });
-    let encoding = declared
-        .and_then(|label| encoding_rs::Encoding::for_label(label.as_bytes()))
-        .unwrap_or(encoding_rs::UTF_8);
-    encoding.decode(body).0.into_owned()
+    let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
+    let is_markup = kind.is_empty() || kind.contains("html") || kind.ends_with("xml");
+    let encoding = declared.or_else(|| is_markup.then(|| declared_inside(body)).flatten());
+    encoding.unwrap_or(UTF_8).decode(body).0.into_owned()
+}
+
+/// The character set that a page names in a `<meta>`, or a document of XML in its first line. Whatever it says of
+/// UTF-16, its letters could not be read here if they were in that.
+fn declared_inside(body: &[u8]) -> Option<&'static Encoding> {
+    let beginning = String::from_utf8_lossy(&body[..body.len().min(DECLARATION_MAX)]).to_ascii_lowercase();
+    let mut rest = beginning.as_str();
+    while let Some((_, tag)) = rest.split_once('<') {
+        if let Some(comment) = tag.strip_prefix("!--") {
+            rest = comment.split_once("-->").map_or("", |(_, behind)| behind);
+            continue;
+        }
+        let (tag, behind) = tag.split_once('>').unwrap_or((tag, ""));
+        rest = behind;
+        let value = match tag {
+            tag if tag.starts_with("?xml") => after(tag, "encoding"),
+            tag if tag.starts_with("meta") => after(tag, "charset"),
+            _ => None,
+        };
+        if let Some(encoding) = value.and_then(|label| Encoding::for_label(label.as_bytes())) {
+            let wide = encoding == UTF_16LE || encoding == UTF_16BE;
+            return Some(if wide { UTF_8 } else { encoding });
+        }
+    }
+    None
+}
+
+/// What stands behind `name=` in a tag, also within the value of another attribute, as in
+/// `content="text/html; charset=gbk"`.
+fn after<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
+    let value = tag.match_indices(name).find_map(|(at, _)| {
+        let value = tag[at + name.len()..].trim_start().strip_prefix('=')?;
+        Some(value.trim_start().trim_start_matches(['"', '\'']))
+    })?;
+    let end = value.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '/' | '?'));
+    Some(&value[..end.unwrap_or(value.len())])
 }
 
 #[cfg(test)]
@@ -161,6 +203,26 @@ mod tests {
         check(b"\xba\xba", "text/html; charset=GBK", "汉");
         check(b"caf\xe9", "text/plain; charset=\"iso-8859-1\"", "café");
         check(b"\xff", "text/plain; charset=unheard-of", "\u{fffd}");
+        check(b"\xef\xbb\xbfx\xe6\xb1\x89", "text/html; charset=gbk", "x汉");
+    }
+
+    #[test]
+    fn a_page_may_say_itself_what_its_characters_are() {
+        let check = |head: &str, content_type: &str, is_read: bool| {
+            let mut page = head.as_bytes().to_vec();
+            page.extend(b"\xba\xba");
+            assert_eq!(decode(&page, content_type).ends_with('汉'), is_read, "{head} {content_type}");
+        };
+        check("<!DOCTYPE html><html><head><META CharSet='gbk'>", "text/html", true);
+        check("<meta http-equiv=\"Content-Type\" content=\"text/html; charset=gb2312\">", "", true);
+        check("<meta name=\"x\" content=\"y\"><meta charset=GBK>", "application/xhtml+xml", true);
+        check("<?xml version=\"1.0\" encoding=\"gb18030\"?><a>", "application/rss+xml", true);
+        check("<!-- <meta charset=gbk> --><p>", "text/html", false);
+        check("<meta charset=gbk>", "text/plain", false);
+        check("<meta charset=utf-16><p>", "text/html", false);
+        check(&format!("{}<meta charset=gbk>", " ".repeat(1_100)), "text/html", false);
+        let utf8 = decode("<meta charset=gbk>汉".as_bytes(), "text/html; charset=utf-8");
+        assert!(utf8.ends_with('汉'), "what the header says comes first");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
@@ -55,10 +56,17 @@ impl SmtpMailer {
         Self { trusted: certificates, ..self }
     }
 
-    async fn handed_in(&self, mail: &Mail) -> Result<()> {
+    /// Hands a mail in; `given` is set before its text goes on its way.
+    async fn handed_in(&self, mail: &Mail, given: &AtomicBool) -> Result<()> {
         let (envelope, text) = written(mail)?;
         let mut connection = self.connected(&mail.server).await?;
-        let handed_in = hand_in(&mut connection, &mail.server, &envelope, &text).await;
+        let handed_in = match prepared(&mut connection, &mail.server, &envelope).await {
+            Ok(()) => {
+                given.store(true, Ordering::Relaxed);
+                hand_in(&mut connection, &mail.server, &text).await
+            }
+            Err(error) => Err(error),
+        };
         if handed_in.is_ok() {
             // The mail is taken, whatever the server says to a good-bye.
             let _ = connection.quit().await;
@@ -98,11 +106,11 @@ impl SmtpMailer {
     }
 }
 
-async fn hand_in(
+/// Says who is there and whom a mail is for, up to where its text follows.
+async fn prepared(
     connection: &mut AsyncSmtpConnection,
     server: &MailServer,
     envelope: &Envelope,
-    text: &[u8],
 ) -> Result<()> {
     if !server.user.is_empty() {
         let credentials = Credentials::new(server.user.clone(), server.password.reveal().to_owned());
@@ -128,7 +136,10 @@ async fn hand_in(
             Error { message: format!("{}: {recipient}", error.message), ..error }
         })?;
     }
-    connection.command(Data).await.map_err(step)?;
+    connection.command(Data).await.map_err(step).map(drop)
+}
+
+async fn hand_in(connection: &mut AsyncSmtpConnection, server: &MailServer, text: &[u8]) -> Result<()> {
     let taken = connection.message(text).await;
     taken.map(drop).map_err(|cause| match cause.status() {
         Some(_) => refused(server, cause),
@@ -201,9 +212,17 @@ fn one_line(text: &str) -> String {
 #[async_trait]
 impl Mailer for SmtpMailer {
     async fn send(&self, _tenant: &TenantId, mail: Mail) -> Result<()> {
-        tokio::time::timeout(mail.time_limit, self.handed_in(&mail)).await.unwrap_or_else(|_| {
-            // It may have been on its way.
+        let given = AtomicBool::new(false);
+        let handed_in = tokio::time::timeout(mail.time_limit, self.handed_in(&mail, &given)).await;
+        handed_in.unwrap_or_else(|_| {
             let seconds = mail.time_limit.as_secs_f64();
+            if !given.load(Ordering::Relaxed) {
+                let host = &mail.server.host;
+                let message =
+                    format!("the mail server `{host}` has not asked for the mail within {seconds} s");
+                return Err(Error::new(ErrorKind::Unavailable, message).help("nothing was sent: try again"));
+            }
+            // It may have been on its way.
             Err(Error::new(
                 ErrorKind::Interrupted,
                 format!("the mail server `{}` has not taken the mail within {seconds} s", mail.server.host),

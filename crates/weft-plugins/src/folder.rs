@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use weft_core::seam::Sandbox;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Json, Result};
 
 use crate::openapi::Plugin;
 use crate::skill::{self, SKILL_FILE};
@@ -35,7 +35,7 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
             continue;
         }
         let read = match kind {
-            PluginKind::Document => plugin(folder, &name),
+            PluginKind::Document(ending) => plugin(folder, &name, ending),
             PluginKind::Component => component(folder, &name, sandbox).await,
             PluginKind::Skill => skill::read(folder, &name).map_err(|error| named(&place, &error.full())),
         };
@@ -55,8 +55,8 @@ pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMa
 /// What a plugin is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PluginKind {
-    /// `NAME.json`.
-    Document,
+    /// `NAME.json`, or with another of these endings.
+    Document(&'static str),
     /// `NAME.wasm`.
     Component,
     /// `NAME/SKILL.md`.
@@ -67,7 +67,7 @@ impl PluginKind {
     /// Its file, in the folder of plugins.
     fn file(self, name: &str) -> PathBuf {
         match self {
-            Self::Document => PathBuf::from(format!("{name}.json")),
+            Self::Document(ending) => PathBuf::from(format!("{name}.{ending}")),
             Self::Component => PathBuf::from(format!("{name}.wasm")),
             Self::Skill => Path::new(name).join(SKILL_FILE),
         }
@@ -99,7 +99,9 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
         // Editors leave files of this kind, and they would count as plugins that are broken.
         let Some(name) = stem.to_str().filter(|name| !name.starts_with('.')) else { continue };
         match ending.to_str() {
-            Some("json") => drop(files.insert((name.to_owned(), PluginKind::Document))),
+            Some("json") => drop(files.insert((name.to_owned(), PluginKind::Document("json")))),
+            Some("yaml") => drop(files.insert((name.to_owned(), PluginKind::Document("yaml")))),
+            Some("yml") => drop(files.insert((name.to_owned(), PluginKind::Document("yml")))),
             Some("wasm") => drop(files.insert((name.to_owned(), PluginKind::Component))),
             // An MCP server, which the settings read.
             Some("toml") if name.ends_with(".mcp") => {}
@@ -107,10 +109,10 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
             _ => {}
         }
     }
-    let has = |name: &String, kind| files.contains(&(name.clone(), kind));
-    for name in
-        settings.iter().filter(|name| !has(name, PluginKind::Document) && !has(name, PluginKind::Component))
-    {
+    let has_settings = |kind: &PluginKind| matches!(kind, PluginKind::Document(_) | PluginKind::Component);
+    let with_settings: BTreeSet<&String> =
+        files.iter().filter(|(_, kind)| has_settings(kind)).map(|(name, _)| name).collect();
+    for name in settings.iter().filter(|name| !with_settings.contains(name)) {
         problems.push(format!(
             "{}: there is no {name}.json and no {name}.wasm beside it",
             folder.join(format!("{name}.toml")).display()
@@ -123,13 +125,25 @@ fn named(path: &Path, problem: &str) -> Error {
     Error::invalid(format!("{}: {problem}", path.display()))
 }
 
-fn plugin(folder: &Path, name: &str) -> Result<Plugin> {
-    let path = folder.join(format!("{name}.json"));
+fn plugin(folder: &Path, name: &str, ending: &str) -> Result<Plugin> {
+    let path = folder.join(format!("{name}.{ending}"));
     let document = text(&path)?.ok_or_else(|| named(&path, "it is gone"))?;
-    let document =
-        serde_json::from_str(&document).map_err(|cause| named(&path, &format!("it is no JSON: {cause}")))?;
+    let document = if ending == "json" {
+        serde_json::from_str(&document).map_err(|cause| named(&path, &format!("it is no JSON: {cause}")))?
+    } else {
+        yaml(&document).map_err(|cause| named(&path, &format!("it is no YAML: {cause}")))?
+    };
     let settings = settings(folder, name)?.unwrap_or_default();
     Plugin::new(name, &document, settings).map_err(|error| named(&path, &error.full()))
+}
+
+/// What a document in YAML says. The size of the file bounds what it may hold.
+fn yaml(document: &str) -> Result<Json, String> {
+    const MAX: usize = 16 * 1024 * 1024;
+    let budget = serde_saphyr::budget! { max_events: MAX, max_nodes: MAX, max_total_scalar_bytes: MAX };
+    let options = serde_saphyr::options! { budget: budget };
+    serde_saphyr::from_str_with_options(document, options)
+        .map_err(|cause| cause.without_snippet().to_string())
 }
 
 async fn component(folder: &Path, name: &str, sandbox: &dyn Sandbox) -> Result<Plugin> {

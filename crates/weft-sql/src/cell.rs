@@ -45,6 +45,58 @@ pub fn value(kind: CellKind, text: String) -> Json {
     }
 }
 
+/// How deep PostgreSQL nests lists, at most.
+const LISTS_MAX: usize = 6;
+
+/// The list that PostgreSQL writes as `{1,2}`; a text that is none stays one.
+pub fn list(kind: CellKind, text: String) -> Json {
+    // Lists that do not begin at 1 say so: `[0:1]={1,2}`.
+    let members =
+        if text.starts_with('[') { text.split_once('=').map_or("", |(_, list)| list) } else { &text };
+    match members_of(kind, members, 1) {
+        Some((list, "")) => list,
+        _ => Json::String(text),
+    }
+}
+
+/// A list, and what follows it.
+fn members_of(kind: CellKind, text: &str, depth: usize) -> Option<(Json, &str)> {
+    let mut rest = text.strip_prefix('{').filter(|_| depth <= LISTS_MAX)?;
+    let mut members = Vec::new();
+    if let Some(behind) = rest.strip_prefix('}') {
+        return Some((Json::Array(members), behind));
+    }
+    loop {
+        let (member, behind) = if rest.starts_with('{') {
+            members_of(kind, rest, depth + 1)?
+        } else if let Some(quoted) = rest.strip_prefix('"') {
+            let (text, behind) = unquoted(quoted)?;
+            (value(kind, text), behind)
+        } else {
+            let (bare, behind) = rest.split_at(rest.find([',', '}'])?);
+            (if bare == "NULL" { Json::Null } else { value(kind, bare.to_owned()) }, behind)
+        };
+        members.push(member);
+        if let Some(behind) = behind.strip_prefix('}') {
+            return Some((Json::Array(members), behind));
+        }
+        rest = behind.strip_prefix(',')?;
+    }
+}
+
+/// A text up to its closing quote, and what follows that.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let mut unquoted = String::new();
+    let mut letters = text.char_indices();
+    loop {
+        match letters.next()? {
+            (at, '"') => return Some((unquoted, &text[at + 1..])),
+            (_, '\\') => unquoted.push(letters.next()?.1),
+            (_, letter) => unquoted.push(letter),
+        }
+    }
+}
+
 fn number(text: String) -> Json {
     if let Ok(whole) = text.parse::<i64>() {
         return whole.into();
@@ -90,6 +142,20 @@ mod tests {
         check("NaN", Json::Null);
         check("Infinity", Json::Null);
         check("-Infinity", Json::Null);
+    }
+
+    #[test]
+    fn lists_of_postgres_are_lists() {
+        let check = |kind, text: &str, expected: Json| assert_eq!(list(kind, text.to_owned()), expected);
+        check(CellKind::Number, "{1,-2.5,NULL}", json!([1, -2.5, null]));
+        check(CellKind::Number, "[0:1]={{1},{2}}", json!([[1], [2]]));
+        check(CellKind::Truth, "{t,f}", json!([true, false]));
+        check(CellKind::Text, "{a,\"b, \\\"c\\\\\",\"NULL\",\"\"}", json!(["a", "b, \"c\\", "NULL", ""]));
+        check(CellKind::Json, "{\"{\\\"a\\\": 1}\"}", json!([{"a": 1}]));
+        check(CellKind::Text, "{}", json!([]));
+        for odd in ["{1", "1", "{1}x", "{\"a}", "", "{{{{{{{1}}}}}}}"] {
+            check(CellKind::Number, odd, json!(odd));
+        }
     }
 
     #[test]

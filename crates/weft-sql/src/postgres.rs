@@ -12,7 +12,7 @@ use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
-use crate::cell::{CellKind, value};
+use crate::cell::{CellKind, list, value};
 use crate::reply::{ReplyRoom, columns};
 use crate::statements::CheckedStatement;
 
@@ -127,8 +127,12 @@ fn cells(row: &PgRow) -> Vec<Json> {
         if raw.is_null() {
             return Json::Null;
         }
-        let kind = CellKind::named(raw.type_info().name());
-        raw.as_str().map_or(Json::Null, |text| value(kind, text.to_owned()))
+        let Ok(text) = raw.as_str().map(str::to_owned) else { return Json::Null };
+        let kind = raw.type_info();
+        match kind.name().strip_suffix("[]") {
+            Some(member) => list(CellKind::named(member), text),
+            None => value(CellKind::named(kind.name()), text),
+        }
     };
     (0..row.len()).map(cell).collect()
 }

@@ -252,6 +252,9 @@ fn allowed(dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), St
     if hides(dialect, statement) {
         return Err("a comment that some servers carry out is refused; leave it out".to_owned());
     }
+    if tells_of_tables(dialect, statement) {
+        return Ok(());
+    }
     let parsed = Parser::new(dialect)
         .with_recursion_limit(DEPTH_MAX)
         .try_with_sql(statement)
@@ -268,6 +271,49 @@ fn allowed(dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), St
     match parsed.as_slice() {
         [one] => reads(one),
         _ => Err("the statement cannot be read as one".to_owned()),
+    }
+}
+
+/// The settings of SQLite that tell what there is and change nothing.
+const PRAGMAS: [&str; 8] = [
+    "database_list",
+    "foreign_key_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
+
+/// Whether it is `PRAGMA table_info(x)` and the like, or `TABLE x`, which the parser does not know as statements.
+fn tells_of_tables(dialect: &dyn Dialect, statement: &str) -> bool {
+    let Ok(tokens) = Tokenizer::new(dialect, statement).tokenize() else { return false };
+    let tokens: Vec<_> = tokens.into_iter().filter(|one| !matches!(one, Token::Whitespace(_))).collect();
+    let is_word = |token: &Token, wanted: &str| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted));
+    let is_name = |token: &Token| {
+        matches!(token, Token::Word(_) | Token::SingleQuotedString(_) | Token::DoubleQuotedString(_))
+    };
+    // `a`, or `a.b`.
+    let is_path = |path: &[Token]| match path {
+        [name] => is_name(name),
+        [schema, Token::Period, name] => is_name(schema) && is_name(name),
+        _ => false,
+    };
+    match tokens.as_slice() {
+        [first, path @ ..] if is_word(first, "TABLE") => !dialect.is::<SQLiteDialect>() && is_path(path),
+        [first, rest @ ..] if is_word(first, "PRAGMA") && dialect.is::<SQLiteDialect>() => {
+            let open = rest.iter().position(|token| *token == Token::LParen).unwrap_or(rest.len());
+            let (path, argument) = rest.split_at(open);
+            let known = path.last().is_some_and(|name| PRAGMAS.iter().any(|pragma| is_word(name, pragma)));
+            let asks = match argument {
+                [] => true,
+                [Token::LParen, name, Token::RParen] => is_name(name),
+                _ => false,
+            };
+            known && is_path(path) && asks
+        }
+        _ => false,
     }
 }
 
@@ -440,6 +486,33 @@ mod tests {
         {
             check(DatabaseKind::Sqlite, sql, false);
         }
+    }
+
+    #[test]
+    fn what_tells_of_tables_is_carried_out_and_no_other_setting() {
+        let good = |kind, sql: &str| checked(kind, &text(sql)).unwrap().iter().all(Result::is_ok);
+        for sql in [
+            "PRAGMA table_info(t)",
+            "pragma main.index_list('t')",
+            "PRAGMA table_list",
+            "PRAGMA table_xinfo(\"a b\") -- why",
+        ] {
+            assert!(good(DatabaseKind::Sqlite, sql), "{sql}");
+            assert!(!good(DatabaseKind::Postgres, sql) && !good(DatabaseKind::MySql, sql), "{sql}");
+        }
+        for sql in [
+            "PRAGMA query_only = 0",
+            "PRAGMA query_only(0)",
+            "PRAGMA table_info = 1",
+            "PRAGMA journal_mode",
+            "TABLE t",
+        ] {
+            assert!(!good(DatabaseKind::Sqlite, sql), "{sql}");
+        }
+        for sql in ["TABLE t", "table public.\"T\""] {
+            assert!(good(DatabaseKind::Postgres, sql), "{sql}");
+        }
+        assert!(!good(DatabaseKind::Postgres, "TABLE t INTO OUTFILE 'x'"));
     }
 
     #[test]

@@ -264,11 +264,12 @@ async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize
             }
             Err(error) if ends_the_work(error.kind) => return Err(error),
             Err(error) => {
-                let note = format!("what was found could not be reported: {}", error.full());
-                course.findings.notes.push(note.clone());
+                // What to do about it is for those who run this, and not for those who read the thoughts.
+                let summary = "what was found could not be reported".to_owned();
+                course.findings.notes.push(format!("{summary}: {}", error.full()));
                 // Asked again, the same passages would most likely fail again.
                 work.over = true;
-                note
+                summary
             }
         };
         course.say(&format!("{}: {summary}\n\n", work.claim.claim));

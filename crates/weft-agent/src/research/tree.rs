@@ -137,10 +137,11 @@ async fn judged(
             Ok(one) => judged.push(one),
             Err(error) if ends_the_work(error.kind) => return Err(error),
             Err(error) => {
-                let note = format!("what was found could not be judged: {}", error.full());
-                course.findings.notes.push(note.clone());
+                // What to do about it is for those who run this, and not for those who read the thoughts.
+                let missing = "what was found could not be judged".to_owned();
+                course.findings.notes.push(format!("{missing}: {}", error.full()));
                 // Counts as missing: nobody knows whether it was enough.
-                judged.push(Judged { missing: vec![note], further: Vec::new() });
+                judged.push(Judged { missing: vec![missing], further: Vec::new() });
             }
         }
     }

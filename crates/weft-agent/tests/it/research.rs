@@ -321,6 +321,8 @@ async fn a_judge_that_fails_is_a_note() {
     let (findings, _) = looked_into(&world, &[&datasets], Mode::Tree, Limits::default()).await;
     let findings = findings.unwrap();
     assert!(findings.notes[0].contains("could not be judged"), "{:?}", findings.notes);
+    // What an operator may do about it is nothing for those who read what is missing.
+    assert_eq!(findings.gaps, ["what was found could not be judged"]);
     assert_eq!((findings.cited.len(), findings.stopped), (1, StopReason::Limit));
 }
 

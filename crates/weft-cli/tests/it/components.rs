@@ -75,6 +75,8 @@ fn one_component_is_shown_with_its_parameters_and_outputs() {
     assert!(from.as_str().is_some_and(|from| from.starts_with("canvases/")) && params.is_object(), "{agent}");
     assert!(shown.contains("In `canvases/") && shown.contains("\"query\": "), "{shown}");
     assert!(agent["outputs"].as_array().unwrap().iter().any(|output| output["name"] == "content"));
+    let older = home.weft(&["components", "splitter"]).with(0).stdout;
+    assert_eq!(older, home.weft(&["components", "TokenChunker"]).with(0).stdout);
     home.weft(&["components", "Agnet"]).with(2).says(&["there is no component `Agnet`", "lists them all"]);
 }
 

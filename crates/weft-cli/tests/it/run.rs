@@ -44,6 +44,34 @@ fn files_come_with_the_question() {
 }
 
 #[test]
+fn files_that_a_run_makes_are_named_and_written_where_they_are_wanted() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    let canvas = json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["DocGenerator:D"], "upstream": []},
+        "DocGenerator:D": {"obj": {"component_name": "DocGenerator", "params": {"content": "# {sys.query}", "output_format": "markdown", "filename": "report"}}, "downstream": ["Message:M"], "upstream": []},
+        "Message:M": {"obj": {"component_name": "Message", "params": {"content": ["{DocGenerator:D@download}"]}}, "downstream": [], "upstream": []},
+    }});
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("canvas.json"), canvas.to_string()).unwrap();
+    let (canvas, made) = (path("canvas.json"), path("made"));
+    let told = home.weft(&["run", &canvas, "--query", "x", "--session", "s"]).with(0).stderr;
+    assert!(told.contains("file: report.md (") && told.contains("--save-files FOLDER"), "{told}");
+    for (query, name) in [("one", "report.md"), ("two", "report-2.md")] {
+        let run =
+            home.weft(&["run", &canvas, "--query", query, "--session", "s", "--save-files", &made]).with(0);
+        assert_eq!(run.stderr.matches("file: ").count(), 1, "{}", run.stderr);
+        assert!(run.stderr.contains(name), "{}", run.stderr);
+        let text = std::fs::read_to_string(folder.path().join("made").join(name)).unwrap();
+        assert!(text.contains(query), "{text}");
+    }
+    // A file stands in the place of the folder.
+    home.weft(&["run", &canvas, "--query", "x", "--save-files", &canvas])
+        .with(2)
+        .says(&["cannot write", "name a folder"]);
+}
+
+#[test]
 fn events_come_in_order_one_a_line() {
     let home = Home::quoting();
     let run = home.weft(&["run", &sample("diamond"), "--query", "x", "--events"]).with(0);

@@ -89,6 +89,23 @@ fn a_tool_that_is_not_there_is_left_out() {
     assert!(ran.stdout.contains("It is 42."), "{}", ran.stdout);
 }
 
+/// A secret that only a tool reads is missing to that tool, and what the agent itself reads to the agent.
+#[test]
+fn a_tool_whose_secret_is_not_there_is_left_out() {
+    let tools = json!([
+        {"component_name": "Calculator", "name": "calculator", "params": {}},
+        {"component_name": "TavilySearch", "name": "web", "params": {"api_key": "{secret.NOPE}"}},
+    ]);
+    let home = home(&json!({}), &json!({"tools": tools}));
+    let told = ["without the tool `web`", "weft secret set NOPE"];
+    let ran = home.weft(&["run", "c.json", "--query", "six"]).with(0).says(&told);
+    assert!(ran.stdout.contains("It is 42."), "{}", ran.stdout);
+    let asking = self::home(&json!({}), &json!({"tools": tools, "on_missing_credential": "ask"}));
+    drop(asking.weft(&["run", "c.json", "--query", "six", "--session", "s"]).with(3).says(&["`NOPE`"]));
+    let own = self::home(&json!({}), &json!({"tools": [tools[0]], "sys_prompt": "{secret.NOPE}"}));
+    drop(own.weft(&["run", "c.json", "--query", "six"]).with(1).says(&["there is no secret `NOPE`"]));
+}
+
 /// An answer of another model than the canvas names is told beforehand, or does not come.
 #[test]
 fn a_model_that_stands_in_is_told_or_refused() {

@@ -1,14 +1,17 @@
 //! What a template builds is charged before it is built.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error as JinjaError, ErrorKind as JinjaKind};
 
-use super::{DEPTH_MAX, Limited, NODE_COST, WORK_MAX};
+use serde::Serialize as _;
+
+use super::arguments::Arguments;
+use super::watched::at;
+use super::{DEPTH_MAX, Limited, NODE_COST, WIDTH_MAX, WORK_MAX};
 
 /// What one rendering has built and read so far.
 #[derive(Clone, Debug)]
@@ -149,17 +152,31 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     });
     let b = budget.clone();
     environment.add_function("weft_slice", move |from: Value| b.charge_read(b.longest()).map(|()| from));
+    changing(environment, budget);
+    defaults(environment);
+    splitting(environment, budget);
+    numbers(environment, budget);
+}
+
+/// The filters that make texts of others.
+fn changing(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
-    environment.add_filter("replace", move |text: &str, from: &str, to: &str| {
-        let found = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
-        b.charge(text.len().saturating_add(found.saturating_mul(to.len())))?;
-        Ok::<_, JinjaError>(text.replace(from, to))
+    environment.add_filter("replace", move |text: &str, args: Rest<ValueOrKwargs>| {
+        let args = Arguments::of("replace", &["old", "new", "count"], args)?;
+        let (from, to) = (args.needed_text("old")?, args.needed_text("new")?);
+        // A negative number is everywhere.
+        let most = args.number("count")?.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        let found = if from.is_empty() { text.len() + 1 } else { text.matches(from.as_str()).count() };
+        b.charge(text.len().saturating_add(found.min(most).saturating_mul(to.len())))?;
+        Ok::<_, JinjaError>(text.replacen(from.as_str(), &to, most))
     });
     let b = budget.clone();
-    environment.add_filter("join", move |items: Value, joiner: Option<String>| {
-        let joiner = joiner.unwrap_or_default();
+    environment.add_filter("join", move |items: Value, args: Rest<ValueOrKwargs>| {
+        let args = Arguments::of("join", &["d", "attribute"], args)?;
+        let (joiner, path) = (args.text("d").unwrap_or_default(), args.text("attribute"));
         let mut text = String::new();
         for (place, item) in items.try_iter()?.enumerate() {
+            let item = member(&b, item, path.as_deref())?;
             let item =
                 written(&item, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
             b.charge(item.len() + joiner.len())?;
@@ -171,22 +188,65 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
         Ok::<_, JinjaError>(text)
     });
     let b = budget.clone();
-    environment.add_filter("tojson", move |value: Value| {
-        let text =
-            json_text(&value, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+    environment.add_filter("tojson", move |value: Value, args: Rest<ValueOrKwargs>| {
+        let indent = Arguments::of("tojson", &["indent"], args)?.number("indent")?;
+        let text = match indent {
+            None => json_text(&value, b.room()),
+            Some(indent) => pretty_json(&value, width(indent)?, b.room()),
+        };
+        let text = text.ok_or_else(|| refused("it builds texts that are too large"))?;
         b.charge(text.len())?;
         Ok::<_, JinjaError>(text)
     });
     let b = budget.clone();
-    environment.add_filter("indent", move |text: &str, width: Option<usize>| {
-        let width = width.unwrap_or(4);
-        // The prefix is built once, also for a text of one line.
-        let prefixes = text.matches('\n').count() + 1;
-        b.charge(text.len().saturating_add(prefixes.saturating_mul(width)))?;
-        Ok::<_, JinjaError>(text.replace('\n', &format!("\n{}", " ".repeat(width))))
+    environment.add_filter("indent", move |text: &str, args: Rest<ValueOrKwargs>| {
+        let args = Arguments::of("indent", &["width", "first", "blank"], args)?;
+        let prefix = match args.set("width").and_then(Value::as_str) {
+            Some(prefix) => prefix.to_owned(),
+            None => {
+                let width = usize::try_from(args.number("width")?.unwrap_or(4)).unwrap_or_default();
+                // The prefix is built once, also for a text of one line.
+                b.charge(width)?;
+                " ".repeat(width)
+            }
+        };
+        let lines = text.matches('\n').count() + 1;
+        b.charge(text.len().saturating_add(lines.saturating_mul(prefix.len())))?;
+        let mut indented = String::new();
+        for (place, line) in text.split('\n').enumerate() {
+            indented.push_str(if place > 0 { "\n" } else { "" });
+            let is_wanted =
+                if place > 0 { args.flag("blank") || !line.is_empty() } else { args.flag("first") };
+            indented.push_str(if is_wanted { &prefix } else { "" });
+            indented.push_str(line);
+        }
+        Ok::<_, JinjaError>(indented)
     });
-    splitting(environment, budget);
-    numbers(environment, budget);
+}
+
+/// What stands in for a value that is not there.
+fn defaults(environment: &mut Environment<'static>) {
+    let default = |value: Value, args: Rest<ValueOrKwargs>| {
+        let args = Arguments::of("default", &["default_value", "boolean"], args)?;
+        let stands_in = value.is_undefined() || (args.flag("boolean") && !value.is_true());
+        let other = || args.get("default_value").cloned().unwrap_or_else(|| Value::from(""));
+        Ok::<_, JinjaError>(if stands_in { other() } else { value })
+    };
+    environment.add_filter("default", default);
+    environment.add_filter("d", default);
+}
+
+/// A member of a list, or what it has at a path of names.
+fn member(budget: &Budget, item: Value, path: Option<&str>) -> Result<Value, JinjaError> {
+    let Some(path) = path else { return Ok(item) };
+    budget.charge_read(path.len())?;
+    Ok(at(&item, path))
+}
+
+/// How far something is indented.
+fn width(given: i64) -> Result<usize, JinjaError> {
+    let width = usize::try_from(given).unwrap_or_default();
+    if width > WIDTH_MAX { Err(refused("it is indented by more than 1000")) } else { Ok(width) }
 }
 
 /// What counts.
@@ -196,10 +256,15 @@ fn numbers(environment: &mut Environment<'static>, budget: &Budget) {
         ValueKind::Number | ValueKind::Bool => b.in_time().map(|()| value),
         _ => Err(refused("only numbers can be multiplied")),
     });
-    environment.add_filter("sum", |items: Value| {
-        let mut sum = 0.0;
+    let b = budget.clone();
+    environment.add_filter("sum", move |items: Value, args: Rest<ValueOrKwargs>| {
+        let args = Arguments::of("sum", &["attribute", "start"], args)?;
+        let path = args.text("attribute");
+        let number =
+            |value: Value| f64::try_from(value).map_err(|_| refused("only numbers can be summed up"));
+        let mut sum = number(args.set("start").cloned().unwrap_or_else(|| Value::from(0)))?;
         for item in items.try_iter()? {
-            sum += f64::try_from(item).map_err(|_| refused("only numbers can be summed up"))?;
+            sum += number(member(&b, item, path.as_deref())?)?;
         }
         Ok::<_, JinjaError>(crate::params::whole(sum).map_or_else(|| Value::from(sum), Value::from))
     });
@@ -222,7 +287,9 @@ fn splitting(environment: &mut Environment<'static>, budget: &Budget) {
         Ok::<_, JinjaError>(text.lines().map(Value::from).collect::<Vec<_>>())
     });
     let b = budget.clone();
-    environment.add_filter("split", move |text: &str, by: Option<Cow<'_, str>>, times: Option<i64>| {
+    environment.add_filter("split", move |text: &str, args: Rest<ValueOrKwargs>| {
+        let args = Arguments::of("split", &["sep", "maxsplit"], args)?;
+        let (by, times) = (args.text("sep"), args.number("maxsplit")?);
         // Without a number, or with a negative one, everywhere; the number counts cuts and not pieces.
         let most =
             times.and_then(|times| usize::try_from(times).ok()).map_or(usize::MAX, |n| n.saturating_add(1));
@@ -264,6 +331,14 @@ pub(super) fn written(value: &Value, max: usize) -> Option<String> {
         ValueKind::String => value.as_str().filter(|text| text.len() <= max).map(str::to_owned),
         _ => json_text(value, max),
     }
+}
+
+/// JSON on several lines.
+fn pretty_json(value: &Value, indent: usize, max: usize) -> Option<String> {
+    let (mut text, indent) = (Limited { bytes: Vec::new(), max }, " ".repeat(indent));
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut text, formatter)).ok()?;
+    String::from_utf8(text.bytes).ok()
 }
 
 fn json_text(value: &Value, max: usize) -> Option<String> {

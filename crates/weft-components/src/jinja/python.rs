@@ -6,11 +6,11 @@ use minijinja::value::{Kwargs, Rest, Serde, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error as JinjaError, State, filters};
 use minijinja_contrib::{filters as more, pycompat};
 
-use super::NODE_COST;
+use super::arguments::Arguments;
 use super::charges::{Budget, refused, written};
+use super::formats::{Translated, translated};
+use super::{NODE_COST, WIDTH_MAX};
 
-/// How wide a format may make a value.
-const WIDTH_MAX: usize = 1_000;
 /// What upper case may make of a byte, at most.
 // `ΐ` of two bytes becomes three letters of six.
 const UPPER: usize = 3;
@@ -43,13 +43,10 @@ fn methods(environment: &mut Environment<'static>, budget: &Budget) {
         match (value.kind(), method, args) {
             // As filters they have charges of their own.
             (ValueKind::String, "split", _) => return state.apply_filter("split", &with(value, args)),
-            (ValueKind::String, "replace", [_, _]) => {
-                return state.apply_filter("replace", &with(value, args));
-            }
+            (ValueKind::String, "replace", _) => return state.apply_filter("replace", &with(value, args)),
             (ValueKind::String, "join", [items]) => {
                 return state.apply_filter("join", &[items.clone(), value.clone()]);
             }
-            (ValueKind::String, "replace", _) => return Err(refused("`replace` takes two texts")),
             (ValueKind::String, "format", _) => {
                 return formatted(&b, FormatStyle::StrFormat, value.as_str().unwrap_or_default(), args);
             }
@@ -98,7 +95,8 @@ fn formatted(budget: &Budget, style: FormatStyle, text: &str, args: &[Value]) ->
         longest = longest.max(written.len());
     }
     budget.charge(text.len().saturating_add(fields.saturating_mul(longest + widest)))?;
-    format(style, text, args).map(Value::from)
+    let Translated { text, args } = translated(style, text, args);
+    format(style, &text, &args).map(Value::from)
 }
 
 /// The largest number in the fields of a format: their width, or how many digits they have. One that an argument gives
@@ -155,18 +153,8 @@ fn texts(environment: &mut Environment<'static>, budget: &Budget) {
         "truncate",
         move |state: &mut State<'_, '_>, value: &Value, args: Rest<ValueOrKwargs>| {
             b.charge(value.as_str().map_or(0, str::len))?;
-            let args = args.into_values();
-            let (given, named) = match args.split_last() {
-                Some((last, before)) if last.is_kwargs() => (before, Kwargs::try_from(last.clone())?),
-                _ => (&args[..], Kwargs::from_iter(std::iter::empty::<(String, Value)>())),
-            };
-            let names = ["length", "killwords", "end", "leeway"].into_iter().map(str::to_owned);
-            let mut all: Vec<(String, Value)> = names.zip(given.iter().cloned()).collect();
-            for name in named.args().map(str::to_owned).collect::<Vec<_>>() {
-                let value = named.get::<Value>(&name)?;
-                all.push((name, value));
-            }
-            more::truncate(state, value, Kwargs::from_iter(all))
+            let args = Arguments::of("truncate", &["length", "killwords", "end", "leeway"], args)?;
+            more::truncate(state, value, Kwargs::try_from(args.by_name())?)
         },
     );
     let b = budget.clone();

@@ -4,6 +4,7 @@
 use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error as JinjaError, State, filters, tests};
 
+use super::arguments::Arguments;
 use super::charges::Budget;
 use super::{DEPTH_MAX, NODE_COST};
 
@@ -14,21 +15,25 @@ const STEP_COST: usize = 8;
 
 /// Adds all of them.
 pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
-    let sorting = [
-        ("dictsort", Value::from_function(filters::dictsort)),
-        ("groupby", Value::from_function(filters::groupby)),
-        ("max", Value::from_function(filters::max)),
-        ("min", Value::from_function(filters::min)),
-        ("sort", Value::from_function(filters::sort)),
-        ("unique", Value::from_function(filters::unique)),
+    const CHOICE: &[&str] = &["case_sensitive", "attribute"];
+    let sorting: [(&str, &'static [&'static str], Value); 6] = [
+        ("dictsort", &["case_sensitive", "by", "reverse"], Value::from_function(filters::dictsort)),
+        ("groupby", &["attribute", "default", "case_sensitive"], Value::from_function(filters::groupby)),
+        ("max", CHOICE, Value::from_function(filters::max)),
+        ("min", CHOICE, Value::from_function(filters::min)),
+        ("sort", &["reverse", "case_sensitive", "attribute"], Value::from_function(filters::sort)),
+        ("unique", CHOICE, Value::from_function(filters::unique)),
     ];
-    for (name, filter) in sorting {
+    for (name, names, filter) in sorting {
         let b = budget.clone();
-        environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            let args = args.into_values();
-            charge_sorting(&b, name, &args)?;
-            filter.call(state, &args)
-        });
+        environment.add_filter(
+            name,
+            move |state: &mut State<'_, '_>, items: Value, args: Rest<ValueOrKwargs>| {
+                let args = [items, Arguments::of(name, names, args)?.by_name()];
+                charge_sorting(&b, name, &args)?;
+                filter.call(state, &args)
+            },
+        );
     }
     let choosing = [
         ("map", Value::from_function(filters::map)),
@@ -107,11 +112,7 @@ fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), Jin
         budget.charge(count.saturating_mul(3 * NODE_COST))?;
     }
     let times = usize::try_from(count.max(1).ilog2()).unwrap_or_default() + 1;
-    let path = path(args).or_else(|| match name {
-        "groupby" => args.get(1).and_then(|path| path.as_str().map(str::to_owned)),
-        _ => None,
-    });
-    let Some(path) = path else { return charge_all(budget, items, times, 0) };
+    let Some(path) = path(args) else { return charge_all(budget, items, times, 0) };
     budget.charge_read(count.saturating_mul(path.len()))?;
     for item in items.try_iter()? {
         for path in path.split(',') {
@@ -122,7 +123,7 @@ fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), Jin
 }
 
 /// What is at a path of names with dots between them.
-fn at(item: &Value, path: &str) -> Value {
+pub(super) fn at(item: &Value, path: &str) -> Value {
     let step = |value: Value, name: &str| match name.parse::<usize>() {
         Ok(place) => value.get_item(&Value::from(place)).unwrap_or_default(),
         Err(_) => value.get_attr(name).unwrap_or_default(),

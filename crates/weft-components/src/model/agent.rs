@@ -6,6 +6,7 @@ mod component_tool;
 mod entries;
 mod extras;
 mod mcp_tools;
+mod needs;
 mod sub_agent;
 mod toolbox;
 
@@ -180,7 +181,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     tool: None,
     build: |source| {
         let left = Cell::default();
-        Agent::build(source, Nesting::outermost(&left)).map(|agent| Arc::new(agent) as Arc<dyn Component>)
+        Agent::build(source, Nesting::outermost(&left)).and_then(|agent| Params::of(source).finish(agent))
     },
 };
 
@@ -430,7 +431,11 @@ impl Component for Agent {
     fn shape(&self) -> Shape {
         let own = self.caller.shape();
         let inner = self.toolbox.shape();
+        // Without these only a tool is missing.
+        let of_tools = inner.reads.iter().filter(|reference| !own.reads.always.contains(reference));
+        let dispensable = of_tools.filter(|reference| reference.secret().is_some()).cloned().collect();
         Shape {
+            dispensable,
             reads: Reads::always(own.reads.always.into_iter().chain(inner.reads)),
             history_turns: own.history_turns.max(inner.history_turns),
             tool_history: self.tool_history,

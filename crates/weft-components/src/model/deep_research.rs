@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use weft_agent::answer_stream::AnswerStream;
-use weft_agent::ask::ask_text;
+use weft_agent::ask::{Ending, ask_text, empty_answer};
 use weft_agent::research::{Claim, Effort, Findings, Limits, Mode, Research, Source, StopReason};
 use weft_agent::window::{self, Line};
 use weft_core::context::Signal;
@@ -398,9 +398,14 @@ impl DeepResearch {
         }
         // The answer alone may be taken back: nothing else is being written at that time.
         let request = ChatRequest { audience: Audience::of(writer), ..self.request(writer, messages) };
-        let mut voice = AnswerStream::new(writer, Some(ctx.run.citations.clone()), "");
+        let mut voice = AnswerStream::new(writer, Some(ctx.run.citations.clone()), "").without_search_tags();
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
-        Ok(voice.finish())
+        let answer = voice.finish();
+        if answer.trim().is_empty() {
+            // It asked for searches and said nothing else.
+            return Err(empty_answer(Ending::Whole));
+        }
+        Ok(answer)
     }
 }
 
@@ -426,7 +431,8 @@ impl Component for DeepResearch {
         };
         if let Some(web) = web {
             reads.extend(web.reads.all().cloned());
-            (shape.warnings, shape.secrets, shape.lacks) = (web.warnings, web.secrets, web.lacks);
+            (shape.warnings, shape.secrets) = (web.warnings, web.secrets);
+            (shape.lacks, shape.needs) = (web.lacks, web.needs);
         }
         shape.reads = Reads::always(reads);
         shape

@@ -125,6 +125,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_without_a_word_is_nothing_to_its_conditions() {
+        for (kind, operator) in [("LLM", "empty"), ("LLM", "not json"), ("Agent", "empty")] {
+            let retry = json!([{"operator": operator}]);
+            let node = Node::new(kind, json!({"prompts": "Q", "retry_if": retry, "retry_max": 1}));
+            let component = node.build();
+            let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+            stage.answer_text(" ").answer_text("[1]");
+            let finished = component.run(&stage.ctx).await.unwrap();
+            assert_eq!((json!(finished.outputs)["content"].clone(), stage.asked().len()), (json!("[1]"), 2));
+            let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+            stage.answer_text(" ").answer_text("");
+            let error = component.run(&stage.ctx).await.unwrap_err();
+            assert_eq!((error.message.as_str(), stage.asked().len()), ("the model's answer is empty", 2));
+        }
+        let node =
+            Node::new("LLM", json!({"prompts": "Q", "retry_if": [{"operator": "contains", "value": "x"}]}));
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        stage.answer_text("").answer_text("x");
+        assert!(component.run(&stage.ctx).await.is_err());
+        assert_eq!(stage.asked().len(), 1);
+    }
+
+    #[tokio::test]
     async fn the_prompt_is_put_together() {
         let check = async |params: Json, history: &[(&'static str, &'static str)], expected: &[&str]| {
             let setting = Setting { query: "Q", history: history.to_vec(), ..Setting::default() };

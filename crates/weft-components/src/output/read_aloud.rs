@@ -172,6 +172,11 @@ impl Sentences {
 /// pictographs.
 fn readable(text: &str) -> String {
     let text = without_thinking(text);
+    // The line under a table's head, or one between two parts, has nothing to be read.
+    let drawn = |line: &str| {
+        line.contains("--") && line.chars().all(|c| matches!(c, '-' | ':' | '|' | ' ' | '\t' | '\r'))
+    };
+    let text = text.split('\n').filter(|line| !drawn(line)).collect::<Vec<_>>().join("\n");
     let mut words = String::with_capacity(text.len());
     let mut rest = text.as_str();
     while let Some(letter) = rest.chars().next() {
@@ -228,6 +233,12 @@ mod tests {
         sentences.ended = true;
         cut.extend(std::iter::from_fn(|| sentences.next()));
         cut
+    }
+
+    #[test]
+    fn lines_of_tables_are_not_spoken() {
+        assert_eq!(readable("| a | b |\n|:---|---:|\n| 1 | 2 |"), "a b 1 2");
+        assert_eq!(readable("one\n\n---\n\ntwo -- three"), "one two -- three");
     }
 
     #[test]

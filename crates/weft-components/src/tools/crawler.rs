@@ -10,7 +10,7 @@ use weft_core::{
 
 use crate::params::{Field, Params, choice, fields};
 use crate::web::fetch::{Content, How, content, fetch};
-use crate::web::{self, page_markdown, page_text};
+use crate::web::{self, page_markdown, page_words};
 
 /// How long a page and all redirects on the way may take.
 // As long as an agent waits for a component that says nothing of its time.
@@ -24,9 +24,9 @@ static EXTRACT_TYPE: Field<&str> = Field::choice(
     "extract_type",
     "markdown",
     &[
-        choice("markdown", "with its headings, lists, tables and links"),
+        choice("markdown", "with its title, headings, lists, tables and whole links"),
         choice("html", "as it was sent"),
-        choice("content", "its text alone"),
+        choice("content", "its title and its text alone"),
     ],
     "what to give of the page",
 );
@@ -79,8 +79,8 @@ impl Component for Crawler {
         let how = How { headers: &[], time_limit: TIME_LIMIT, proxy: self.proxy.as_deref() };
         let (url, answer) = fetch(ctx, &address, &how).await?;
         let text = match (content(&answer)?, self.extract) {
-            (Content::Page, "markdown") => page_markdown(answer.body).await?,
-            (Content::Page, "content") => page_text(answer.body).await?,
+            (Content::Page, "markdown") => page_markdown(answer.body, &url).await?,
+            (Content::Page, "content") => page_words(answer.body).await?,
             _ => answer.body,
         };
         let mut outputs = Outputs::of("formalized_content", Value::text(text));
@@ -121,14 +121,18 @@ mod tests {
         assert_eq!(sent[0].url, "https://example.org/a");
         let result = result.unwrap();
         let text = result["formalized_content"].as_str().unwrap();
-        for part in ["# Rates", "One **crown** is [24 pence](/pence).", "*   a", "| 1"] {
+        assert!(text.starts_with("# T\n\n# Rates"), "{text}");
+        for part in ["# Rates", "One **crown** is [24 pence](https://example.org/pence).", "*   a", "| 1"] {
             assert!(text.contains(part), "{text}");
         }
         assert!(!text.contains("x()") && result["url"] == "https://example.org/a", "{text}");
         let (_, result) = got(json!({"extract_type": "html"}), page()).await;
         assert_eq!(result.unwrap()["formalized_content"], PAGE);
         let (_, result) = got(json!({"extract_type": "content"}), page()).await;
-        assert!(result.unwrap()["formalized_content"].as_str().unwrap().contains("Rates"));
+        let result = result.unwrap();
+        let text = result["formalized_content"].as_str().unwrap();
+        assert!(text.starts_with("T\n\nRates") && text.contains("One crown is 24 pence."), "{text}");
+        assert!(!text.contains("**") && !text.contains(['─', '│', '[', '/']), "{text}");
         let text = vec![answer(200, &[("content-type", "text/plain")], "<p>1</p>")];
         let (_, result) = got(json!({"query": "http://a.example/x.txt"}), text).await;
         assert_eq!(result.unwrap()["formalized_content"], "<p>1</p>");

@@ -5,7 +5,7 @@ use url::Url;
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ComponentSpec, Error, ErrorKind, Json, Result, Role, ToolSpec};
 
-use super::search::answer::{self, rows_if_any, text};
+use super::search::answer::{self, rows, text};
 use super::search::request::BROWSER;
 use super::search::{Ask, BASE_URL, FOUND, Facts, Hit, QUERY, Request, Service, Step, TOP_N, component};
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
@@ -70,7 +70,11 @@ impl Service for DuckDuckGo {
             (false, []) => get(ask.url(PAGES, "/html/", &[("q", ask.query), ("kl", REGION)])?),
             (false, [page, ..]) => {
                 refuse_riddle(page)?;
-                Ok(Step::Hits(pages(&page.body)))
+                let hits = pages(&page.body);
+                if hits.is_empty() && !has_frame(&page.body) {
+                    return Err(answer::garbled("the page is none with hits"));
+                }
+                Ok(Step::Hits(hits))
             }
             (true, []) => get(ask.url(NEWS, "/", &[("q", ask.query), ("iar", "news")])?),
             // News are given to whoever has been on the page: it holds a token for them.
@@ -89,7 +93,7 @@ impl Service for DuckDuckGo {
                 get(ask.url(NEWS, "/news.js", &query)?)
             }
             (true, [_, answer, ..]) => {
-                let rows = rows_if_any(&answer::json(answer)?, "/results")?.unwrap_or_default();
+                let rows = rows(&answer::json(answer)?, "/results")?;
                 Ok(Step::Hits(rows.into_iter().map(news).collect()))
             }
         }
@@ -103,6 +107,11 @@ fn refuse_riddle(page: &HttpResponse) -> Result<()> {
     }
     Err(Error::new(ErrorKind::RateLimited, "it takes the questions for those of a robot")
         .help("ask later and less often, or use an engine with a key"))
+}
+
+/// Whether a page has the place where hits stand, or says that there are none. Any other page says nothing about them.
+fn has_frame(page: &str) -> bool {
+    ["results", "no-results"].into_iter().any(|class| !with_class(page, class).is_empty())
 }
 
 /// The hits of a page: titles that are links, each with the text that follows it.
@@ -204,6 +213,19 @@ mod tests {
         );
         assert_eq!(result.unwrap()["chunks"][0]["content"], "what happened");
         let error = asked("DuckDuckGo", json!({"channel": "news"}), &[good("<p>")]).await.1.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Garbled);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_another_kind_is_no_page_without_hits() {
+        for page in ["", "<html><body><p>Welcome</p></body></html>", "{\"results\": []}"] {
+            let error = asked("DuckDuckGo", json!({}), &[good(page)]).await.1.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Garbled, "{page}");
+        }
+        let empty = "<div id=\"links\" class=\"results\"></div>";
+        assert_eq!(asked("DuckDuckGo", json!({}), &[good(empty)]).await.1.unwrap()["json"], json!([]));
+        let news = [good("vqd='4-1'"), good("{\"error\": \"x\"}")];
+        let error = asked("DuckDuckGo", json!({"channel": "news"}), &news).await.1.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Garbled);
     }
 

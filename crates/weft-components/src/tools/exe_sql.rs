@@ -156,7 +156,7 @@ impl ExeSql {
             return Ok(vec![SqlPart::Text(unwrapped(&self.sql.render(&ctx.inputs)?))]);
         }
         let part = |segment: &Segment| match segment {
-            Segment::Literal(text) => SqlPart::Text(text.to_string()),
+            Segment::Literal(text) => SqlPart::Text(without_marks(text)),
             Segment::Reference(reference) => SqlPart::Value((*ctx.inputs.json(reference)).clone()),
         };
         let mut parts: Vec<SqlPart> = self.sql.segments().iter().map(part).collect();
@@ -234,8 +234,13 @@ fn unwrapped(text: &str) -> String {
         None => text,
         Some((_, rest)) => below_language(rest).split("```").next().unwrap_or_default(),
     };
-    let mut sql = String::with_capacity(inner.len());
-    let mut rest = inner;
+    without_marks(inner).trim().to_owned()
+}
+
+/// A text without marks of citations.
+fn without_marks(text: &str) -> String {
+    let mut sql = String::with_capacity(text.len());
+    let mut rest = text;
     while let Some((before, behind)) = rest.split_once("[ID:") {
         sql.push_str(before);
         match behind.split_once(']') {
@@ -247,7 +252,7 @@ fn unwrapped(text: &str) -> String {
         }
     }
     sql.push_str(rest);
-    sql.trim().to_owned()
+    sql
 }
 
 /// The rows of a statement as objects.

@@ -5,6 +5,7 @@ use serde_json::json;
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ComponentSpec, Error, ErrorKind, Result, Role, ToolSpec};
 
+use super::search::answer;
 use super::search::request::BROWSER;
 use super::search::{
     Ask, Asks, BASE_URL, FOUND, Facts, HITS_MAX, Hit, QUERY, Request, Service, Step, component,
@@ -17,6 +18,8 @@ const HOST: &str = "https://scholar.google.com";
 /// Hits of one page, at most.
 // A page shows no more, whatever it is asked for.
 const PAGE_MAX: usize = 20;
+/// The place where papers stand, also when there are none.
+const FRAME: &str = "gs_res_ccl";
 /// What a page holds that wants to know whether a person asks.
 const RIDDLES: [&str; 3] = ["gs_captcha", "/sorry/", "unusual traffic"];
 
@@ -98,7 +101,12 @@ impl Service for GoogleScholar {
         if page.status >= 300 {
             return Ok(Step::Refused);
         }
-        Ok(Step::Hits(with_class(&page.body, "gs_r").iter().filter_map(hit).collect()))
+        let hits: Vec<Hit> = with_class(&page.body, "gs_r").iter().filter_map(hit).collect();
+        // A page without the place where papers stand says nothing about them.
+        if hits.is_empty() && !page.body.contains(FRAME) {
+            return Err(answer::garbled("the page is none with papers"));
+        }
+        Ok(Step::Hits(hits))
     }
 }
 
@@ -146,6 +154,14 @@ mod tests {
         );
         let text = "ID: 0\nTitle: On A\nURL: https://a.example/p?a=1&b=2\nA Lovelace - Journal, 2021 - a.example\nWe show … that A.";
         assert_eq!(result.unwrap()["formalized_content"], text);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_another_kind_is_no_page_without_papers() {
+        for page in ["", "<p>Welcome</p>", "[]"] {
+            let error = asked("GoogleScholar", json!({}), &[good(page)]).await.1.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Garbled, "{page}");
+        }
     }
 
     #[tokio::test]

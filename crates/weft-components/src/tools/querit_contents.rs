@@ -7,8 +7,8 @@ use serde_json::json;
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ComponentSpec, Error, ErrorKind, Json, Result, Role, Template, ToolSpec};
 
-use super::querit_search::HOST;
-use super::search::answer::{self, rows, rows_if_any, text};
+use super::querit_search::{HOST, answered};
+use super::search::answer::{rows, rows_if_any, text};
 use super::search::several::Several;
 use super::search::{API_KEY, Ask, Asks, BASE_URL, FOUND, Facts, Hit, Request, Service, Step, component};
 use crate::params::{Field, FieldGroup, Kind, Params, choice, fields};
@@ -103,7 +103,7 @@ impl Service for QueritContents {
             let request = Request::post(ask.url(HOST, "/v1/contents", &[])?, body);
             return Ok(Step::Ask(request.header("Accept", "application/json").bearer(ask.key)));
         };
-        let answer = answer::json(answer)?;
+        let answer = answered(answer)?;
         let pages = rows(&answer, "/results")?;
         let statuses = rows_if_any(&answer, "/statuses")?.unwrap_or_default();
         // Which page failed is told by its id, in a list of its own.

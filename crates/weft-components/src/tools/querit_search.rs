@@ -10,10 +10,12 @@ use super::search::{
     API_KEY, Ask, Asks, BASE_URL, FOUND, Facts, HITS_MAX, Hit, QUERY, Request, Service, Step, component,
 };
 use crate::params::{Field, FieldGroup, Kind, Params, fields};
-use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
+use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, refused};
 
 /// Where Querit is.
 pub(super) const HOST: &str = "https://api.querit.ai";
+/// Characters of what it says about a failure, at most.
+const SAID_MAX: usize = 300;
 
 static COUNT: Field<usize> = Field::count("count", 10, &(1..=HITS_MAX), "how many hits, at most")
     .by_model_if_wanted("how many hits, at most");
@@ -135,9 +137,27 @@ impl Service for QueritSearch {
             let request = Request::post(ask.url(HOST, "/v1/search", &[])?, self.body(ask)?);
             return Ok(Step::Ask(request.header("Accept", "application/json").bearer(ask.key)));
         };
-        let hits = rows_if_any(&answer::json(answer)?, "/results/result")?.unwrap_or_default();
+        let hits = rows_if_any(&answered(answer)?, "/results/result")?.unwrap_or_default();
         Ok(Step::Hits(hits.into_iter().map(hit).collect()))
     }
+}
+
+/// What Querit answers. It says that it failed in the answer itself, below a status that all went well.
+///
+/// # Errors
+/// `Garbled` for what is no JSON; by its number and with its words for a failure.
+pub(super) fn answered(answer: &HttpResponse) -> Result<Json> {
+    let json = answer::json(answer)?;
+    let code = text(&json, "/error_code");
+    if matches!(code.trim(), "" | "0" | "200") {
+        return Ok(json);
+    }
+    let status = code.trim().parse().ok().filter(|status| (400..600).contains(status)).unwrap_or(400);
+    let said: String = text(&json, "/error_msg").trim().chars().take(SAID_MAX).collect();
+    let said = if said.is_empty() { format!("it failed ({code})") } else { format!("{said} ({code})") };
+    let kind = refused(&HttpResponse { status, headers: Vec::new(), body: String::new() }).kind;
+    Err(Error::new(kind, said)
+        .help("look whether `api_key` holds a key that is still good, and what was asked for"))
 }
 
 fn hit(row: Json) -> Hit {
@@ -172,6 +192,27 @@ mod tests {
             nothing: &[good(json!({"results": {}}))],
         };
         sample.holds().await;
+    }
+
+    /// It says so in the answer, whose status is that of a success.
+    #[tokio::test]
+    async fn a_failure_is_not_taken_for_nothing_found() {
+        for (code, message, kind) in [
+            (json!(400), "bad query", ErrorKind::Invalid),
+            (json!("401"), "no such key", ErrorKind::Unauthenticated),
+            (json!(429), "", ErrorKind::RateLimited),
+            (json!(503), "", ErrorKind::Unavailable),
+            (json!(1001), "odd", ErrorKind::Invalid),
+        ] {
+            let failed = json!({"error_code": code, "error_msg": message, "results": {"result": []}});
+            let error =
+                asked("QueritSearch", json!({"api_key": "k-1"}), &[good(&failed)]).await.1.unwrap_err();
+            assert_eq!(error.kind, kind, "{}", error.full());
+            assert!(error.message.contains(message) && error.help.is_some(), "{}", error.full());
+            let failed = json!({"error_code": code, "error_msg": message, "results": []});
+            let params = json!({"api_key": "k-1", "urls": "https://a.example/"});
+            assert_eq!(asked("QueritContents", params, &[good(&failed)]).await.1.unwrap_err().kind, kind);
+        }
     }
 
     #[tokio::test]

@@ -18,6 +18,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use url::Url;
 use weft_core::citation::Chunk;
+use weft_core::component::NeededText;
 use weft_core::effect::Delivery;
 use weft_core::masking::MASK;
 use weft_core::reference::Inputs;
@@ -269,21 +270,22 @@ impl Asking {
         }
     }
 
-    /// What is missing: the address of a server, or a key.
-    fn lacks(&self) -> Option<ParamProblem> {
-        let (name, base) = &self.base;
-        if let Some(help) = self.service.facts().server.filter(|_| base.source().trim().is_empty()) {
-            let message = "is missing, so there is no server to ask";
-            return Some(ParamProblem::new(format!("/{name}"), message).help(help));
-        }
-        let (name, key) = self.key.as_ref()?;
-        let missing = self.service.need() == Need::Always && key.source().trim().is_empty();
-        let problem = || {
+    /// What it asks nobody without: the address of a server, and a key.
+    fn needs(&self) -> Vec<NeededText> {
+        let needed = |name: &str, text: &Template, message: String, help: String| NeededText {
+            text: text.clone(),
+            problem: ParamProblem::new(format!("/{name}"), message).help(help),
+        };
+        let server = self.service.facts().server.map(|help| {
+            let message = "is missing, so there is no server to ask".to_owned();
+            needed(self.base.0, &self.base.1, message, help.to_owned())
+        });
+        let key = self.key.as_ref().filter(|_| self.service.need() == Need::Always).map(|(name, key)| {
             let message =
                 format!("is missing, and {} answers nobody without a key", self.service.facts().name);
-            ParamProblem::new(format!("/{name}"), message).help(self.remedy())
-        };
-        missing.then(problem)
+            needed(name, key, message, self.remedy())
+        });
+        server.into_iter().chain(key).collect()
     }
 
     fn remedy(&self) -> String {
@@ -446,13 +448,16 @@ struct Gave {
 #[async_trait]
 impl Component for Asking {
     fn shape(&self) -> Shape {
-        let lacks = self.lacks();
+        let (lacking, needs): (Vec<_>, Vec<_>) =
+            self.needs().into_iter().partition(|needed| needed.text.source().trim().is_empty());
+        let lacks = lacking.into_iter().next().map(|needed| needed.problem);
         Shape {
             reads: Reads::always(self.texts().flat_map(Template::references).cloned()),
             main_output: self.service.facts().text.unwrap_or("formalized_content"),
             warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
             secrets: self.key.iter().flat_map(|(_, key)| key.references()).cloned().collect(),
             lacks,
+            needs,
             ..Shape::default()
         }
     }

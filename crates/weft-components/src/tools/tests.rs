@@ -12,7 +12,8 @@ use crate::testing::{Node, Setting, Stage};
 async fn called(tools: Json, calls: &[(&str, Json)]) -> (Vec<String>, Stage) {
     let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
     let component = node.build();
-    let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+    let setting = Setting { query: "Q", ..Setting::values([("env.tavily", json!("k-not-real"))]) };
+    let stage = Stage::new(&node, &*component, setting);
     let files = &stage.ctx.run.seams.workspace;
     files.write(&stage.ctx.run.tenant, "notes.md", "one\ntwo").await.unwrap();
     let hits = json!({"results": [{"url": "https://a.example/", "title": "A", "content": "about a"}]});

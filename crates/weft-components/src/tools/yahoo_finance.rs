@@ -169,6 +169,13 @@ impl Service for YahooFinance {
                 weft_core::Error::invalid(message).help("write a symbol, such as `AAPL` or `0700.HK`")
             );
         }
+        // With its cookie it is a page that there is not; without one its status says why.
+        if let (Some(Part::Cookie), [page]) = (self.parts.first(), answers)
+            && page.status >= 300
+            && cookies(Some(page)).is_err()
+        {
+            return Ok(Step::Refused);
+        }
         // Each part has one answer, so their number says which comes next.
         if let Some(part) = self.parts.get(answers.len()) {
             return self.request(*part, ask, answers).map(Step::Ask);

@@ -5,6 +5,8 @@
 //! needed goes first, in one pass: a few kinds of tags stay, nested to a limit, closed in order, and
 //! without attributes but the address of a link. A tag that is read wrongly costs some text, never time.
 
+use url::Url;
+
 /// How deep tags may be nested; the text of deeper ones is kept.
 // What makes text of a page goes down once for each, on a stack that nobody can lengthen.
 const DEPTH_MAX: usize = 50;
@@ -55,9 +57,14 @@ const KEPT: [(&str, &str); 39] = [
     ("ul", "ul"),
 ];
 
-/// The page with what matters to its text.
-pub fn reduced(page: &str) -> String {
-    let mut pass = Pass { rest: page, kept: String::with_capacity(page.len() / 2), open: Vec::new() };
+/// Links that lead somewhere for a reader.
+const SCHEMES: [&str; 5] = ["http", "https", "mailto", "tel", "ftp"];
+
+/// The page with what matters to its text. With its address its links are whole; those that are programs or data lead
+/// nowhere.
+pub fn reduced(page: &str, address: Option<Url>) -> String {
+    let mut pass =
+        Pass { rest: page, kept: String::with_capacity(page.len() / 2), open: Vec::new(), address };
     while let Some(place) = pass.rest.find('<') {
         let (text, tag) = pass.rest.split_at(place);
         pass.text(text);
@@ -75,11 +82,28 @@ struct Pass<'a> {
     rest: &'a str,
     kept: String,
     open: Vec<&'static str>,
+    /// What the links are relative to.
+    address: Option<Url>,
 }
 
 impl Pass<'_> {
     fn text(&mut self, text: &str) {
         self.kept.push_str(&text.replace('>', "&gt;"));
+    }
+
+    /// Where a link leads.
+    fn led_to(&self, link: &str) -> Option<String> {
+        // A place on the page itself needs no address.
+        let own = link.trim_start().starts_with('#');
+        let whole = self.address.as_ref().filter(|_| !own).and_then(|address| address.join(link).ok());
+        let scheme = match &whole {
+            Some(url) => Some(url.scheme().to_owned()),
+            None => Url::parse(link).ok().map(|url| url.scheme().to_owned()),
+        };
+        if scheme.is_some_and(|scheme| !SCHEMES.contains(&scheme.as_str())) {
+            return None;
+        }
+        Some(whole.map_or_else(|| link.to_owned(), String::from))
     }
 
     fn close(&mut self, name: &str) {
@@ -124,6 +148,9 @@ impl Pass<'_> {
             self.rest = after_end(self.rest, name);
             return;
         }
+        if let (Some(address), "base", Some(base)) = (&self.address, name, href(attributes)) {
+            self.address = address.join(base).ok().or_else(|| self.address.clone());
+        }
         let Some(name) = kept(name) else { return };
         let empty = matches!(name, "br" | "hr");
         // Of these the next one ends the one before, also when nobody says so.
@@ -136,7 +163,8 @@ impl Pass<'_> {
         }
         self.kept.push('<');
         self.kept.push_str(name);
-        if let Some(address) = Some(name).filter(|name| *name == "a").and_then(|_| href(attributes)) {
+        let link = Some(name).filter(|name| *name == "a").and_then(|_| href(attributes));
+        if let Some(address) = link.and_then(|link| self.led_to(link)) {
             self.kept.push_str(" href=\"");
             self.kept.push_str(&address.replace('"', "%22").replace('<', "%3C"));
             self.kept.push('"');
@@ -184,7 +212,7 @@ fn href(attributes: &str) -> Option<&str> {
         quote @ ('"' | '\'') => value.get(1..)?.split(quote).next()?,
         _ => value.split_whitespace().next()?,
     };
-    (address.len() <= ADDRESS_MAX && !address.starts_with("data:")).then_some(address)
+    (address.len() <= ADDRESS_MAX).then_some(address)
 }
 
 /// What follows the end of a tag whose content does not count.
@@ -204,10 +232,11 @@ fn after_end<'a>(text: &'a str, tag: &str) -> &'a str {
 mod tests {
     use super::reduced;
     use proptest::prelude::*;
+    use url::Url;
 
     #[test]
     fn what_matters_is_kept() {
-        let check = |page: &str, expected: &str| assert_eq!(reduced(page), expected, "{page}");
+        let check = |page: &str, expected: &str| assert_eq!(reduced(page, None), expected, "{page}");
         check("<P class=x>a<B>b</p>c", "<p>a<b>b</b></p>c");
         check("<!doctype html><html><head><title>T</title><meta a=b><body>x</html>", "x");
         check("a<script>if (a</b>1) '</div>'</script >b<style>p > a{}</style>c", "abc");
@@ -222,13 +251,37 @@ mod tests {
         check("<section><main>x", "<div><div>x</div></div>");
     }
 
+    #[test]
+    fn links_lead_where_they_lead_from_the_page() {
+        let address = || Url::parse("https://a.example/b/c?d=e").ok();
+        let check = |page: &str, expected: &str| assert_eq!(reduced(page, address()), expected, "{page}");
+        check("<a href=/y?a=1&amp;b=2>l</a>", "<a href=\"https://a.example/y?a=1&amp;b=2\">l</a>");
+        check(
+            "<a href=x>l</a><a href=#top>m</a>",
+            "<a href=\"https://a.example/b/x\">l</a><a href=\"#top\">m</a>",
+        );
+        check(
+            "<a href='//b.example/'>l</a><a href=mailto:a@b.example>m</a>",
+            "<a href=\"https://b.example/\">l</a><a href=\"mailto:a@b.example\">m</a>",
+        );
+        check(
+            "<a href='JavaScript:go()'>l</a><a href=' java\tscript:go()'>m</a><a href=data:x>n</a>",
+            "<a>l</a><a>m</a><a>n</a>",
+        );
+        check("<base href='/z/'><a href=x>l</a>", "<a href=\"https://a.example/z/x\">l</a>");
+        assert_eq!(
+            reduced("<a href='javascript:go()'>l</a><a href=/x>m</a>", None),
+            "<a>l</a><a href=\"/x\">m</a>"
+        );
+    }
+
     proptest! {
         #[test]
         fn tags_stay_balanced_and_shallow(
             page in "(<[a-z]{1,3}( href=[\"']?x)?>|</[a-z]{1,3}>|<(div|b|p|ul|li|table|td|a)>|</(div|b|p|ul)>|<!--|-->|[\"'<>&ax ]){0,200}"
         ) {
             let mut depth = 0_usize;
-            for tag in reduced(&page).split('<').skip(1) {
+            for tag in reduced(&page, None).split('<').skip(1) {
                 match tag.strip_prefix('/') {
                     Some(_) => depth = depth.checked_sub(1).unwrap(),
                     None if tag.starts_with("br") || tag.starts_with("hr") => {}

@@ -36,11 +36,11 @@ pub static RETRY_IF: Field = Field::raw(
         Field::raw(
             "operator",
             Kind::Text,
-            "an operator of Switch, or `json`, `not json`, or `matches` with a regular expression",
+            "an operator of Switch, or `json` (with nothing around it), `not json`, or `matches` with a regular expression",
         ),
         Field::raw("value", Kind::Any, "what the output is compared with"),
     ]),
-    "conditions on what came out; when one of them holds the work is done again",
+    "conditions on what came out; when one of them holds the work is done again; a model that answers without a word has given nothing",
 );
 /// How often, at most.
 pub static RETRY_MAX: Field<usize> = Field::count(

@@ -22,6 +22,8 @@ struct Manner {
     refuses_recipient: bool,
     /// It hears the whole text and ends the connection.
     falls_silent: bool,
+    /// It says no more from this word of the other side on; `.` is the end of the text.
+    stops_at: &'static str,
     floods: bool,
 }
 
@@ -99,6 +101,9 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
                 continue;
             }
             in_text = false;
+            if manner.stops_at == "." {
+                std::future::pending::<()>().await;
+            }
             if manner.falls_silent {
                 return None;
             }
@@ -106,6 +111,9 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             continue;
         }
         let verb = said.split([' ', ':']).next().unwrap_or_default().to_uppercase();
+        if verb == manner.stops_at {
+            std::future::pending::<()>().await;
+        }
         let answer: &[u8] = match verb.as_str() {
             "EHLO" if manner.floods => {
                 while stream
@@ -213,6 +221,15 @@ async fn how_it_failed_says_whether_it_may_be_sent_again() {
     check(Manner { refuses_recipient: true, ..Manner::default() }, ErrorKind::Invalid).await;
     check(Manner { falls_silent: true, ..Manner::default() }, ErrorKind::Interrupted).await;
     check(Manner { floods: true, ..Manner::default() }, ErrorKind::Unavailable).await;
+    // What was not given to it cannot have arrived.
+    for (stops_at, kind) in
+        [("MAIL", ErrorKind::Unavailable), ("DATA", ErrorKind::Unavailable), (".", ErrorKind::Interrupted)]
+    {
+        let server = Server::start(Manner { stops_at, ..Manner::default() }).await;
+        let mail = Mail { time_limit: Duration::from_millis(500), ..mail(&server, "") };
+        let error = server.send(mail).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{stops_at}: {}", error.full());
+    }
 }
 
 #[tokio::test]

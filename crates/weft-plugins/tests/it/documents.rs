@@ -146,6 +146,12 @@ async fn a_folder_is_read_when_the_program_starts() {
     assert_eq!(offered.tools.len(), 3);
     assert_eq!(plugins.tools(&"t".into(), "other").await.unwrap_err().kind, ErrorKind::NotFound);
 
+    let yaml = "openapi: 3.0.3\nservers:\n  - url: https://tides.test\npaths:\n  /tides:\n    get:\n      operationId: tides\n      responses:\n        200: {description: ok}\n";
+    put("tides.yaml", yaml);
+    put("moon.yml", &yaml.replace("tides", "moon"));
+    let plugins = Plugins::open(folder.path(), &NoSandbox).await.unwrap();
+    assert_eq!(plugins.names().collect::<Vec<_>>(), ["moon", "tides", "weather"]);
+    assert_eq!(named(plugins.get("moon").unwrap(), "moon").name, "moon");
     put("weather.toml", "enable = [\"forecast\"]");
     assert_eq!(
         Plugins::open(folder.path(), &NoSandbox).await.unwrap().get("weather").unwrap().tools().len(),
@@ -153,6 +159,8 @@ async fn a_folder_is_read_when_the_program_starts() {
     );
     put("weather.toml", "enabel = []");
     put("broken.json", "{");
+    put("torn.yaml", "paths: [");
+    put("moon.json", &weather().to_string());
     put("alone.toml", "");
     let large = usize::try_from(FILE_BYTES_MAX).unwrap() + 1;
     put("large.json", &" ".repeat(large));
@@ -160,6 +168,8 @@ async fn a_folder_is_read_when_the_program_starts() {
     for part in [
         "weather.toml: unknown field `enabel`",
         "broken.json: it is no JSON",
+        "torn.yaml: it is no YAML",
+        "moon.yml: there is another plugin called moon",
         "there is no alone.json",
         "larger than",
     ] {

@@ -117,12 +117,37 @@ fn variable(tokens: &[Token<'_>], at: usize) -> Option<String> {
     Some(path)
 }
 
+/// The filter or the test that a filter such as `map('upper')` names by a text.
+fn named_by_text(call: &[Token<'_>]) -> Option<Named> {
+    let [Token::Atom(filter), Token::Open("("), arguments @ ..] = call else { return None };
+    let text = |token: &Token<'_>| match token {
+        Token::Atom(text) => {
+            let quote = text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
+            Some(text.trim_matches(quote).to_owned())
+        }
+        _ => None,
+    };
+    let (named, end) = match (*filter, arguments) {
+        ("map" | "select" | "reject", [named, end, ..]) => (named, end),
+        ("selectattr" | "rejectattr", [_, Token::Operator(","), named, end, ..]) => (named, end),
+        _ => return None,
+    };
+    // What goes on is an expression.
+    if !matches!(end, Token::Operator(",") | Token::Close(_)) {
+        return None;
+    }
+    text(named).map(|name| if *filter == "map" { Named::Filter(name) } else { Named::Test(name) })
+}
+
 /// The filters, tests and methods that tokens name.
 fn asked(tokens: &[Token<'_>]) -> Vec<Named> {
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let name = |at: usize| tokens.get(at).and_then(name);
         let behind = tokens.get(at + 2);
+        if *token == Token::Operator("|") {
+            found.extend(named_by_text(&tokens[at + 1..]));
+        }
         found.extend(match token {
             // A name with a dot is one of somebody's own.
             Token::Operator("|") if behind != Some(&Token::Operator(".")) => {

@@ -74,7 +74,7 @@ pub fn of_canvas(spec: &ComponentSpec, params: &Map<String, Json>) -> Map<String
 
 /// Whether a canvas has set an argument. Editors write an empty text, the user's question as the query, or a
 /// program of their own where nobody has chosen anything.
-fn is_set(name: &str, value: &Json) -> bool {
+pub fn is_set(name: &str, value: &Json) -> bool {
     match value {
         Json::Null => false,
         Json::Bool(_) | Json::Number(_) => true,

@@ -75,6 +75,63 @@ async fn tools_that_are_not_there_are_left_out() {
     assert_eq!(stage.signals().iter().filter(|signal| warned(signal)).count(), 4);
 }
 
+/// A key that a variable or a secret was to bring is known to be missing only when the agent works.
+#[tokio::test]
+async fn tools_that_turn_out_to_lack_a_key_are_left_out() {
+    let below = json!({"component_name": "Agent", "name": "sub", "params": {"sys_prompt": "S", "tools": [
+        {"component_name": "TavilySearch", "name": "T", "params": {"api_key": "{secret.THEIRS}"}}]}});
+    let tools = json!([
+        {"component_name": "TavilySearch", "name": "A", "params": {"api_key": "{secret.NOPE}"}},
+        {"component_name": "TavilySearch", "name": "B", "params": {"api_key": " {env.key}"}},
+        {"component_name": "TavilySearch", "name": "C", "params": {"api_key": "{secret.THERE}"}},
+        {"component_name": "Agent", "name": "D", "params": {"sys_prompt": "{secret.NOPE}"}},
+        {"component_name": "CodeExec", "name": "E", "params": {"arguments": {"key": "{secret.NOPE}"}}},
+        "Calculator", below,
+    ]);
+    let node = Node::new("Agent", json!({"llm_id": "tools", "sys_prompt": "{secret.OWN}", "tools": tools}));
+    let component = node.build();
+    let named =
+        |references: &[weft_core::Reference]| references.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let mut dispensable = named(&component.shape().dispensable);
+    dispensable.sort();
+    dispensable.dedup();
+    assert_eq!(dispensable, ["secret.NOPE", "secret.THEIRS", "secret.THERE"]);
+    let setting =
+        Setting { query: "Q", ..Setting::values([("secret.THERE", json!("k-1")), ("env.key", json!(""))]) };
+    let mut stage = Stage::new(&node, &*component, setting);
+    stage.answer_text("so");
+    component.run(&stage.ctx).await.unwrap();
+    let offered: Vec<String> = stage.asked()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(offered, ["tavily_search_2", "calculator_5", "sub_6"]);
+    let signals = stage.all_signals();
+    let told: Vec<&str> = signals
+        .iter()
+        .filter_map(|signal| match signal {
+            Signal::Warn(told) => Some(told.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    let none = "there is no secret `NOPE` (put it with `weft secret set NOPE`)";
+    assert_eq!(told[0], format!("the agent goes on without the tool `A`: {none}"));
+    assert!(
+        told[1].starts_with("the agent goes on without the tool `B`: `api_key` is missing, and "),
+        "{}",
+        told[1]
+    );
+    // Done again it leaves out the same, although there is a key by then, and nobody is told a second time.
+    let setting = Setting { query: "Q", ..Setting::values([("secret.THERE", json!("k-1"))]) };
+    let mut before = Stage::new(&node, &*component, setting);
+    before.answer_text("so");
+    component.run(&before.ctx).await.unwrap();
+    let notes = before.notes();
+    let setting =
+        Setting { query: "Q", ..Setting::values([("secret.NOPE", json!("k-2")), ("env.key", json!("k-3"))]) };
+    let mut again = Stage::new(&node, &*component, setting).again(&notes);
+    component.run(&again.ctx).await.unwrap();
+    assert!(!again.signals().iter().any(|signal| matches!(signal, Signal::Warn(_))));
+}
+
 #[test]
 fn what_is_wrong_with_tools_is_told_with_its_place() {
     let check = |params: serde_json::Value, expected: &[&str]| {
@@ -109,6 +166,12 @@ fn what_is_wrong_with_tools_is_told_with_its_place() {
         ],
     );
     check(json!({"max_parallel_tools": 0}), &["/max_parallel_tools"]);
+    // A model may name the language of its programs, and the canvas none that there is not.
+    check(
+        json!({"tools": [{"component_name": "CodeExec", "params": {"lang": "ruby"}}]}),
+        &["/tools/0/params/lang"],
+    );
+    check(json!({"tools": [{"component_name": "CodeExec", "params": {"lang": "", "script": ""}}]}), &[]);
 }
 
 #[test]

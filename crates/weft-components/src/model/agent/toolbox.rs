@@ -9,6 +9,7 @@ use weft_agent::Toolkit;
 use weft_agent::toolkit::numbered;
 use weft_core::component::NoOthers;
 use weft_core::context::Signal;
+use weft_core::effect::Delivery;
 use weft_core::tool::{Origin, TOOL_TIME_LIMIT, Tool, ToolTraits};
 use weft_core::{
     Component as _, ComponentId, ComponentSpec, Json, NodeContext, NodeSource, ParamProblem, Reference,
@@ -18,6 +19,7 @@ use weft_core::{
 use super::arguments::ARGUMENTS;
 use super::component_tool::{self, ComponentTool};
 use super::entries::{self, Entry, Server};
+use super::needs::Needs;
 use super::sub_agent::{self, SubAgent};
 use super::{Agent, mcp_tools};
 use crate::catalog;
@@ -92,6 +94,8 @@ pub struct Toolbox {
     servers: Vec<Server>,
     /// What the agent goes on without, in sentences for those who see its runs.
     left_out: Vec<String>,
+    /// Tools that are on offer when it turns out that they have what they need: function, name, needs.
+    conditional: Vec<(String, String, Needs)>,
     shape: ToolShape,
 }
 
@@ -182,7 +186,7 @@ impl Toolbox {
 
     /// Notes a tool that is not there: what `check` says about it.
     fn leave_out(&mut self, entry: &Entry<'_>, problem: ParamProblem) -> ParamProblem {
-        let message = format!("the agent goes on without the tool `{}`: {}", entry.name, problem.message);
+        let message = without(&entry.name, &problem.message);
         self.left_out.push(message.clone());
         let help = problem.help.unwrap_or_else(|| "take it out, or use another component".to_owned());
         ParamProblem::new(problem.pointer, message).help(help)
@@ -205,10 +209,32 @@ impl Toolbox {
     /// `Cancelled`.
     pub async fn open(&self, ctx: &NodeContext) -> Result<Toolkit> {
         let toolkit = self.toolkit.fork();
+        self.leave_out_what_is_in_need(&toolkit, ctx).await?;
         if !self.servers.is_empty() {
             mcp_tools::add(&toolkit, &self.servers, ctx, self.places).await?;
         }
         Ok(toolkit)
+    }
+
+    /// Takes out the tools that would fail at every call, and tells the user. Which they are is kept with the run: work
+    /// that is done again has the same ones, whatever secrets there are by then.
+    async fn leave_out_what_is_in_need(&self, toolkit: &Toolkit, ctx: &NodeContext) -> Result<()> {
+        if self.conditional.is_empty() {
+            return Ok(());
+        }
+        let unmet = |(function, name, needs): &(String, String, Needs)| {
+            Some((function.clone(), without(name, &needs.unmet(&ctx.inputs)?)))
+        };
+        let now = std::future::ready(Ok(self.conditional.iter().filter_map(unmet).collect::<Vec<_>>()));
+        let (lacking, made_now) = ctx.effect("tools", Delivery::Idempotent, now).await?;
+        for (function, sentence) in lacking {
+            toolkit.remove(|tool| tool.name == function);
+            // After each answer of a person the agent begins anew, and this was told.
+            if made_now && ctx.resumed.is_none() {
+                ctx.signal(Signal::Warn(sentence)).await?;
+            }
+        }
+        Ok(())
     }
 
     fn add(
@@ -241,13 +267,16 @@ impl Toolbox {
         // By its place, so that two tools of one kind have names that differ, and the same ones in each
         // process.
         let name = numbered(entry.flags.function.as_deref().unwrap_or(&stem), self.places);
-        let tool = if is_agent {
+        let (tool, needs) = if is_agent {
             self.sub_agent(&source, entry, name, nesting).map_err(Lack::Wrong)?
         } else {
             self.component(&source, entry, spec, Called { name, components: Arc::clone(components) })?
         };
         let problem = |error: weft_core::Error| ParamProblem::new(&entry.pointer, error.full());
-        self.toolkit.register(tool).map_err(problem)?;
+        let tool = self.toolkit.register(tool).map_err(problem)?;
+        if !needs.is_empty() {
+            self.conditional.push((tool.name.clone(), entry.name.clone(), needs));
+        }
         self.count += 1;
         self.shape.calls.extend(entry.node.clone());
         Ok(())
@@ -259,7 +288,7 @@ impl Toolbox {
         entry: &Entry<'_>,
         name: String,
         nesting: Nesting<'_>,
-    ) -> Result<Tool, Vec<ParamProblem>> {
+    ) -> Result<(Tool, Needs), Vec<ParamProblem>> {
         let above = entry.node.as_ref().map(|node| Above { node, above: nesting.above });
         let nesting =
             Nesting { depth: nesting.depth + 1, left: nesting.left, above: above.as_ref().or(nesting.above) };
@@ -285,7 +314,7 @@ impl Toolbox {
         let parameters = sub_agent::parameters(entry.params);
         let origin = Origin::Agent(source.id.clone());
         let tool = Tool::new(name, description, parameters, origin, Arc::new(body));
-        Ok(Tool { traits: entry.flags.over(&traits), ..tool })
+        Ok((Tool { traits: entry.flags.over(&traits), ..tool }, Needs::of(&shape)))
     }
 
     fn component(
@@ -294,11 +323,11 @@ impl Toolbox {
         entry: &Entry<'_>,
         spec: &'static ComponentSpec,
         called: Called,
-    ) -> Result<Tool, Lack> {
+    ) -> Result<(Tool, Needs), Lack> {
         let Called { name, components } = called;
         let parameters = component_tool::parameters(spec, entry.params);
         // Without its neighbours: as a tool it has no place on the canvas.
-        match (spec.build)(&NodeSource { others: &NoOthers, ..*source }) {
+        let needs = match (spec.build)(&NodeSource { others: &NoOthers, ..*source }) {
             Ok(component) => {
                 let shape = component.shape();
                 if let Some(reason) = &shape.unsupported {
@@ -310,22 +339,29 @@ impl Toolbox {
                     return Err(Lack::LeftOut(ParamProblem { pointer, message, ..lacks }));
                 }
                 self.learn(entry, &shape);
+                Needs::of(&shape)
             }
             Err(problems) => {
-                // What the model will fill in need not be there yet.
+                // What the model will fill in need not be there yet; what is there is the canvas's own mistake.
                 let open = |problem: &ParamProblem| {
                     let name = problem.pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
-                    parameters.pointer("/properties").and_then(|all| all.get(name)).is_some()
+                    let filled_in = parameters.pointer("/properties").and_then(|all| all.get(name)).is_some();
+                    filled_in
+                        && !entry.params.get(name).is_some_and(|value| component_tool::is_set(name, value))
                 };
                 let problems: Vec<_> = problems.into_iter().filter(|problem| !open(problem)).collect();
                 if !problems.is_empty() {
                     return Err(Lack::Wrong(below(entry, problems)));
                 }
+                let mut found = Vec::new();
                 for value in entry.params.values() {
-                    references(value, source, &mut self.shape.reads);
+                    references(value, source, &mut found);
                 }
+                let needs = Needs::of_references(&found);
+                self.shape.reads.append(&mut found);
+                needs
             }
-        }
+        };
         let body = ComponentTool {
             spec,
             node: source.id.clone(),
@@ -344,7 +380,7 @@ impl Toolbox {
         let description = entry.flags.description.clone().unwrap_or_else(|| spec.summary.to_owned());
         let origin = Origin::Component(source.id.clone());
         let tool = Tool::new(name, description, parameters, origin, Arc::new(body));
-        Ok(Tool { traits: entry.flags.over(&traits), ..tool })
+        Ok((Tool { traits: entry.flags.over(&traits), ..tool }, needs))
     }
 
     /// Whether some tool adds sources that the answer may cite.
@@ -370,6 +406,11 @@ impl Toolbox {
         all.warnings.extend(shape.warnings.iter().map(moved));
         all.calls.extend(shape.calls.iter().cloned());
     }
+}
+
+/// What is said of a tool that is not on offer.
+fn without(name: &str, why: &str) -> String {
+    format!("the agent goes on without the tool `{name}`: {why}")
 }
 
 fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentSpec, Lack> {

@@ -85,6 +85,7 @@ fn part(text: &str, number: usize) -> String {
     let skipped = number.saturating_sub(1).saturating_mul(PART_LETTERS);
     let shown: String = text.chars().skip(skipped).take(PART_LETTERS).collect();
     match count {
+        1 if number > 1 => "[the page has one part only]".to_owned(),
         1 => shown,
         _ if number > count => format!("[the page has {count} parts only]"),
         _ => format!("{shown}\n[part {number} of {count} of the page]"),

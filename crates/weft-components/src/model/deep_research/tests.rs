@@ -58,6 +58,21 @@ async fn a_question_is_answered_from_all_that_was_found() {
     assert_eq!(stage.outside.searched.lock().unwrap()[1].questions, ["snow"]);
 }
 
+/// At its last step a model may ask once more out of habit; nobody sees it, and nothing else than it is no answer.
+#[tokio::test]
+async fn an_answer_has_no_requests_in_it() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "reasoning": false}));
+    let ran = async |answer: String| {
+        let stage = stage(&node, setting(), &[&answer], &["a"]);
+        node.build().run(&stage.ctx).await.map(|finished| json!(finished.outputs)["content"].clone())
+    };
+    assert_eq!(
+        ran(format!("I look. {}So [ID:0].", tags::query("rain"))).await.unwrap(),
+        "I look. So [ID:0]."
+    );
+    assert!(ran(tags::query("rain")).await.unwrap_err().gave_nothing);
+}
+
 /// A switch of a form, or of the canvas, turns it off: then it searches once, as Retrieval does.
 #[tokio::test]
 async fn without_reasoning_it_searches_once() {

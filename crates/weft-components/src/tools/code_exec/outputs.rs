@@ -102,7 +102,7 @@ impl Declared {
     fn part(&self, result: &Json, place: usize, name: &str) -> Json {
         match result {
             // An object with other members is itself the one output, unless it names that.
-            Json::Object(members) if self.0.len() > 1 || members.contains_key(name) => {
+            Json::Object(members) if self.0.len() > 1 || leads_somewhere(result, name) => {
                 members.get(name).cloned().unwrap_or_else(|| walk(result, name.split('.')))
             }
             Json::Array(items) if self.0.len() > 1 => items.get(place).cloned().unwrap_or_default(),
@@ -110,6 +110,11 @@ impl Declared {
             _ => Json::Null,
         }
     }
+}
+
+/// Whether an object has a member of this name, or something at the path that the name is.
+fn leads_somewhere(object: &Json, name: &str) -> bool {
+    object.get(name).is_some() || (name.contains('.') && !walk(object, name.split('.')).is_null())
 }
 
 /// Lists within lists in a declared type, at most: nobody means more.
@@ -209,6 +214,8 @@ mod tests {
         check(&["a", "b"], json!("{\"c\": 1}"), json!({"a": "{\"c\": 1}", "b": null}));
         check(&["a", "b", "c"], json!({"a": 1, "b": {"c": 2}}), json!({"a": 1, "b": {"c": 2}, "c": null}));
         check(&["a.b", "c"], json!({"a": {"b": 1}}), json!({"a.b": 1, "c": null}));
+        check(&["a.b"], json!({"a": {"b": 4}}), json!({"a.b": 4}));
+        check(&["a.b"], json!({"a": 4}), json!({"a.b": {"a": 4}}));
         check(&["a", "b"], json!([1]), json!({"a": 1, "b": null}));
         check(&["a", "b"], json!("x"), json!({"a": "x", "b": null}));
         check(&["a"], Json::Null, json!({"a": null}));

@@ -85,3 +85,14 @@ async fn what_is_no_symbol_is_not_asked_for() {
     let error = asked("YahooFinance", json!({"stock_code": "A"}), &[answered(404, "")]).await.1.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Garbled);
 }
+
+#[tokio::test]
+async fn a_refusal_without_a_cookie_is_told_by_its_status() {
+    for (status, kind) in [(500, ErrorKind::Unavailable), (401, ErrorKind::Unauthenticated)] {
+        let error = asked("YahooFinance", json!({}), &[answered(status, "no")]).await.1.unwrap_err();
+        assert_eq!(error.kind, kind, "{}", error.full());
+        assert!(error.full().contains(&format!("the status {status}")), "{}", error.full());
+    }
+    let error = asked("YahooFinance", json!({}), &[good("<html>")]).await.1.unwrap_err();
+    assert!(error.full().contains("sets no cookie"), "{}", error.full());
+}
