@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes `program.wasm.zst`, the interpreter that runs programs in Python: CPython as a WebAssembly component whose
-# memory holds the standard library, the time zones and `guest.py`. Needs Python 3 with venv, its package registry, and zstd.
+# memory holds the standard library, the time zones, `guest.py` and what follows it. Needs Python 3 with venv, its package registry, and zstd.
 #
 # The result is kept beside this file, so that nobody needs this to build Weft. `sources.sha256` says what it was made
 # of, and `program.sha256` names it; a test compares both.
@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 readonly COMPONENTIZE=componentize-py==0.25.1
 readonly ZONES=tzdata==2026.6
-readonly SOURCES=(app.py guest.py modules.py world.wit zones.py)
+readonly SOURCES=(app.py files.py guest.py modules.py threads.py world.wit zones.py)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -17,7 +17,8 @@ trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" --quiet --disable-pip-version-check install "$COMPONENTIZE" "$ZONES"
 mkdir "$work/app"
-cp app.py guest.py modules.py zones.py "$work/app"
+cp app.py modules.py zones.py "$work/app"
+cat guest.py files.py threads.py > "$work/app/guest.py"
 "$work/venv/bin/python" - "$work/app/zone_data.py" <<'PYTHON'
 import sys
 from importlib.resources import files

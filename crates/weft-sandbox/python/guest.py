@@ -1,7 +1,8 @@
 """What happens between a program and its interpreter: its `main` is found and called, its result becomes JSON, and
 whatever it raises becomes a message and a line of its text.
 
-Nothing here is a boundary. A program may change all of it, and changes only what is left of its own run.
+`files.py` and `threads.py` follow in one text. Nothing here is a boundary. A program may change all of it, and changes only
+what is left of its own run.
 """
 
 import ast
@@ -31,8 +32,11 @@ NAMES_MAX = 20
 
 # Modules that a program may expect and that cannot be here.
 ABSENT = {
+    "bz2": "its interpreter cannot compress in this way",
+    "compression.zstd": "its interpreter cannot compress in this way",
     "ctypes": "it has no libraries of the system",
     "http.client": "it has no network",
+    "lzma": "its interpreter cannot compress in this way",
     "multiprocessing": "it has no other processes",
     "sqlite3": "it has no databases",
     "ssl": "it has no network",
@@ -92,7 +96,8 @@ class Loop(asyncio.BaseEventLoop):
 def prepare(show, sleep, keep):
     """Sets up what a program finds beside its text. `show` keeps what it prints, `sleep` waits, `keep` keeps a file."""
     Files.keep = keep
-    builtins.open = io.open = opened
+    install(False)
+    install_threads()
     sys.stdout = Stream(show, "<stdout>")
     sys.stderr = Stream(show, "<stderr>")
     sys.stdin = io.StringIO()
@@ -117,74 +122,6 @@ def prepare(show, sleep, keep):
     asyncio.new_event_loop = asyncio.events.new_event_loop = Loop
 
 
-class Files:
-    """What the program has written, by name. It is kept for whoever asked for the program."""
-
-    keep = None
-    written = {}
-    # Those that nobody has closed.
-    live = []
-
-    @classmethod
-    def close(cls, name, content):
-        cls.written[name] = content
-
-    @classmethod
-    def hand_over(cls):
-        for file in cls.live:
-            file.flush()
-        for name, content in cls.written.items():
-            if not cls.keep(name, content):
-                raise Failed(f"the file {name!r} is one too many, or too large: a program keeps few files")
-
-
-class Written(io.BytesIO):
-    """A file that is being written."""
-
-    def __init__(self, name, content, at_end):
-        super().__init__(content)
-        self.name = name
-        if at_end:
-            self.seek(0, io.SEEK_END)
-        Files.close(name, self.getvalue())
-        Files.live.append(self)
-
-    def flush(self):
-        if not self.closed:
-            Files.close(self.name, self.getvalue())
-
-    def close(self):
-        if not self.closed:
-            Files.close(self.name, self.getvalue())
-        super().close()
-
-
-def opened(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
-    """`open` of a program: files of its own, which nobody else has written, in one folder."""
-    if isinstance(file, int):
-        raise OSError(9, "a program has no files that somebody else has opened")
-    name = str(file.decode() if isinstance(file, bytes) else file)
-    plain_name = name.removeprefix("./")
-    kinds = [kind for kind in mode if kind in "rwax"]
-    if len(kinds) != 1 or set(mode) - set("rwaxbt+") or ("b" in mode and "t" in mode):
-        raise ValueError(f"invalid mode: {mode!r}")
-    known = Files.written.get(plain_name)
-    if mode.startswith("r") and known is None:
-        raise FileNotFoundError(2, "a program has no files but those that it writes", name)
-    if not plain_name or "/" in plain_name or "\\" in plain_name or plain_name.startswith("."):
-        raise PermissionError(13, "a program writes files into its own folder only, without any below it", name)
-    if "x" in mode and known is not None:
-        raise FileExistsError(17, "the program has written it already", name)
-    if kinds == ["r"] and "+" not in mode:
-        raw = io.BytesIO(known)
-        raw.name = plain_name
-    else:
-        raw = Written(plain_name, b"" if "w" in mode or known is None else known, "a" in mode)
-    if "b" in mode:
-        return raw
-    return io.TextIOWrapper(raw, encoding or "utf-8", errors, newline, write_through=True)
-
-
 def offline(*_, **__):
     raise OSError("a program has no network")
 
@@ -196,7 +133,7 @@ class Missing:
     def find_spec(name, path=None, target=None):
         reason = ABSENT.get(name)
         if reason is None and name.partition(".")[0] in sys.stdlib_module_names:
-            reason = "this module is of no use to it"
+            reason = "its interpreter does not have this module"
         reason = reason or "it has the standard library and no packages"
         raise ModuleNotFoundError(f"No module named {name!r}: a program runs alone, {reason}", name=name)
 

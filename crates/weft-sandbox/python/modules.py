@@ -17,7 +17,9 @@ import bisect
 import calendar
 import cmath
 import cmd
+import code
 import codecs
+import codeop
 import collections
 import collections.abc
 import colorsys
@@ -30,6 +32,7 @@ import copyreg
 import csv
 import dataclasses
 import datetime
+import dbm.dumb
 import decimal
 import difflib
 import dis
@@ -41,6 +44,8 @@ import email.parser
 import email.policy
 import email.utils
 import enum
+import filecmp
+import fileinput
 import fnmatch
 import fractions
 import functools
@@ -49,6 +54,7 @@ import getopt
 import gettext
 import glob
 import graphlib
+import gzip
 import hashlib
 import heapq
 import hmac
@@ -56,6 +62,7 @@ import html
 import html.entities
 import html.parser
 import http
+import http.cookies
 import inspect
 import io
 import ipaddress
@@ -67,6 +74,7 @@ import locale
 import logging
 import math
 import mimetypes
+import netrc
 import numbers
 import opcode
 import operator
@@ -75,8 +83,10 @@ import os
 import os.path
 import pathlib
 import pickle
+import pickletools
 import pkgutil
 import platform
+import plistlib
 import pprint
 import queue
 import quopri
@@ -85,6 +95,7 @@ import re
 import reprlib
 import sched
 import secrets
+import shelve
 import shlex
 import shutil
 import statistics
@@ -94,6 +105,7 @@ import stringprep
 import struct
 import symtable
 import sys
+import tarfile
 import tempfile
 import textwrap
 import threading
@@ -101,15 +113,18 @@ import time
 import timeit
 import token
 import tokenize
+import tomllib
 import traceback
 import types
 import typing
 import unicodedata
 import unittest
 import unittest.mock
+import urllib.error
 import urllib.parse
 import uuid
 import warnings
+import wave
 import weakref
 import xml.dom.minidom
 import xml.etree.ElementTree
@@ -120,8 +135,15 @@ import zlib
 import zoneinfo
 import _strptime
 
+# Those that need what this interpreter is perhaps built without.
+for name in ("bdb", "cProfile", "profile", "pstats", "tracemalloc"):
+    try:
+        __import__(name)
+    except ImportError:
+        pass
+
 # Codecs are found by name, when a text is first written in one.
-for name in ("ascii", "cp1252", "gb18030", "gbk", "big5", "shift_jis", "euc_jp", "euc_kr", "idna", "latin_1", "punycode",
+for name in ("ascii", "cp437", "cp1252", "gb18030", "gbk", "big5", "shift_jis", "euc_jp", "euc_kr", "idna", "latin_1", "punycode",
              "utf_8", "utf_8_sig", "utf_16", "utf_16_le", "utf_16_be", "utf_32", "rot_13", "base64_codec", "hex_codec"):
     try:
         codecs.lookup(name)

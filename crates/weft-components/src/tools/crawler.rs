@@ -79,7 +79,7 @@ impl Component for Crawler {
         let how = How { headers: &[], time_limit: TIME_LIMIT, proxy: self.proxy.as_deref() };
         let (url, answer) = fetch(ctx, &address, &how).await?;
         let text = match (content(&answer)?, self.extract) {
-            (Content::Page, "markdown") => page_markdown(answer.body, &url).await?,
+            (Content::Page, "markdown") => page_markdown(answer.body, url.as_str()).await?,
             (Content::Page, "content") => page_words(answer.body).await?,
             _ => answer.body,
         };

@@ -87,8 +87,10 @@ mod tests {
         let sources = include_str!("../../python/sources.sha256");
         for (name, text) in [
             ("app.py", include_str!("../../python/app.py")),
+            ("files.py", include_str!("../../python/files.py")),
             ("guest.py", include_str!("../../python/guest.py")),
             ("modules.py", include_str!("../../python/modules.py")),
+            ("threads.py", include_str!("../../python/threads.py")),
             ("world.wit", include_str!("../../python/world.wit")),
             ("zones.py", include_str!("../../python/zones.py")),
         ] {
