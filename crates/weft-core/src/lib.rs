@@ -35,7 +35,7 @@ pub mod pattern;
 pub mod pipeline;
 pub mod reference;
 pub mod rendering;
-mod retry;
+pub mod retry;
 pub mod seam;
 pub mod secret;
 #[cfg(test)]

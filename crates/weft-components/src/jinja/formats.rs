@@ -220,7 +220,7 @@ mod tests {
         );
         assert_eq!(printf("100%% %r %s %x", &["it's".into(), "x".into(), 255.into()]), "100% \"it's\" x ff");
         assert_eq!(printf("%r", &["a'\"\n".into()]), "'a\\'\"\\n'");
-        let named = Value::from_serialize(serde_json::json!({"a": 2.5, "b": "x"}));
+        let named = Value::from_pairs([("a", number(2.5)), ("b", Value::from("x"))]);
         assert_eq!(printf("%(a)d %(b)s %(a).1f", std::slice::from_ref(&named)), "2 x 2.5");
         assert!(printf("%d", &["x".into()]).starts_with("error"));
         assert!(printf("%s", &["x".into(), "y".into()]).starts_with("error"));
