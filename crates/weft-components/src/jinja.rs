@@ -535,7 +535,7 @@ mod tests {
             "{{ '%d' % 3.7 }} {{ '%d'|format(3.0) }} {{ '%r' % 'x' }} {{ '{:.1%}'.format(0.256) }}",
             "3 3 'x' 25.6%",
         );
-        check("{{ 'a bc def'|truncate(length=5, leeway=0, end='~') }}", "a bc~");
+        check("{{ 'a bc def'|truncate(length=5, leeway=0, end='~') }}", "a~");
         let refused = |text: &str, part: &str| {
             let error = rendered(text).unwrap_err().full();
             assert!(error.contains(part), "{text}: {error}");

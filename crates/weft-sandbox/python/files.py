@@ -5,6 +5,7 @@ import errno
 import os
 import posixpath
 import shutil
+import sys
 import stat
 import tempfile
 
@@ -490,6 +491,10 @@ def install(system):
     os.getcwdb = lambda: os.fsencode(Files.cwd)
     shutil.rmtree = tree_removed
     builtins.open = io.open = opened
+    # These took it under a name of their own when they were read.
+    for module, name in (("tarfile", "bltn_open"), ("bz2", "_builtin_open"), ("tokenize", "_builtin_open")):
+        if module in sys.modules:
+            setattr(sys.modules[module], name, opened)
     tempfile.tempdir = TEMPORARY
     # What holds what there was when the module was read; Debian's has one more than others.
     if hasattr(tempfile, "_rmtree"):

@@ -22,7 +22,7 @@ const COLUMNS_MAX: usize = 16_384;
 /// Characters of a cell, at most.
 const CELL_MAX: usize = 32_767;
 /// Whole numbers beyond this are not kept exactly.
-const WHOLE_MAX: i64 = 1 << 53;
+const WHOLE_MAX: u64 = 1 << 53;
 /// How wide a column is that has little in it, and how wide one becomes by itself, in digits.
 const WIDTHS: (usize, usize) = (8, 100);
 
@@ -162,7 +162,7 @@ fn cell(data: &mut String, place: &str, value: &Json) -> Option<usize> {
             let _ = write!(data, "<c r=\"{place}\" t=\"b\"><v>{}</v></c>", u8::from(*is));
             return Some("FALSE".len());
         }
-        Json::Number(number) if number.as_i64().is_none_or(|whole| whole.abs() <= WHOLE_MAX) => {
+        Json::Number(number) if number.is_f64() || number.as_i64().is_some_and(is_exact) => {
             let text = number.to_string();
             let _ = write!(data, "<c r=\"{place}\"><v>{text}</v></c>");
             return Some(text.len());
@@ -181,6 +181,11 @@ fn cell(data: &mut String, place: &str, value: &Json) -> Option<usize> {
     );
     let line = |line: &str| line.chars().map(|letter| if letter < '\u{1100}' { 1 } else { 2 }).sum();
     Some(text.lines().map(line).max().unwrap_or_default())
+}
+
+/// Whether Excel keeps all digits of a whole number.
+fn is_exact(whole: i64) -> bool {
+    whole.unsigned_abs() <= WHOLE_MAX
 }
 
 /// The letters that Excel counts columns with, of the column with this place from 0 on.
@@ -229,6 +234,7 @@ mod tests {
             vec![json!("Name"), json!("n"), json!("ok")],
             vec![json!("=SUM(A1)"), json!(1.5), json!(true)],
             vec![json!("汉"), json!(i64::MAX), Json::Null],
+            vec![json!(i64::MIN), json!(u64::MAX), json!(-(1_i64 << 53))],
         ];
         let sheets = [
             Sheet { name: "a/b".to_owned(), rows },
@@ -238,6 +244,11 @@ mod tests {
         let read = of_file("x.xlsx", &bytes).unwrap();
         assert_eq!(read[0].rows[1], [json!("=SUM(A1)"), json!(1.5), json!("true")]);
         assert_eq!(read[0].rows[2], [json!("汉"), json!(i64::MAX), Json::Null]);
+        let whole = [json!(i64::MIN), json!(u64::MAX), json!(-(1_i64 << 53))];
+        assert_eq!(
+            read[0].rows[3].iter().map(to_text).collect::<Vec<_>>(),
+            whole.iter().map(to_text).collect::<Vec<_>>()
+        );
         assert_eq!((read[0].name.as_str(), read[1].name.as_str()), ("ab", "ab_2"));
         write(&[]).unwrap();
         let long = [Sheet { name: String::new(), rows: vec![vec![json!("x".repeat(40_000))]] }];

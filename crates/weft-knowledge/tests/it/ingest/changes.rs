@@ -266,10 +266,10 @@ async fn datasets_keep_their_embedder() {
     // While it is being read there may be vectors already.
     library.reset_documents(&world.dataset, &ids).await.unwrap();
     library.queue(&world.dataset, &ids).await.unwrap();
-    assert_eq!(library.update_dataset(without.clone()).await.unwrap_err().kind, ErrorKind::Conflict);
-    library.remove_documents(&world.dataset, &ids).await.unwrap();
     assert_eq!(library.update_dataset(without.clone()).await.unwrap(), None, "it was read too long ago");
     let without = Dataset { revision: changed.revision, ..without };
+    assert_eq!(library.update_dataset(without.clone()).await.unwrap_err().kind, ErrorKind::Conflict);
+    library.remove_documents(&world.dataset, &ids).await.unwrap();
     assert_eq!(library.update_dataset(without).await.unwrap().unwrap().embedder, "");
     let unknown =
         Dataset { key: DatasetKey::new(&world.dataset.tenant, "e"), ..dataset("nobody", &json!({})) };
