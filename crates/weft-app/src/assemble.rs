@@ -371,8 +371,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         clock: Arc::clone(&clock),
     };
     let seams = Arc::new(seams(config, store_url, outbound, given)?);
-    let (http, mailer) = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
-    let notifications = Notifications::new(store.outbox(), config.notifications.clone(), http, mailer);
+    let notifications = notifications(config, &store, &seams);
     let parts = Parts {
         databases: Arc::clone(&seams.databases),
         engine: engine(config, seams, &store),
@@ -410,6 +409,12 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         close: close(servers, tool_servers, store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+/// What tells people, through the doors that runs go out by.
+fn notifications(config: &Config, store: &Store, seams: &Seams) -> Notifications {
+    let (http, mailer) = (Arc::clone(&seams.http), Arc::clone(&seams.mailer));
+    Notifications::new(store.outbox(), config.notifications.clone(), http, mailer)
 }
 
 /// What runs canvases, within the limits of the settings.

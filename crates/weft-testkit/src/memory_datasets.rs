@@ -422,8 +422,10 @@ impl DatasetStore for MemoryDatasets {
         let kept = tables.kept(document)?;
         for chunk in chunks {
             match kept.chunks.iter_mut().find(|before| before.chunk.id == chunk.id) {
-                Some(before) => *before = KeptChunk::new(chunk, before.is_parent),
-                None => kept.chunks.push(KeptChunk::new(chunk, false)),
+                Some(before) => {
+                    *before = KeptChunk { is_parent: before.is_parent, ..KeptChunk::new(chunk) };
+                }
+                None => kept.chunks.push(KeptChunk::new(chunk)),
             }
         }
         kept.count();

@@ -492,7 +492,7 @@ mod tests {
         let sheet = super::Sheet { name: String::new(), rows: vec![words, Vec::new()] };
         let rows = super::objects(sheet);
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-        assert_eq!(rows[0].keys().last().unwrap(), "a_30000");
+        assert_eq!(rows[0].keys().next_back().unwrap(), "a_30000");
     }
 
     #[test]

@@ -35,23 +35,24 @@ pub(super) async fn listen(
         Some(Json::Bool(true)) => drop(honoured.insert(TOOLS.to_owned(), true.into())),
         Some(_) => return Err(RpcError::params(format!("`notifications.{TOOLS}` must be true or false"))),
     }
-    let is_watched = !honoured.is_empty();
     // Before it is said that somebody listens, so that no change falls in between.
-    let mut known = if is_watched { Some(digest(service).await?) } else { None };
+    let known = if honoured.is_empty() { None } else { Some(digest(service).await?) };
     let meta = || json!({SUBSCRIPTION: request.id});
     let told = json!({"_meta": meta(), "notifications": honoured});
     if context.sender.send(notification("notifications/subscriptions/acknowledged", &told)).await.is_err() {
         return Ok(Map::new());
     }
+    let ended = || Map::from_iter([("_meta".to_owned(), meta())]);
     // Nothing that was asked for is ever told of, so there is nothing to wait for.
-    while is_watched {
+    let Some(mut known) = known else { return Ok(ended()) };
+    loop {
         tokio::select! {
             biased;
             () = service.ended() => break,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         let now = match digest(service).await {
-            Ok(now) => Some(now),
+            Ok(now) => now,
             Err(error) => {
                 tracing::debug!(error = error.message, "the tools of an MCP client cannot be listed");
                 continue;
@@ -65,7 +66,7 @@ pub(super) async fn listen(
             }
         }
     }
-    Ok(Map::from_iter([("_meta".to_owned(), meta())]))
+    Ok(ended())
 }
 
 /// What is another one when the list is.

@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(pairs: &[(&'static str, &str)], arguments: Json) -> bool {
+    fn refused(pairs: &[(&'static str, &str)], arguments: &Json) -> bool {
         let schema = json!({"type": "object", "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
             "limit": {"type": "integer", "x-mcp-header": "Limit"},
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn headers_say_what_the_arguments_say() {
-        let accepted = |pairs, arguments: Json| assert!(!refused(pairs, arguments.clone()), "{arguments}");
+        let accepted = |pairs, arguments: Json| assert!(!refused(pairs, &arguments), "{arguments}");
         accepted(&[], json!({"query": "x"}));
         accepted(&[], json!({"region": null}));
         accepted(&[("mcp-param-region", " us-west1 ")], json!({"region": "us-west1"}));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_differs_is_missing_or_cannot_be_read_is_refused() {
-        let check = |pairs, arguments: Json| assert!(refused(pairs, arguments.clone()), "{arguments}");
+        let check = |pairs, arguments: Json| assert!(refused(pairs, &arguments), "{arguments}");
         check(&[], json!({"region": "us-west1"}));
         check(&[("mcp-param-region", "eu")], json!({"region": "us-west1"}));
         check(&[("mcp-param-region", "US-WEST1")], json!({"region": "us-west1"}));

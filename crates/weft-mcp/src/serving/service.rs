@@ -145,7 +145,7 @@ pub trait Service: Send + Sync {
 
     /// Returns when nothing more is told to those who listen.
     async fn ended(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Calls a tool. A tool that fails has a result that says so.

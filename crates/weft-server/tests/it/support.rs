@@ -285,7 +285,6 @@ pub fn process_with(
         Arc::clone(&clock),
         || Arc::new(weft_search::MemoryChunkIndex::new()),
     );
-    let secrets: Arc<dyn weft_core::seam::Secrets> = Arc::new(weft_testkit::MemorySecrets::default());
     let tool_servers = of_tenants(&clock);
     let seams = Arc::new(Seams {
         tools: Arc::new(tool_servers.clone()),
@@ -297,7 +296,7 @@ pub fn process_with(
         files,
         reader: Arc::new(weft_parse::InProcess::default()),
         documents: Arc::new(weft_parse::InProcess::default()),
-        secrets,
+        secrets: Arc::new(weft_testkit::MemorySecrets::default()),
         ..weft_testkit::around::no_seams()
     });
     let (stores, accounts) = faces(&store);

@@ -18,8 +18,14 @@ pub(super) struct KeptChunk {
 }
 
 impl KeptChunk {
-    pub(super) fn new(chunk: &StoredChunk, is_parent: bool) -> Self {
-        Self { chunk: chunk.clone(), is_parent, next: None }
+    /// One that somebody has put there.
+    pub(super) fn new(chunk: &StoredChunk) -> Self {
+        Self { chunk: chunk.clone(), is_parent: false, next: None }
+    }
+
+    /// One that came of reading: what is not found then is the larger part of others.
+    pub(super) fn read(chunk: &StoredChunk) -> Self {
+        Self { is_parent: !chunk.available, ..Self::new(chunk) }
     }
 }
 

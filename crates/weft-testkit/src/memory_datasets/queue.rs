@@ -176,9 +176,7 @@ impl IngestQueue for MemoryDatasets {
 
     async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: IngestStage) -> Result<()> {
         self.with_lease(lease, |kept| {
-            let new = |chunk: &StoredChunk| {
-                KeptChunk::new(&StoredChunk { vector: None, ..chunk.clone() }, !chunk.available)
-            };
+            let new = |chunk: &StoredChunk| KeptChunk::read(&StoredChunk { vector: None, ..chunk.clone() });
             kept.fresh = chunks.iter().map(new).collect();
             kept.stage = stage;
         })
@@ -187,8 +185,7 @@ impl IngestQueue for MemoryDatasets {
     async fn add_new(&self, lease: &IngestLease, chunks: &[StoredChunk]) -> Result<()> {
         self.with_lease(lease, |kept| {
             kept.attempts = 0;
-            let new = |chunk: &StoredChunk| KeptChunk::new(chunk, !chunk.available);
-            kept.fresh.extend(chunks.iter().map(new));
+            kept.fresh.extend(chunks.iter().map(KeptChunk::read));
         })
     }
 

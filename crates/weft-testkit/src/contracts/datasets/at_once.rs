@@ -52,7 +52,8 @@ pub(super) async fn documents_are_no_more_than_may_be(store: &dyn DatasetStore) 
         store.create(one).await.unwrap();
     }
     let few = DocumentQuota { documents: 3, bytes: 0 };
-    let made = |n: u64| document(if n % 2 == 0 { &first.key } else { &second.key }, &format!("{n}.txt"));
+    let made =
+        |n: u64| document(if n.is_multiple_of(2) { &first.key } else { &second.key }, &format!("{n}.txt"));
     let many: Vec<Document> = (0..8).map(made).collect();
     let added = join_all(many.iter().map(|one| store.add_document_within(one, few))).await;
     assert_eq!(added.iter().filter(|added| added.is_ok()).count(), 3);

@@ -168,7 +168,7 @@ impl Three<'_> {
             count_max: 99,
             ..NotedFilter::default()
         };
-        assert_eq!(self.queue.to_index(&filter).await.unwrap(), [first.clone()]);
+        assert_eq!(self.queue.to_index(&filter).await.unwrap(), std::slice::from_ref(&first));
         assert!(!self.queue.indexed(&second, note.number).await.unwrap(), "who wrote to the old index");
         // Who has read the dataset before writes nothing of it.
         let old = vector(&chunk(&first, 0, "y"), &[1.0, 0.0]);
