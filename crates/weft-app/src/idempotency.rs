@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, SessionId, TurnInput};
 use weft_engine::RunHandle;
@@ -84,11 +85,7 @@ impl App {
             let message = format!("the question has waited {seconds} s for an equal one to begin");
             return Err(Error::new(ErrorKind::Conflict, message).help("ask again with the same key"));
         };
-        let known = match self.runs.get(run).await {
-            Ok(known) => Some(known),
-            Err(error) if error.kind == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let known = found(self.runs.get(run).await)?;
         Ok(((place, turn), known))
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weft_core::error::found;
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::share_store::ShareTarget;
@@ -121,28 +122,38 @@ impl App {
         }
     }
 
-    /// Takes a session back whose canvas was removed while it was stored. Whoever removes a canvas removes it before what belongs
-    /// to it is looked for the last time, so one of the two finds the session.
+    /// Takes a session back whose canvas was removed while it was stored.
     pub(crate) async fn stays_with_canvas(&self, canvas: &CanvasKey, session: &SessionKey) -> Result<()> {
-        self.stays_with(self.canvases.newest(canvas).await.map(drop), session).await
+        stays_with(self.canvases.newest(canvas).await, self.sessions.delete(session)).await
     }
 
     /// The same of a conversation with an assistant.
     pub(crate) async fn stays_with_chat(&self, chat: &CanvasKey, session: &SessionKey) -> Result<()> {
-        if matches!(chat.id.as_str(), PLAIN | SINGLE) {
-            return Ok(());
-        }
-        self.stays_with(self.chats.get(chat).await.map(drop), session).await
+        stays_with(self.chat_is_there(chat).await, self.sessions.delete(session)).await
     }
 
-    async fn stays_with(&self, owner: Result<()>, session: &SessionKey) -> Result<()> {
-        let Err(error) = owner else { return Ok(()) };
-        if error.kind == ErrorKind::NotFound {
-            match self.sessions.delete(session).await {
-                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
-        }
-        Err(error)
+    /// The same of the canvas of an assistant.
+    pub(crate) async fn canvas_stays_with_chat(&self, chat: &CanvasKey) -> Result<()> {
+        stays_with(self.chat_is_there(chat).await, self.canvases.delete(chat)).await
     }
+
+    async fn chat_is_there(&self, chat: &CanvasKey) -> Result<()> {
+        match chat.id.as_str() {
+            PLAIN | SINGLE => Ok(()),
+            _ => self.chats.get(chat).await.map(drop),
+        }
+    }
+}
+
+/// Takes something back whose owner was removed while it was stored, and says why. Whoever removes an owner removes it before
+/// what belongs to it is looked for the last time, so one of the two finds what was stored.
+pub(crate) async fn stays_with<T>(
+    owner: Result<T>,
+    take_back: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let Err(error) = owner else { return Ok(()) };
+    if error.kind == ErrorKind::NotFound {
+        found(take_back.await)?;
+    }
+    Err(error)
 }

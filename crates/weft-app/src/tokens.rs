@@ -7,10 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use weft_core::access::MemberRole;
+use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::{StoredToken, TokenFilter};
-use weft_core::{Error, ErrorKind, Result, TenantId, hex};
+use weft_core::{Error, Result, TenantId, hex};
 use weft_models::Secret;
 
 use crate::app::{App, DEFAULT_TENANT};
@@ -163,20 +164,19 @@ pub const LISTED_MAX: u64 = 10_000;
 /// `NotFound`; `Invalid` when several have the name.
 pub async fn named(store: &dyn TokenStore, tenant: &TenantId, name: &str) -> Result<StoredToken> {
     // Whoever names a token exactly means no other that is called like it.
-    match store.find(&hash(name)).await {
-        Ok(token) if token.tenant == *tenant => return Ok(token),
-        Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-        Ok(_) | Err(_) => {}
+    let exact = found(store.find(&hash(name)).await)?;
+    if let Some(token) = exact.filter(|token| token.tenant == *tenant) {
+        return Ok(token);
     }
     let (tenant, called) = (Some(tenant.clone()), Some(name.to_owned()));
     let named = TokenFilter { tenant, name: called, limit: LISTED_MAX, ..TokenFilter::default() };
-    let mut found = store.list(&named).await?;
-    if let Some(at) = found.iter().position(|token| token.id() == name) {
-        return Ok(found.swap_remove(at));
+    let mut called = store.list(&named).await?;
+    if let Some(at) = called.iter().position(|token| token.id() == name) {
+        return Ok(called.swap_remove(at));
     }
-    match found.len() {
+    match called.len() {
         0 => Err(Error::not_found("there is no such token").help("`weft token list` shows which there are")),
-        1 => Ok(found.swap_remove(0)),
+        1 => Ok(called.swap_remove(0)),
         count => Err(Error::invalid(format!("{count} tokens have the name `{name}`"))
             .help("say which by its id; `weft token list` shows them")),
     }

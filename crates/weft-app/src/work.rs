@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use weft_core::error::found;
 use weft_core::id::ScheduleKey;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::schedule_store::Schedule;
@@ -192,8 +193,8 @@ impl App {
             return;
         }
         let key = ScheduleKey::new(&work.run.tenant, work.source.as_str());
-        match self.forget_schedule(&key).await {
-            Ok(()) => {
+        match found(self.remove_schedule(&key).await) {
+            Ok(_) => {
                 tracing::warn!(schedule.id = %key.id, canvas.id = %canvas.id, "a schedule is removed whose agent is gone");
             }
             Err(error) => {

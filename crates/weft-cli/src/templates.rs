@@ -54,9 +54,9 @@ pub fn new(args: &NewArgs) -> Outcome {
     if let Some(parent) = args.folder.parent() {
         std::fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
     }
+    let drawn = drawing(found, name)?;
     // It must not be there yet, so nothing of anybody's is written over.
     std::fs::create_dir(&args.folder).map_err(|error| failed(&args.folder, error))?;
-    let drawn = drawing(found, name)?;
     let canvas = args.folder.join("canvas.json");
     if let Err((path, error)) = fill(&args.folder, &drawn, found) {
         // Everything in it is ours, and a part of it would be in the way of the next attempt.

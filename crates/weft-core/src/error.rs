@@ -220,9 +220,28 @@ impl Error {
     }
 }
 
+/// What is there, or nothing where that is gone or never was: who removes something, or only looks for it, need not mind.
+///
+/// # Errors
+/// Every other error than `NotFound`.
+pub fn found<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_nothing() {
+        assert_eq!(found(Ok(1)).unwrap(), Some(1));
+        assert_eq!(found::<u8>(Err(Error::not_found("no"))).unwrap(), None);
+        assert_eq!(found::<u8>(Err(Error::internal("broken"))).unwrap_err().kind, ErrorKind::Internal);
+    }
 
     #[test]
     fn the_full_text_holds_cause_and_remedy() {

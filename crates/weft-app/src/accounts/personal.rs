@@ -4,6 +4,7 @@ use futures::Stream;
 use futures::channel::mpsc;
 use serde_json::json;
 use weft_core::access::MemberRole;
+use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::seam::audit_store::{AuditFilter, AuditPosition};
 use weft_core::seam::memory_store::MessageFilter;
@@ -241,7 +242,8 @@ impl App {
                 let mut forgotten = 0;
                 for message in &messages {
                     let now_ms = self.clock.now_ms();
-                    forgotten += u64::from(gone(store.forget(&memory.key, message.number, now_ms).await)?);
+                    forgotten +=
+                        u64::from(found(store.forget(&memory.key, message.number, now_ms).await)?.is_some());
                 }
                 // What is listed and cannot be forgotten would be found again for ever.
                 if forgotten == 0 {
@@ -253,15 +255,7 @@ impl App {
     }
 
     async fn erase_session(&self, key: &SessionKey) -> Result<()> {
-        gone(self.end_session(key).await).map(drop)
-    }
-}
-
-/// Whether something was removed. What is gone already need not be.
-fn gone(outcome: Result<()>) -> Result<bool> {
-    match outcome {
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
-        outcome => outcome.map(|()| true),
+        found(self.end_session(key).await).map(drop)
     }
 }
 

@@ -11,7 +11,7 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
 use weft_core::seam::chat_store::{Chat, ChatKind, ChatSettings};
 use weft_core::seam::dataset_store::{Counting, DatasetFilter};
 use weft_core::seam::session_store::Session;
-use weft_core::{CanvasId, CanvasKey, DatasetId, Error, ErrorKind, Result, TenantId, TurnInput};
+use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::SessionState;
 
@@ -198,26 +198,10 @@ impl App {
             return Ok(plan);
         }
         let stored = self.canvases.put(key, &head(key), &dsl).await?;
-        self.check_still_there(key).await?;
+        self.canvas_stays_with_chat(key).await?;
         let compiled = self.compiled(&key.tenant, stored.dsl, Purpose::Run).await?;
         let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
         Ok(self.keep(key, &stored.version, plan))
-    }
-
-    /// Takes the canvas of an assistant back that was removed while it was stored: whoever removes an assistant removes it
-    /// before its canvas, so one of the two finds the canvas.
-    async fn check_still_there(&self, key: &CanvasKey) -> Result<()> {
-        if matches!(key.id.as_str(), PLAIN | SINGLE) {
-            return Ok(());
-        }
-        let Err(error) = self.chats.get(key).await else { return Ok(()) };
-        if error.kind == ErrorKind::NotFound {
-            match self.canvases.delete(key).await {
-                Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
-        }
-        Err(error)
     }
 
     /// Begins a conversation with an assistant. What was said before is what it goes on with.

@@ -12,6 +12,7 @@ use weft_core::seam::work_queue::{StoredWork, Work, WorkFilter};
 use weft_core::{CanvasKey, Error, ErrorKind, Result, RunId, RunKey, ScheduleId, ScheduleKey, TurnInput};
 
 use crate::app::App;
+use crate::removal::stays_with;
 pub use decide::{CLOCK_BACK_MS, Decision, MADE_UP_MAX, MISSED_AFTER_MS, decide};
 use times::Times;
 
@@ -162,13 +163,7 @@ impl App {
             updated_ms: now_ms,
         };
         self.schedules.create(&schedule, SCHEDULES_MAX).await?;
-        // Its canvas may have been removed while it was stored.
-        if let Err(error) = self.canvases.newest(canvas).await {
-            if error.kind == ErrorKind::NotFound {
-                self.forget_schedule(&schedule.key).await?;
-            }
-            return Err(error);
-        }
+        stays_with(self.canvases.newest(canvas).await, self.remove_schedule(&schedule.key)).await?;
         self.wake.notify_one();
         Ok(schedule)
     }
@@ -237,14 +232,6 @@ impl App {
     pub async fn remove_schedule(&self, key: &ScheduleKey) -> Result<()> {
         self.schedules.delete(key).await?;
         self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
-    }
-
-    /// The same, where it may be gone already.
-    pub(crate) async fn forget_schedule(&self, key: &ScheduleKey) -> Result<()> {
-        match self.remove_schedule(key).await {
-            Err(error) if error.kind != ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
     }
 
     /// Asks for a run of a schedule now, also of one that is disabled.

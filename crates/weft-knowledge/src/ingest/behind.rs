@@ -11,13 +11,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use tracing::Instrument as _;
+use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentKey};
 use weft_core::seam::index::{IndexChange, WriteConfirmation};
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::library::Library;
-use super::removal::found;
 
 /// Up to which number the index will hold documents, as soon as what it has accepted is written.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
+use weft_core::error::found;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{ChunkFilter, Dataset, Document, DocumentFilter, Heads, StoredChunk};
 use weft_core::seam::index::IndexChange;
@@ -26,7 +27,6 @@ use super::embed;
 use super::indexing::{adding, indexed_document, stem};
 use super::library::Library;
 use super::plan::{self, IngestPlan};
-use super::removal::found;
 use super::work::vectors;
 
 /// Documents that are listed at once.

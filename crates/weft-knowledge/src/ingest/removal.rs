@@ -5,25 +5,17 @@
 
 use std::collections::HashSet;
 
+use weft_core::Result;
+use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::Dataset;
 use weft_core::seam::index::IndexChange;
 use weft_core::seam::ingest_queue::Removed;
-use weft_core::{ErrorKind, Result};
 
 use super::library::Library;
 
 /// What was removed and is cleared away in one go.
 const REMOVED_AT_ONCE: u64 = 200;
-
-/// `None` for what is not there.
-pub(super) fn found<T>(outcome: Result<T>) -> Result<Option<T>> {
-    match outcome {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
 
 impl Library {
     /// Removes a dataset with everything in it.

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use weft_core::error::found;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentQuota, DocumentState, Extra,
@@ -19,7 +20,6 @@ use weft_core::{ErrorKind, Json, Result};
 
 use super::indexing::CHUNKS_AT_ONCE;
 use super::library::{Library, Naming};
-use super::removal::found;
 use super::upload::NewDocument;
 use crate::raptor::dataset::{self, FILE, NAME, is_resolved, is_summed_up, is_wanted, may_be_of};
 

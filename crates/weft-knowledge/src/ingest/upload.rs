@@ -1,13 +1,13 @@
 //! Files that people give.
 
 use bytes::Bytes;
+use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Document, DocumentQuota, DocumentState, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::library::{Library, Naming};
-use super::removal::found;
 
 /// Bytes of a file's name, at most.
 pub(super) const NAME_BYTES_MAX: usize = 255;

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
+use weft_core::error::found;
 use weft_core::seam::canvas_store::StoredCanvas;
 use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
 
@@ -264,10 +265,8 @@ fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
 }
 
 async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
-    match state.app.end_session(session).await {
-        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    found(state.app.end_session(session).await)?;
+    Ok(())
 }
 
 /// Whoever edits a canvas wants to try what they have just drawn.

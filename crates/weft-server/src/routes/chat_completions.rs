@@ -7,12 +7,12 @@ use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 use weft_core::filter::Filter;
 use weft_core::seam::chat_store::Chat;
-use weft_core::{CanvasKey, DatasetKey, DocumentId, ErrorKind, RunId, SessionId, SessionKey};
+use weft_core::{CanvasKey, DatasetKey, DocumentId, RunId, SessionId, SessionKey};
 
 use super::chats::{no_access, owned};
 use super::metadata;
 use super::shares::of_visitor;
-use super::turn::{UnknownSession, answered, begin_turn, question};
+use super::turn::{UnknownSession, answered, begin_turn, forget, question};
 use crate::answer::Answer;
 use crate::auth::Caller;
 use crate::body::Body;
@@ -386,18 +386,6 @@ async fn single_answer(
             cancel.cancel();
             // Nothing of the run is under way when its conversation goes.
             answer.await
-        }
-    }
-}
-
-/// Nobody goes on with this conversation.
-async fn forget(state: &ServerState, session: &SessionKey) {
-    match state.app.remove_session(session).await {
-        Ok(()) => {}
-        // It has not even begun.
-        Err(error) if error.kind == ErrorKind::NotFound => {}
-        Err(error) => {
-            tracing::warn!(error = error.detail(), "cannot remove the conversation of a single question");
         }
     }
 }

@@ -79,11 +79,15 @@ impl Task {
         self.section == RAPTOR.section && SummaryScope::of(&dataset.settings) == SummaryScope::Dataset
     }
 
-    /// There is one of its kind in a dataset, so its name follows from that.
     fn id(self, dataset: &DatasetKey) -> String {
-        let whole = [dataset.tenant.as_str(), dataset.id.as_str(), self.section].join("\u{0}");
-        hex(&Sha256::digest(whole.as_bytes())[..16])
+        task_id(dataset, self.section)
     }
+}
+
+/// The name of a task. There is one of its kind in a dataset, so it follows from that.
+pub(super) fn task_id(dataset: &DatasetKey, kind: &str) -> String {
+    let whole = [dataset.tenant.as_str(), dataset.id.as_str(), kind].join("\u{0}");
+    hex(&Sha256::digest(whole.as_bytes())[..16])
 }
 
 /// `POST …/run_graphrag`: every document of the dataset gets its graph.

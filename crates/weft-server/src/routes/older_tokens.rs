@@ -7,7 +7,7 @@ use weft_app::accounts::LISTED_MAX;
 use weft_app::chats;
 use weft_app::new_session::NewSession;
 use weft_app::tokens;
-use weft_core::ErrorKind;
+use weft_core::error::found;
 use weft_core::seam::share_store::{ShareTarget, ShareToken};
 
 use super::sessions::messages;
@@ -108,14 +108,9 @@ pub async fn remove(
     body.require(&["tokens"])?;
     let shares = &state.app.accounts.stores.shares;
     for token in body.texts("tokens")?.unwrap_or_default() {
-        let found = match shares.share(&tokens::hash(&token)).await {
-            Ok(share) if share.tenant == caller.tenant => share,
-            Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
-            Ok(_) | Err(_) => continue,
-        };
-        match shares.remove_share(&caller.tenant, &found.target, &found.hash).await {
-            Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
-            Ok(()) | Err(_) => {}
+        let named = found(shares.share(&tokens::hash(&token)).await)?;
+        if let Some(share) = named.filter(|share| share.tenant == caller.tenant) {
+            found(shares.remove_share(&caller.tenant, &share.target, &share.hash).await)?;
         }
     }
     Ok(Success(true).into_response())

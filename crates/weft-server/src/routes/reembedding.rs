@@ -2,11 +2,11 @@
 
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
-use sha2::{Digest as _, Sha256};
+use weft_core::ErrorKind;
 use weft_core::id::DatasetKey;
 use weft_core::seam::reembedding_store::{Reembedding, ReembeddingState};
-use weft_core::{ErrorKind, hex};
 
+use super::dataset_tasks::task_id;
 use super::{datasets, owned};
 use crate::auth::Caller;
 use crate::body::Body;
@@ -20,10 +20,8 @@ use crate::wire::rules::line;
 /// What names the model; `null` and an empty text stand for none.
 const MODEL: &str = "embedding_model";
 
-/// There is one of its kind in a dataset, so its name follows from that.
-fn task_id(dataset: &DatasetKey) -> String {
-    let whole = [dataset.tenant.as_str(), dataset.id.as_str(), "embedding"].join("\u{0}");
-    hex(&Sha256::digest(whole.as_bytes())[..16])
+fn name_of(dataset: &DatasetKey) -> String {
+    task_id(dataset, "embedding")
 }
 
 /// Has all vectors of a dataset made anew by the model that the body names.
@@ -57,7 +55,7 @@ pub async fn begin(
         ErrorKind::NotFound => dataset_not_owned(id),
         _ => error.into(),
     })?;
-    Ok(Success(json!({"task_id": task_id(&dataset.key)})).into_response())
+    Ok(Success(json!({"task_id": name_of(&dataset.key)})).into_response())
 }
 
 /// How far that has come; an empty object when nobody has asked for it.
@@ -81,7 +79,7 @@ fn told(task: &Reembedding, now_ms: i64) -> Json {
     };
     let spent = task.ended_ms.unwrap_or(now_ms).saturating_sub(task.begun_ms).max(0);
     json!({
-        "id": task_id(&task.dataset),
+        "id": name_of(&task.dataset),
         "progress": progress,
         "progress_msg": message,
         "begin_at": task.begun_ms,

@@ -4,6 +4,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
 use weft_app::new_session::NewSession;
 use weft_app::turns::Waiting;
+use weft_core::error::found;
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, SessionId, SessionKey, TurnInput};
@@ -211,15 +212,17 @@ async fn kept_with(
         // An equal question may have been asked in it meanwhile.
         let filter = RunFilter { session: Some(session.key.id.clone()), limit: 1, ..RunFilter::default() };
         if state.app.runs.list(&session.key.tenant, &filter).await?.is_empty() {
-            match state.app.remove_session(&session.key).await {
-                Err(error) if error.kind != ErrorKind::NotFound => {
-                    tracing::warn!(session.id = %session.key.id, error = error.detail(), "a conversation without a question stays");
-                }
-                Ok(()) | Err(_) => {}
-            }
+            forget(state, &session.key).await;
         }
     }
     Ok(asked?)
+}
+
+/// Removes a conversation that nobody goes on with, which need not have begun.
+pub(super) async fn forget(state: &ServerState, session: &SessionKey) {
+    if let Err(error) = found(state.app.remove_session(session).await) {
+        tracing::warn!(session.id = %session.id, error = error.detail(), "a conversation that nobody goes on with stays");
+    }
 }
 
 /// Runs a turn of an agent and answers in the manner of the route.
