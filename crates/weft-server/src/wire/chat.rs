@@ -8,7 +8,6 @@ use weft_core::seam::chat_store::{Chat, ChatSettings, NAME_CHARS_MAX};
 use weft_core::seam::dataset_store::Dataset;
 use weft_knowledge::retrieve::weights::Interface;
 
-use super::chat_question::sampling_refused;
 use super::time::http_date;
 use crate::body::Body;
 use crate::error::ApiError;
@@ -91,19 +90,6 @@ fn words(body: &Body, keys: [&str; 2]) -> Result<Option<String>, ApiError> {
     Ok(None)
 }
 
-/// Checks a value of how the model answers. What has another name is kept as it is.
-fn check_sampling(key: &str, value: &Json) -> Result<(), ApiError> {
-    if value.is_null() || SAMPLING.iter().all(|(name, _)| *name != key) {
-        return Ok(());
-    }
-    match sampling_refused(key, value) {
-        None => Ok(()),
-        Some((least, most)) => {
-            Err(ApiError::data(format!("`{key}` should be a number from {least} to {most}.")))
-        }
-    }
-}
-
 /// What an assistant is to be like: what the request does not name stays.
 ///
 /// # Errors
@@ -130,7 +116,8 @@ pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiEr
     let older = llm.into_iter().flatten().filter(|(key, _)| *key != "model_name");
     // What is said in the newer names counts more than what is said in the older ones.
     for (key, value) in older.chain(object(body, "llm_setting")?.into_iter().flatten()) {
-        check_sampling(key, value)?;
+        // Kept as it is, whatever its value: existing clients create assistants with values that no model takes, and a
+        // question is what tells.
         settings.llm_setting.insert(key.clone(), value.clone());
     }
     if llm.is_some() {
@@ -407,8 +394,6 @@ mod tests {
         check(json!({"prompt_config": []}), "`prompt_config` should be an object.");
         check(json!({"llm_setting": "x"}), "`llm_setting` should be an object.");
         check(json!({"tenant_id": "t"}), "`tenant_id` must not be provided");
-        check(json!({"llm_setting": {"temperature": 99}}), "`temperature` should be a number from 0 to 2.");
-        check(json!({"llm": {"top_p": "x"}}), "`top_p` should be a number from 0 to 1.");
         check(json!({"top_n": -1}), "`top_n` should be a number from 0 to 1024.");
         check(json!({"top_k": 0}), "`top_k` should be a number from 1 to 1024.");
         check(json!({"similarity_threshold": 1.5}), "`similarity_threshold` should be a number from 0 to 1.");

@@ -127,7 +127,7 @@ impl ChatOptions {
 }
 
 /// Between which numbers a value of [`SAMPLING`] has to be, when it is not; a number may be written as a text.
-pub(super) fn sampling_refused(key: &str, value: &Json) -> Option<(f64, f64)> {
+fn sampling_refused(key: &str, value: &Json) -> Option<(f64, f64)> {
     let (least, most) = match key {
         "temperature" => (0.0, 2.0),
         "top_p" => (0.0, 1.0),
