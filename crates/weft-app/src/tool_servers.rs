@@ -8,12 +8,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
+use weft_core::seam::tool_credentials::CredentialKey;
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::seam::tool_source::{Offered, PinStore, ToolPin};
-use weft_core::seam::{Clock, ToolServerStore, ToolSource};
+use weft_core::seam::{Clock, ToolCredentials, ToolServerStore, ToolSource};
 use weft_core::{Error, ErrorKind, Json, Result, Secret, TenantId, ToolOutput};
-use weft_mcp::{PinMode, ServerConfig, Servers, TransportKind};
+use weft_mcp::{CredentialPlace, Credentials, PinMode, ServerConfig, Servers, TransportKind};
 use weft_net::StreamingHttp;
+
+use crate::app::DEFAULT_TENANT;
+
+pub use weft_mcp::{SignInCallback, SignInPage, SignInRequest};
 
 /// Servers that are connected at the same time, at most; then the one that was asked longest ago is let go.
 const LIVE_MAX: usize = 500;
@@ -79,6 +84,15 @@ impl PinStore for NoPins {
     }
 }
 
+/// Where the servers of tenants are kept.
+#[derive(Clone)]
+pub struct TenantServerStores {
+    /// The servers.
+    pub servers: Arc<dyn ToolServerStore>,
+    /// What people have allowed when they signed in at one.
+    pub credentials: Arc<dyn ToolCredentials>,
+}
+
 /// The servers of tenants, and another source for all other names. Clones are the same.
 #[derive(Clone)]
 pub struct TenantServers {
@@ -86,6 +100,8 @@ pub struct TenantServers {
     /// What `others` knows.
     operators: Arc<[String]>,
     store: Arc<dyn ToolServerStore>,
+    /// What people have allowed at sign-ins.
+    credentials: Arc<dyn ToolCredentials>,
     http: Arc<dyn StreamingHttp>,
     live: Servers,
     /// As of when each is connected, and when it was asked last.
@@ -105,18 +121,24 @@ impl std::fmt::Debug for TenantServers {
 }
 
 impl TenantServers {
-    /// The servers of `store`, reached by way of `http`; `others` has all other names.
+    /// The servers of `stores`, reached by way of `http`; `others` has all other names.
     ///
     /// # Errors
     /// None is expected: there is no configuration that could be wrong.
     pub fn new(
         others: Arc<dyn ToolSource>,
-        store: Arc<dyn ToolServerStore>,
+        stores: TenantServerStores,
         http: Arc<dyn StreamingHttp>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
-        let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock)?;
-        Ok(Self { others, operators: Arc::default(), store, http, live, known: Arc::default() })
+        let TenantServerStores { servers: store, credentials } = stores;
+        let none = Credentials {
+            store: Arc::clone(&credentials),
+            // There are no servers of the operator among these.
+            tenant: TenantId::new(DEFAULT_TENANT),
+        };
+        let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock, none)?;
+        Ok(Self { others, operators: Arc::default(), store, credentials, http, live, known: Arc::default() })
     }
 
     /// The same where `others` knows these names.
@@ -152,8 +174,13 @@ impl TenantServers {
     ///
     /// # Errors
     /// `Invalid` for one that cannot be; `Denied` for an address that may not be reached; what keeps it from answering.
-    pub async fn listed(&self, server: &StoredToolServer, seconds: u64) -> Result<Vec<Json>> {
-        let once = self.for_once(server, seconds).await?;
+    pub async fn listed(
+        &self,
+        tenant: &TenantId,
+        server: &StoredToolServer,
+        seconds: u64,
+    ) -> Result<Vec<Json>> {
+        let once = self.for_once(tenant, server, seconds).await?;
         let listed = self.live.listed(&once.id).await;
         listed.map_err(|error| named(error, &once.id, &server.name))
     }
@@ -164,23 +191,94 @@ impl TenantServers {
     /// As [`TenantServers::listed`].
     pub async fn call(
         &self,
+        tenant: &TenantId,
         server: &StoredToolServer,
-        tool: &str,
-        arguments: &Map<String, Json>,
-        seconds: u64,
+        call: ToolTrial<'_>,
     ) -> Result<ToolOutput> {
-        let once = self.for_once(server, seconds).await?;
-        let called = self.live.call(&once.id, tool, arguments).await;
+        let once = self.for_once(tenant, server, call.seconds).await?;
+        let called = self.live.call(&once.id, call.tool, call.arguments).await;
         called.map_err(|error| named(error, &once.id, &server.name))
     }
 
+    /// Whether an error of a server means that somebody has to sign in at it.
+    pub fn wants_sign_in(server: &StoredToolServer, error: &Error) -> bool {
+        let says_who =
+            |sent: SentAlong| sent.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+        error.kind == ErrorKind::Unauthenticated && !SentAlong::of(server).is_ok_and(says_who)
+    }
+
+    /// Begins a sign-in at a server: says which page a person has to see.
+    ///
+    /// # Errors
+    /// `Invalid` for a server at which nobody signs in or that takes no client such as this program; what keeps its
+    /// authorization server from being asked.
+    pub async fn begin_sign_in(
+        &self,
+        tenant: &TenantId,
+        server: &StoredToolServer,
+        request: &SignInRequest,
+    ) -> Result<SignInPage> {
+        self.connected(tenant, server).await?;
+        let begun = self.live.begin_sign_in(&server.id, request).await;
+        begun.map_err(|error| named(error, &server.id, &server.name))
+    }
+
+    /// Ends a sign-in at a server.
+    ///
+    /// # Errors
+    /// `NotFound` for a sign-in that has not begun, or too long ago; `Denied` when another authorization server answers than
+    /// was asked; what keeps it from giving tokens.
+    pub async fn finish_sign_in(
+        &self,
+        tenant: &TenantId,
+        server: &StoredToolServer,
+        callback: &SignInCallback,
+    ) -> Result<()> {
+        self.connected(tenant, server).await?;
+        let finished = self.live.finish_sign_in(&server.id, callback).await;
+        finished.map_err(|error| named(error, &server.id, &server.name))
+    }
+
+    /// Forgets what was allowed at a sign-in; whether there was anything.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn sign_out(&self, tenant: &TenantId, id: &str) -> Result<bool> {
+        let was = self.credentials.remove(&credential_key(tenant, id)).await?;
+        self.forget(id).await;
+        Ok(was)
+    }
+
+    /// Removes a server with what was allowed at its sign-in.
+    ///
+    /// # Errors
+    /// `NotFound`, also for one of another tenant; when the store cannot be written.
+    pub async fn remove(&self, tenant: &TenantId, id: &str) -> Result<()> {
+        self.store.remove(tenant, id).await?;
+        self.sign_out(tenant, id).await.map(drop)
+    }
+
+    /// Where what people allow at a server is kept.
+    fn place(&self, tenant: &TenantId, server: &StoredToolServer) -> CredentialPlace {
+        CredentialPlace {
+            store: Arc::clone(&self.credentials),
+            key: credential_key(tenant, &server.id),
+            remedy: format!("sign in: `POST /api/v1/mcp/servers/{}/authorization` says where", server.id),
+        }
+    }
+
     /// Adds a server under a name of its own, for one request.
-    async fn for_once(&self, server: &StoredToolServer, seconds: u64) -> Result<ServerForOnce<'_>> {
+    async fn for_once(
+        &self,
+        tenant: &TenantId,
+        server: &StoredToolServer,
+        seconds: u64,
+    ) -> Result<ServerForOnce<'_>> {
         let seconds = seconds.clamp(1, SECONDS_MAX);
         let mut config = config(server)?;
         (config.connect_seconds, config.list_seconds, config.call_seconds) = (seconds, seconds, seconds);
         let once = ServerForOnce { live: &self.live, id: weft_core::id::generate() };
-        self.live.reach(&once.id, config, Arc::clone(&self.http)).await?;
+        self.live.reach(&once.id, config, &self.http, self.place(tenant, server)).await?;
         Ok(once)
     }
 
@@ -190,7 +288,7 @@ impl TenantServers {
         self.live.remove(id).await;
     }
 
-    async fn connected(&self, server: &StoredToolServer) -> Result<()> {
+    async fn connected(&self, tenant: &TenantId, server: &StoredToolServer) -> Result<()> {
         let (fresh, let_go) = {
             let mut known = self.known();
             known.asked += 1;
@@ -211,13 +309,29 @@ impl TenantServers {
         if fresh {
             return Ok(());
         }
-        let reached = self.live.reach(&server.id, config(server)?, Arc::clone(&self.http)).await;
+        let reached =
+            self.live.reach(&server.id, config(server)?, &self.http, self.place(tenant, server)).await;
         if reached.is_err() {
             // Taken back, so that the next call tries again.
             self.known().as_of.remove(&server.id);
         }
         reached
     }
+}
+
+/// A call of a tool outside of any agent.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolTrial<'a> {
+    /// Which tool.
+    pub tool: &'a str,
+    /// What it is called with.
+    pub arguments: &'a Map<String, Json>,
+    /// How long it may take.
+    pub seconds: u64,
+}
+
+fn credential_key(tenant: &TenantId, id: &str) -> CredentialKey {
+    CredentialKey { tenant: tenant.clone(), server: id.to_owned() }
 }
 
 /// A server under a name of its own. Its connection ends with this, also when whoever asked is gone by then.
@@ -244,7 +358,7 @@ impl ToolSource for TenantServers {
             Err(error) if error.kind == ErrorKind::NotFound => return Err(unknown),
             found => found?,
         };
-        self.connected(&server).await?;
+        self.connected(tenant, &server).await?;
         let mut offered = self.live.tools(tenant, &server.id).await?;
         offered.tools.retain(|tool| is_enabled(&server, &tool.name));
         Ok(offered)

@@ -324,6 +324,10 @@ pub enum McpCommand {
     List(McpListArgs),
     /// Accept the definitions of a server's tools as they are now
     Accept(McpAcceptArgs),
+    /// Sign in at a server that wants a person to allow what agents do there
+    Login(McpLoginArgs),
+    /// Forget what was allowed at a server
+    Logout(McpLogoutArgs),
 }
 
 /// Flags of `weft mcp`.
@@ -373,6 +377,28 @@ pub struct McpAcceptArgs {
     /// The tools, by the server's own names; without any, all that are new or changed
     #[arg(value_name = "TOOL")]
     pub tools: Vec<String>,
+}
+
+/// Flags of `weft mcp login`.
+#[derive(Debug, Args)]
+pub struct McpLoginArgs {
+    /// The server
+    #[arg(value_name = "SERVER")]
+    pub server: String,
+    /// What to allow, words with spaces between them; without it what the server asks for
+    #[arg(long, value_name = "SCOPES")]
+    pub scope: Option<String>,
+    /// The port of this machine that the browser comes back to; 0 for any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+}
+
+/// Flags of `weft mcp logout`.
+#[derive(Debug, Args)]
+pub struct McpLogoutArgs {
+    /// The server
+    #[arg(value_name = "SERVER")]
+    pub server: String,
 }
 
 /// Flags of `weft backup`.

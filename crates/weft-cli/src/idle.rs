@@ -8,8 +8,9 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Less of a processor than this between two looks is nothing: timers and looks themselves.
 const NOTHING: Duration = Duration::from_millis(5);
-/// What comes back afterwards costs up to 3 ms. So it is given back only after this much work, or after a long while.
-const WORTH_IT: Duration = Duration::from_millis(100);
+/// What comes back afterwards costs up to 3 ms. So it is given back only after this much work, which a start takes, or after a
+/// long while.
+const WORTH_IT: Duration = Duration::from_millis(50);
 /// Quiet looks, one after the other, that make a pause after much work.
 const PAUSE: u32 = 2;
 /// The same after little work.

@@ -39,6 +39,7 @@ mod serve;
 mod settings;
 mod settings_page;
 mod setup;
+mod sign_in;
 mod sources;
 mod spending;
 mod tasks;

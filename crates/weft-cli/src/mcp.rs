@@ -15,6 +15,7 @@ use crate::screen::{Data, Notes, pipes, steers};
 use crate::serve::{agents, stopped, store_all};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
+use crate::sign_in;
 
 /// How long runs may go on when the client has gone; then they are handed over.
 const GRACE: Duration = Duration::from_secs(1);
@@ -63,6 +64,8 @@ async fn look(command: &McpCommand, setup: &Setup) -> Outcome {
     let done = match command {
         McpCommand::List(args) => list(args, &opened).await,
         McpCommand::Accept(args) => accept(args, &opened).await,
+        McpCommand::Login(args) => sign_in::login(args, &opened).await,
+        McpCommand::Logout(args) => sign_in::logout(args, &opened).await,
     };
     opened.close().await?;
     done

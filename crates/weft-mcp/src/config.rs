@@ -120,14 +120,18 @@ pub enum PinMode {
     Off,
 }
 
-/// How tokens are had: with a token that renews, else with the client's own secret.
+/// How tokens are had. Where tokens are given out is named: with a token that renews, else with the client's own secret.
+/// It is not: somebody signs in, and what is given here says as whom this program does that.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OauthConfig {
-    /// Where tokens are given out.
+    /// Where tokens are given out; empty: wherever the server's authorization server says, once somebody has signed in.
     pub token_url: String,
-    /// Who asks.
+    /// Who asks; empty for a sign-in as a client that the authorization server registers.
     pub client_id: String,
+    /// The https address of a document that describes this program as a client, for authorization servers that take one in place
+    /// of a registration.
+    pub client_metadata_url: Option<String>,
     /// The client's secret.
     pub client_secret: Secret,
     /// The environment variable that holds it.
@@ -337,7 +341,13 @@ fn limit(seconds: u64) -> Duration {
 
 impl OauthConfig {
     fn problems(&self) -> Vec<String> {
+        if self.token_url.is_empty() {
+            return self.sign_in_problems();
+        }
         let mut wrong: Vec<_> = web_problem("oauth.token_url", &self.token_url).into_iter().collect();
+        if self.client_metadata_url.is_some() {
+            wrong.push("`oauth.client_metadata_url` is for sign-ins, without a `token_url`".to_owned());
+        }
         if self.client_id.is_empty() {
             wrong.push("`oauth.client_id` is empty".to_owned());
         }
@@ -345,6 +355,23 @@ impl OauthConfig {
         let comes_later = self.client_secret_env.is_some() || self.refresh_token_env.is_some();
         if self.client_secret.is_empty() && self.refresh_token.is_empty() && !comes_later {
             wrong.push("`oauth` needs a `refresh_token` or a `client_secret`".to_owned());
+        }
+        wrong
+    }
+
+    fn sign_in_problems(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !self.refresh_token.is_empty() || self.refresh_token_env.is_some() {
+            wrong.push("`oauth.refresh_token` needs a `token_url` where it is good".to_owned());
+        }
+        let has_secret = !self.client_secret.is_empty() || self.client_secret_env.is_some();
+        if has_secret && self.client_id.is_empty() {
+            wrong.push("`oauth.client_secret` needs the `client_id` that it belongs to".to_owned());
+        }
+        if let Some(url) = &self.client_metadata_url
+            && !Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
+        {
+            wrong.push("`oauth.client_metadata_url` is not the https address of a document".to_owned());
         }
         wrong
     }

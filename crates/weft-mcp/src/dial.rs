@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use weft_core::Result;
 use weft_net::StreamingHttp;
 
+use crate::authorization::Authorization;
 use crate::child;
 use crate::config::{ServerConfig, TransportKind};
 use crate::faults::Faults;
 use crate::http_peer::HttpPeer;
 use crate::legacy::Legacy;
-use crate::oauth::Oauth;
 use crate::wire::ServerWire;
 
 /// Opens ways to one server.
@@ -30,7 +30,7 @@ pub(crate) struct Configured {
     config: Arc<ServerConfig>,
     inherited: BTreeMap<String, String>,
     http: Arc<dyn StreamingHttp>,
-    oauth: Option<Arc<Oauth>>,
+    authorization: Authorization,
 }
 
 impl Configured {
@@ -38,13 +38,13 @@ impl Configured {
         config: Arc<ServerConfig>,
         inherited: BTreeMap<String, String>,
         http: Arc<dyn StreamingHttp>,
+        authorization: Authorization,
     ) -> Self {
-        let oauth = config.oauth.clone().map(|oauth| Arc::new(Oauth::new(oauth, Arc::clone(&http))));
-        Self { config, inherited, http, oauth }
+        Self { config, inherited, http, authorization }
     }
 
     fn peer(&self) -> Result<HttpPeer> {
-        HttpPeer::new(&self.config, Arc::clone(&self.http), self.oauth.clone())
+        HttpPeer::new(&self.config, Arc::clone(&self.http), self.authorization.clone())
     }
 }
 

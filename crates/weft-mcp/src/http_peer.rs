@@ -6,9 +6,9 @@ use std::time::Duration;
 use weft_core::{Error, ErrorKind, Result, Secret};
 use weft_net::{StreamRequest, StreamResponse, StreamingHttp};
 
+use crate::authorization::Authorization;
 use crate::config::ServerConfig;
 use crate::headers;
-use crate::oauth::Oauth;
 
 /// One server as requests see it. Clones are the same.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub(crate) struct HttpPeer(Arc<HttpPeerInner>);
 struct HttpPeerInner {
     http: Arc<dyn StreamingHttp>,
     headers: Vec<(String, String)>,
-    oauth: Option<Arc<Oauth>>,
+    authorization: Authorization,
     bytes_max: usize,
 }
 
@@ -28,10 +28,15 @@ impl HttpPeer {
     pub(crate) fn new(
         config: &ServerConfig,
         http: Arc<dyn StreamingHttp>,
-        oauth: Option<Arc<Oauth>>,
+        authorization: Authorization,
     ) -> Result<Self> {
-        let headers = headers::headers(config)?;
-        Ok(Self(Arc::new(HttpPeerInner { http, headers, oauth, bytes_max: config.result_bytes_max })))
+        let (headers, bytes_max) = (headers::headers(config)?, config.result_bytes_max);
+        Ok(Self(Arc::new(HttpPeerInner { http, headers, authorization, bytes_max })))
+    }
+
+    /// How the server is shown who we are.
+    pub(crate) fn authorization(&self) -> &Authorization {
+        &self.0.authorization
     }
 
     /// Bytes of one message.
@@ -45,20 +50,24 @@ impl HttpPeer {
     /// What keeps it from being answered; any status is an answer.
     pub(crate) async fn send(&self, mut request: StreamRequest) -> Result<StreamResponse> {
         request.headers.extend(self.0.headers.iter().cloned());
-        let Some(oauth) = &self.0.oauth else { return self.0.http.open(request).await };
-        let token = oauth.token().await?;
-        let response = self.0.http.open(signed(request.clone(), &token)).await?;
+        let authorization = &self.0.authorization;
+        let token = authorization.token().await?;
+        let response = self.0.http.open(signed(request.clone(), token.as_ref())).await?;
+        authorization.hear(&response);
         if response.status != 401 {
             return Ok(response);
         }
+        let Some(token) = authorization.token_instead_of(token.as_ref()).await? else { return Ok(response) };
         // Only once more: when a token that was just given out is refused as well, another one does not help.
-        let token = oauth.token_instead_of(&token).await?;
-        self.0.http.open(signed(request, &token)).await
+        let response = self.0.http.open(signed(request, Some(&token))).await?;
+        authorization.hear(&response);
+        Ok(response)
     }
 }
 
-fn signed(mut request: StreamRequest, token: &Secret) -> StreamRequest {
-    request.headers.push(("authorization".to_owned(), format!("Bearer {}", token.reveal())));
+fn signed(mut request: StreamRequest, token: Option<&Secret>) -> StreamRequest {
+    let header = |token: &Secret| ("authorization".to_owned(), format!("Bearer {}", token.reveal()));
+    request.headers.extend(token.map(header));
     request
 }
 

@@ -11,7 +11,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::events::{EventStream, events};
 use crate::faults::Faults;
-use crate::http_peer::{HttpPeer, refusal, request};
+use crate::http_peer::{HttpPeer, request};
 use crate::lines::message;
 
 /// An open stream and the address for requests.
@@ -32,7 +32,7 @@ impl Legacy {
         let headers = vec![("accept".to_owned(), "text/event-stream".to_owned())];
         let response = peer.send(request("GET", url, headers, Vec::new())).await?;
         if !(200..=299).contains(&response.status) {
-            return Err(refusal(&response));
+            return Err(peer.authorization().refusal(&response));
         }
         let is_stream = response.header("content-type").is_some_and(|of| of.starts_with("text/event-stream"));
         if !is_stream {
@@ -62,7 +62,11 @@ impl Legacy {
                 .map_err(|cause| Error::internal("cannot write the message").because(cause))?;
             let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
             let response = peer.send(request("POST", url.as_str(), headers, body)).await?;
-            if (200..=299).contains(&response.status) { Ok(()) } else { Err(refusal(&response)) }
+            if (200..=299).contains(&response.status) {
+                Ok(())
+            } else {
+                Err(peer.authorization().refusal(&response))
+            }
         }
     }
 

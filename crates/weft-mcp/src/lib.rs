@@ -5,6 +5,7 @@
 //! was accepted. One file for each way to talk ([`Dial`], [`ServerWire`]); everything that decides is pure. [`serving`] is the
 //! other half of the protocol: what this process offers to clients.
 
+mod authorization;
 mod backoff;
 mod child;
 mod config;
@@ -24,6 +25,7 @@ mod result;
 mod server;
 mod servers;
 pub mod serving;
+mod sign_in;
 mod streamable;
 mod tool;
 mod wire;
@@ -33,5 +35,6 @@ pub use definition::Verdict;
 pub use dial::Dial;
 pub use import::{Importer, import};
 pub use lines::{ByteSource, Sink};
-pub use servers::{Servers, Surveyed};
+pub use servers::{Credentials, Servers, Surveyed};
+pub use sign_in::{CredentialPlace, SignInCallback, SignInPage, SignInRequest};
 pub use wire::ServerWire;

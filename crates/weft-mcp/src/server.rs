@@ -1,5 +1,6 @@
 //! One server: connecting when it is needed, its list of tools, calling them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Duration;
@@ -9,14 +10,19 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use weft_core::seam::Clock;
 use weft_core::{Error, ErrorKind, Json, Result};
+use weft_net::StreamingHttp;
 
+use crate::authorization::Authorization;
 use crate::backoff::{Backoff, ConnectDecision};
 use crate::config::{ServerConfig, TransportKind};
 use crate::definition::{ToolDefinition, definitions};
-use crate::dial::Dial;
+use crate::dial::{Configured, Dial};
 use crate::faults::Redactor;
 use crate::link::{Link, LinkShared, PendingRequest, RequestFailure, RequestFate};
+use crate::oauth::Oauth;
+use crate::sign_in::{CredentialPlace, SignIn};
 
 /// How often one caller tries to connect. Less than what makes a server rest: when listing the tools of one
 /// that is down has failed, a call tries once more.
@@ -29,7 +35,7 @@ const LIST_KEPT: Duration = Duration::from_secs(60);
 pub(crate) struct McpServer {
     pub(crate) id: String,
     pub(crate) config: Arc<ServerConfig>,
-    dial: Arc<dyn Dial>,
+    way: Way,
     /// Held while connecting, so that one connection is made for all.
     live: Mutex<Option<Arc<Link>>>,
     backoff: Lock<Backoff>,
@@ -39,6 +45,36 @@ pub(crate) struct McpServer {
     list: Mutex<Option<ListedTools>>,
     shared: LinkShared,
     closed: CancellationToken,
+}
+
+/// How a server is reached.
+pub(crate) struct Way {
+    pub(crate) dial: Arc<dyn Dial>,
+    /// How people sign in at it, where that is what it can want.
+    pub(crate) sign_in: Option<Arc<SignIn>>,
+}
+
+impl Way {
+    /// As the configuration says.
+    pub(crate) fn configured(
+        config: &Arc<ServerConfig>,
+        inherited: BTreeMap<String, String>,
+        http: &Arc<dyn StreamingHttp>,
+        place: CredentialPlace,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let sign_in = SignIn::of(config, place, Arc::clone(http), clock).map(Arc::new);
+        let client = config.oauth.as_ref().filter(|oauth| !oauth.token_url.is_empty());
+        let authorization = match (&sign_in, client) {
+            (Some(sign_in), _) => Authorization::SignIn(Arc::clone(sign_in)),
+            (None, Some(client)) => {
+                Authorization::Client(Arc::new(Oauth::new(client.clone(), Arc::clone(http))))
+            }
+            (None, None) => Authorization::Headers,
+        };
+        let dial = Configured::new(Arc::clone(config), inherited, Arc::clone(http), authorization);
+        Self { dial: Arc::new(dial), sign_in }
+    }
 }
 
 /// A list of tools and how long it holds.
@@ -58,12 +94,12 @@ pub(crate) struct RunningCall {
 }
 
 impl McpServer {
-    pub(crate) fn new(id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>, tasks: TaskTracker) -> Self {
+    pub(crate) fn new(id: &str, config: Arc<ServerConfig>, way: Way, tasks: TaskTracker) -> Self {
         let redactor = Redactor::new(config.secrets());
         Self {
             id: id.to_owned(),
             config,
-            dial,
+            way,
             live: Mutex::default(),
             backoff: Lock::default(),
             failed: Lock::default(),
@@ -210,7 +246,7 @@ impl McpServer {
                 }
                 ConnectDecision::Try => return Err(last.unwrap_or_else(|| self.resting(Duration::ZERO))),
             }
-            let opening = Box::pin(Link::open(self.dial.as_ref(), self.shared.clone()));
+            let opening = Box::pin(Link::open(self.way.dial.as_ref(), self.shared.clone()));
             let error = match timeout_at(until, opening).await {
                 Ok(Ok(link)) => {
                     self.backoff().succeeded();
@@ -253,14 +289,32 @@ impl McpServer {
         self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection and refuses everything from now on.
-    pub(crate) async fn close(&self) {
-        self.closed.cancel();
+    /// How people sign in at it.
+    ///
+    /// # Errors
+    /// `Invalid` for a server at which nobody signs in.
+    pub(crate) fn sign_in(&self) -> Result<&SignIn> {
+        self.way.sign_in.as_deref().ok_or_else(|| {
+            let message = format!("nobody signs in at the MCP server `{}`", self.id);
+            Error::invalid(message)
+                .help("it is a program, or its `headers` or `oauth.token_url` say how it knows us")
+        })
+    }
+
+    /// Ends the connection; the next question makes another one, by the credentials of then.
+    pub(crate) async fn begin_anew(&self) {
+        self.backoff().succeeded();
         *self.list.lock().await = None;
         let link = self.live.lock().await.take();
         if let Some(link) = link {
             link.close().await;
         }
+    }
+
+    /// Ends the connection and refuses everything from now on.
+    pub(crate) async fn close(&self) {
+        self.closed.cancel();
+        self.begin_anew().await;
     }
 
     /// Waits until it has been closed.

@@ -7,15 +7,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, json};
 use tokio_util::task::TaskTracker;
+use weft_core::seam::tool_credentials::CredentialKey;
 use weft_core::seam::tool_source::{Offered, PinStore, RefusedTool, ToolPin};
-use weft_core::seam::{Clock, ToolSource};
+use weft_core::seam::{Clock, ToolCredentials, ToolSource};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId, ToolOutput};
 use weft_net::StreamingHttp;
 
 use crate::config::{McpConfig, PinMode, ServerConfig};
 use crate::definition::{ToolDefinition, Verdict, definitions};
-use crate::dial::{Configured, Dial};
-use crate::server::McpServer;
+use crate::dial::Dial;
+use crate::server::{McpServer, Way};
+use crate::sign_in::{CredentialPlace, SignInCallback, SignInPage, SignInRequest};
 use crate::tool::{call_once, tool};
 
 /// How long closing all servers may take.
@@ -30,6 +32,31 @@ struct ServersInner {
     pins: Arc<dyn PinStore>,
     clock: Arc<dyn Clock>,
     tasks: TaskTracker,
+}
+
+/// Where what people have allowed is kept for the servers of the operator.
+#[derive(Clone)]
+pub struct Credentials {
+    /// The store.
+    pub store: Arc<dyn ToolCredentials>,
+    /// Whose they are.
+    pub tenant: TenantId,
+}
+
+impl Credentials {
+    fn place(&self, id: &str) -> CredentialPlace {
+        CredentialPlace {
+            store: Arc::clone(&self.store),
+            key: CredentialKey { tenant: self.tenant.clone(), server: id.to_owned() },
+            remedy: format!("sign in with `weft mcp login {id}`"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("tenant", &self.tenant).finish_non_exhaustive()
+    }
 }
 
 /// A tool as operators see it.
@@ -61,6 +88,7 @@ impl Servers {
         http: &Arc<dyn StreamingHttp>,
         pins: Arc<dyn PinStore>,
         clock: Arc<dyn Clock>,
+        credentials: Credentials,
     ) -> Result<Self> {
         let problems = config.problems();
         if !problems.is_empty() {
@@ -69,9 +97,10 @@ impl Servers {
         let tasks = TaskTracker::new();
         let servers = Self(Arc::new(ServersInner { servers: RwLock::default(), pins, clock, tasks }));
         for (id, server) in config.servers {
-            let server = Arc::new(server);
-            let dial = Configured::new(Arc::clone(&server), config.inherited.clone(), Arc::clone(http));
-            let server = McpServer::new(&id, server, Arc::new(dial), servers.0.tasks.clone());
+            let (server, clock) = (Arc::new(server), Arc::clone(&servers.0.clock));
+            let place = credentials.place(&id);
+            let way = Way::configured(&server, config.inherited.clone(), http, place, clock);
+            let server = McpServer::new(&id, server, way, servers.0.tasks.clone());
             servers.write().insert(id, Arc::new(server));
         }
         Ok(servers)
@@ -79,14 +108,21 @@ impl Servers {
 
     /// Adds a server that is reached in a way of the caller's own, in place of one with the same id.
     pub async fn add(&self, id: &str, config: ServerConfig, dial: Arc<dyn Dial>) {
-        self.replace(id, Arc::new(config), dial).await;
+        self.replace(id, Arc::new(config), Way { dial, sign_in: None }).await;
     }
 
-    /// Adds a server that is reached at an address by way of `http`, in place of one with the same id.
+    /// Adds a server that is reached at an address by way of `http`, in place of one with the same id. What people allow when
+    /// they sign in at it is kept in `place`.
     ///
     /// # Errors
     /// `Invalid` naming everything in its configuration that is not valid, or when it is a program to start.
-    pub async fn reach(&self, id: &str, config: ServerConfig, http: Arc<dyn StreamingHttp>) -> Result<()> {
+    pub async fn reach(
+        &self,
+        id: &str,
+        config: ServerConfig,
+        http: &Arc<dyn StreamingHttp>,
+        place: CredentialPlace,
+    ) -> Result<()> {
         if config.command.is_some() {
             return Err(Error::invalid("an MCP server that is reached has no `command`"));
         }
@@ -98,9 +134,9 @@ impl Servers {
             return Err(Error::invalid(told.join("; ")));
         }
         for (id, config) in all.servers {
-            let config = Arc::new(config);
-            let dial = Configured::new(Arc::clone(&config), BTreeMap::new(), Arc::clone(&http));
-            self.replace(&id, config, Arc::new(dial)).await;
+            let (config, clock) = (Arc::new(config), Arc::clone(&self.0.clock));
+            let way = Way::configured(&config, BTreeMap::new(), http, place.clone(), clock);
+            self.replace(&id, config, way).await;
         }
         Ok(())
     }
@@ -125,9 +161,44 @@ impl Servers {
         call_once(self.server(id)?.as_ref(), tool, arguments).await
     }
 
+    /// Begins a sign-in at a server: says which page a person has to see.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown server, `Invalid` for one at which nobody signs in or that takes no client such as this
+    /// program; what keeps its authorization server from being asked.
+    pub async fn begin_sign_in(&self, id: &str, request: &SignInRequest) -> Result<SignInPage> {
+        let server = self.server(id)?;
+        let begun = server.sign_in()?.begin(request).await;
+        begun.map_err(|error| server.about("cannot sign in at", error))
+    }
+
+    /// Ends a sign-in with what the person's browser has brought back. From then on requests go out with what was allowed.
+    ///
+    /// # Errors
+    /// `NotFound` for a sign-in that has not begun, or too long ago; `Denied` when another authorization server answers than was
+    /// asked; what keeps it from giving tokens.
+    pub async fn finish_sign_in(&self, id: &str, callback: &SignInCallback) -> Result<()> {
+        let server = self.server(id)?;
+        let finished = server.sign_in()?.finish(callback).await;
+        finished.map_err(|error| server.about("cannot sign in at", error))?;
+        server.begin_anew().await;
+        Ok(())
+    }
+
+    /// Forgets what people have allowed at a sign-in; whether there was anything.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown server, `Invalid` for one at which nobody signs in; when the store cannot be written.
+    pub async fn sign_out(&self, id: &str) -> Result<bool> {
+        let server = self.server(id)?;
+        let was = server.sign_in()?.sign_out().await?;
+        server.begin_anew().await;
+        Ok(was)
+    }
+
     /// In one step, so that nobody finds the server missing in between; the connection of the one before ends.
-    async fn replace(&self, id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>) {
-        let server = McpServer::new(id, config, dial, self.0.tasks.clone());
+    async fn replace(&self, id: &str, config: Arc<ServerConfig>, way: Way) {
+        let server = McpServer::new(id, config, way, self.0.tasks.clone());
         // In a statement of its own: the lock must not be held while a process ends, which may take seconds.
         let before = self.write().insert(id.to_owned(), Arc::new(server));
         if let Some(before) = before {

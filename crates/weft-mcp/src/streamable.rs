@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
 };
 use rmcp::transport::{StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff};
@@ -16,7 +16,7 @@ use weft_core::{Error, ErrorKind};
 use weft_net::StreamResponse;
 
 use crate::events::{EventStream, events, too_long};
-use crate::http_peer::{Headers, HttpPeer, refusal, request};
+use crate::http_peer::{Headers, HttpPeer, request};
 use crate::lines::message;
 
 /// Requests to one server at the same time.
@@ -51,14 +51,8 @@ pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransp
 pub(crate) fn cause(fault: Fault) -> Error {
     match fault {
         StreamableHttpError::Client(error) => error,
-        StreamableHttpError::AuthRequired(_) => unauthenticated(),
         other => Error::new(ErrorKind::Unavailable, "the exchange with the server broke").because(other),
     }
-}
-
-fn unauthenticated() -> Error {
-    Error::new(ErrorKind::Unauthenticated, "the server wants other credentials")
-        .help("check `headers`, `variables` and `oauth` of the server")
 }
 
 fn headers(accept: &str, session: Option<&str>, extra: &Extra) -> Headers {
@@ -95,7 +89,7 @@ impl HttpPeer {
             202 | 204 => Ok(StreamableHttpPostResponse::Accepted),
             200..=299 => self.answer(response, asked).await,
             404 if session.is_some() => Err(Fault::SessionExpired),
-            _ => refused(response, session).await,
+            _ => self.refused(response, session).await,
         }
     }
 
@@ -144,33 +138,34 @@ impl HttpPeer {
             }
             // Servers without streams say so in different ways.
             200..=299 | 405 | 501 => Err(Fault::ServerDoesNotSupportSse),
-            401 => Err(Fault::AuthRequired(AuthRequiredError::new(String::new()))),
+            401 => Err(Fault::Client(self.authorization().unauthenticated())),
             404 if session.is_some() => Err(Fault::SessionExpired),
-            _ => Err(Fault::Client(refusal(&response))),
+            _ => Err(Fault::Client(self.authorization().refusal(&response))),
         }
     }
-}
 
-/// Some servers refuse with a message of the protocol, and some tell an unknown session by a status that
-/// may mean anything.
-async fn refused(
-    response: StreamResponse,
-    session: Option<&str>,
-) -> Result<StreamableHttpPostResponse, Fault> {
-    let error = refusal(&response);
-    if matches!(response.status, 401 | 403 | 429) || !is_of_type(&response, "application/json") {
-        return Err(Fault::Client(error));
-    }
-    let is_bad_request = response.status == 400;
-    let body = response.read(REFUSAL_BYTES_MAX).await.unwrap_or_default();
-    // Without a status of its own for it, the word is all there is to go by.
-    let mentions_session = || String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
-    if session.is_some() && is_bad_request && mentions_session() {
-        return Err(Fault::SessionExpired);
-    }
-    match message(&body) {
-        Some(told @ JsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(told, None)),
-        Some(_) | None => Err(Fault::Client(error)),
+    /// Some servers refuse with a message of the protocol, and some tell an unknown session by a status that
+    /// may mean anything.
+    async fn refused(
+        &self,
+        response: StreamResponse,
+        session: Option<&str>,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let error = self.authorization().refusal(&response);
+        if matches!(response.status, 401 | 403 | 429) || !is_of_type(&response, "application/json") {
+            return Err(Fault::Client(error));
+        }
+        let is_bad_request = response.status == 400;
+        let body = response.read(REFUSAL_BYTES_MAX).await.unwrap_or_default();
+        // Without a status of its own for it, the word is all there is to go by.
+        let mentions_session = || String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
+        if session.is_some() && is_bad_request && mentions_session() {
+            return Err(Fault::SessionExpired);
+        }
+        match message(&body) {
+            Some(told @ JsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(told, None)),
+            Some(_) | None => Err(Fault::Client(error)),
+        }
     }
 }
 
@@ -200,7 +195,7 @@ impl StreamableHttpClient for HttpPeer {
             self.send(request("DELETE", &uri, headers, Vec::new())).await.map_err(Fault::Client)?;
         match response.status {
             200..=299 | 404 | 405 => Ok(()),
-            _ => Err(Fault::Client(refusal(&response))),
+            _ => Err(Fault::Client(self.authorization().refusal(&response))),
         }
     }
 

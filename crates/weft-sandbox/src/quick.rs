@@ -4,6 +4,7 @@ mod console;
 mod memory;
 mod timers;
 mod told;
+mod web;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

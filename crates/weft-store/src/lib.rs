@@ -37,5 +37,5 @@ pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
 pub use rows::file::{FileLimits, Files};
 pub use rows::folder_entry::Folders;
-pub use vault::{KeyPlace, SealedToolServers, Vault, VaultKey};
+pub use vault::{KeyPlace, SealedCredentials, SealedToolServers, Vault, VaultKey};
 pub use workspace::{FolderWorkspace, tenant_folder};

@@ -3,6 +3,8 @@
 //! What is sealed is bound to its tenant and its name, so a row that somebody moves is of no use. The key comes
 //! from the settings or lies in a file that its owner alone may read, made when the first secret is put.
 
+mod credentials;
+
 use std::fmt;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ use crate::ids::text;
 use crate::private;
 use crate::rows::secret::Model;
 use crate::rows::tool_server;
+pub use credentials::SealedCredentials;
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use weft_core::seam::secrets::{NamedSecret, NoSecrets, SecretInfo};
-use weft_core::seam::{Secrets, ToolServerStore};
+use weft_core::seam::{Secrets, ToolCredentials, ToolServerStore};
 use weft_core::{Error, Result, Secret, TenantId};
-use weft_store::{KeyPlace, SealedToolServers, Store, Vault, VaultKey};
+use weft_store::{KeyPlace, SealedCredentials, SealedToolServers, Store, Vault, VaultKey};
 
 use super::Place;
 use crate::config::{Config, STORE_FILE};
@@ -35,12 +35,24 @@ pub(super) fn secrets(config: &Config, store: &Store, place: Place) -> Result<Ar
 /// # Errors
 /// `Invalid` for a key of another form.
 pub(super) fn tool_servers(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolServerStore>> {
+    Ok(Arc::new(SealedToolServers(vault(config, store, place)?)))
+}
+
+/// What people have allowed when they signed in at MCP servers.
+///
+/// # Errors
+/// `Invalid` for a key of another form.
+pub(super) fn credentials(config: &Config, store: &Store, place: Place) -> Result<Arc<dyn ToolCredentials>> {
+    Ok(Arc::new(SealedCredentials(vault(config, store, place)?)))
+}
+
+fn vault(config: &Config, store: &Store, place: Place) -> Result<Vault> {
     let key = match place {
         Place::Folders => key_place(config)?,
         // What is in memory ends with the process, and so does its key: none is written into the data folder.
         Place::Memory => KeyPlace::Process,
     };
-    Ok(Arc::new(SealedToolServers(Vault::new(store.clone(), key))))
+    Ok(Vault::new(store.clone(), key))
 }
 
 /// The names of the secrets that a tenant has. Makes nothing: without a store there are none.

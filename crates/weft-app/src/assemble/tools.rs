@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use weft_core::Result;
+use weft_core::seam::ToolCredentials;
+use weft_core::{Result, TenantId};
 use weft_engine::clock::SystemClock;
-use weft_mcp::Servers;
+use weft_mcp::{Credentials, Servers};
 use weft_net::{OperatorHttp, Outbound, StreamingHttp};
 use weft_plugins::{Combined, Plugins};
 use weft_store::Store;
 
-use super::{Ground, make_folder, secrets};
+use super::{Ground, Place, make_folder, secrets};
+use crate::app::DEFAULT_TENANT;
 use crate::config::Config;
-use crate::tool_servers::TenantServers;
+use crate::tool_servers::{TenantServerStores, TenantServers};
 
 /// The servers of tools alone, and what remembers which tools were accepted.
 #[derive(Debug)]
@@ -32,7 +34,8 @@ impl ToolServers {
             make_folder(config).await?;
         }
         let store = Store::open(&config.store_url()).await?;
-        let servers = tool_servers(config, &store)?;
+        let credentials = secrets::credentials(config, &store, Place::Folders)?;
+        let servers = tool_servers(config, &store, credentials)?;
         Ok(Self { servers, store })
     }
 
@@ -46,9 +49,10 @@ impl ToolServers {
     }
 }
 
-fn tool_servers(config: &Config, store: &Store) -> Result<Servers> {
+fn tool_servers(config: &Config, store: &Store, credentials: Arc<dyn ToolCredentials>) -> Result<Servers> {
     let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
-    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock))
+    let credentials = Credentials { store: credentials, tenant: TenantId::new(DEFAULT_TENANT) };
+    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock), credentials)
 }
 
 /// The servers of the operator, and every source of tools behind those of tenants.
@@ -58,10 +62,11 @@ pub(super) fn tool_sources(
     outbound: Arc<Outbound>,
 ) -> Result<(Servers, TenantServers)> {
     let &Ground { config, place, store, clock } = ground;
-    let servers = tool_servers(config, store)?;
+    let credentials = secrets::credentials(config, store, place)?;
+    let servers = tool_servers(config, store, Arc::clone(&credentials))?;
     let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
-    let written_down = secrets::tool_servers(config, store, place)?;
-    let of_tenants = TenantServers::new(Arc::new(tools), written_down, outbound, Arc::clone(clock))?;
+    let stores = TenantServerStores { servers: secrets::tool_servers(config, store, place)?, credentials };
+    let of_tenants = TenantServers::new(Arc::new(tools), stores, outbound, Arc::clone(clock))?;
     let names = servers.names().into_iter().chain(plugins.names().map(str::to_owned)).collect();
     Ok((servers, of_tenants.beside(names)))
 }

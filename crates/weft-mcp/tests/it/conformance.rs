@@ -4,31 +4,76 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tokio::process::Command;
 use weft_core::seam::ToolSource as _;
+use weft_core::{ErrorKind, Result};
+use weft_mcp::{Servers, SignInCallback, SignInRequest};
+use weft_net::StreamRequest;
 
 use crate::fixture;
-use crate::kit::{call, servers, tenant};
+use crate::kit::{call, http, servers, tenant};
 use crate::peers::package;
 
 /// Says that this process is the client.
 const CLIENT: &str = "WEFT_MCP_TEST_CONFORMANCE";
 
+/// Where the suite says that a description of its client is.
+const DESCRIPTION: &str = "https://conformance-test.local/client-metadata.json";
+/// Where a browser would come back to.
+const REDIRECT: &str = "http://127.0.0.1:8976/callback";
+/// Sign-ins of one client, each of which allows more than the one before.
+const SIGN_INS_MAX: usize = 3;
+
 /// The client that the suite starts; as a test of its own it does nothing. The address of the suite's
 /// server is the last argument.
 #[tokio::test]
 async fn is_the_client_when_the_suite_asks_for_it() {
-    if !std::env::vars().any(|(name, _)| name == CLIENT) {
+    let said = |wanted: &str| std::env::vars().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    if said(CLIENT).is_none() {
         return;
     }
     let url = std::env::args().next_back().unwrap();
-    let servers = servers(&format!("[servers.suite]\nurl = '{url}'"));
-    let offered = servers.tools(&tenant(), "suite").await.map_err(|error| error.full()).unwrap();
-    for tool in &offered.tools {
-        call(tool, json!({"a": 5, "b": 3})).await.map_err(|error| error.full()).unwrap();
+    let context: Json =
+        serde_json::from_str(&said("MCP_CONFORMANCE_CONTEXT").unwrap_or_default()).unwrap_or_default();
+    let mut oauth = format!("client_metadata_url = '{DESCRIPTION}'");
+    if let (Some(id), Some(secret)) = (context["client_id"].as_str(), context["client_secret"].as_str()) {
+        oauth = format!("client_id = '{id}', client_secret = '{secret}'");
     }
-    servers.close().await;
+    let servers = servers(&format!("[servers.suite]\nurl = '{url}'\noauth = {{ {oauth} }}"));
+    for _ in 0..=SIGN_INS_MAX {
+        match asked(&servers).await {
+            Ok(()) => return servers.close().await,
+            Err(error) if matches!(error.kind, ErrorKind::Unauthenticated | ErrorKind::Denied) => {
+                println!("{}", error.full());
+                if let Err(error) = signed_in(&servers).await {
+                    panic!("{}", error.full());
+                }
+            }
+            Err(error) => panic!("{}", error.full()),
+        }
+    }
+    panic!("it is never allowed enough");
+}
+
+/// Calls each tool that the suite has.
+async fn asked(servers: &Servers) -> Result<()> {
+    let offered = servers.tools(&tenant(), "suite").await?;
+    for tool in &offered.tools {
+        call(tool, json!({"a": 5, "b": 3})).await?;
+    }
+    Ok(())
+}
+
+/// Does what a person's browser does: the suite's page allows everything at once.
+async fn signed_in(servers: &Servers) -> Result<()> {
+    let request = SignInRequest { redirect_uri: REDIRECT.to_owned(), scope: None };
+    let page = servers.begin_sign_in("suite", &request).await?;
+    let get =
+        StreamRequest { method: "GET".to_owned(), url: page.url, headers: Vec::new(), body: Vec::new() };
+    let sent = http().open(get).await?;
+    let back = sent.header("location").unwrap_or_default().to_owned();
+    servers.finish_sign_in("suite", &SignInCallback::of_url(&back)?).await
 }
 
 /// The program that runs the suite, and the suite, if both are there.

@@ -242,7 +242,14 @@ async fn the_guard_can_stand_in_for_the_operators_client() {
         let ask = async |allowed: AllowList| {
             let guard: Arc<dyn StreamingHttp> = Arc::new(Outbound::open(allowed));
             let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(0)));
-            let servers = Servers::open(toml::from_str(&config).unwrap(), &guard, pins, clock).unwrap();
+            let servers = Servers::open(
+                toml::from_str(&config).unwrap(),
+                &guard,
+                pins,
+                clock,
+                crate::kit::credentials(),
+            )
+            .unwrap();
             let offered = servers.tools(&tenant(), "web").await.map(|offered| offered.tools.len());
             servers.close().await;
             offered.map_err(|error| error.kind)

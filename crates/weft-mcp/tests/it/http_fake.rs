@@ -42,6 +42,8 @@ pub struct Site {
     pub token: Arc<Mutex<Option<String>>>,
     /// Tokens that were given out, by what was shown for them.
     pub given: Arc<Mutex<Vec<HashMap<String, String>>>>,
+    /// Tokens that have renewed, and do so no more.
+    pub spent: Arc<Mutex<Vec<String>>>,
     /// How long tokens last, in seconds.
     pub lasting: Arc<AtomicUsize>,
     /// Whether it says so in a text.
@@ -73,6 +75,7 @@ impl HttpFake {
             bad_request: Arc::default(),
             token: Arc::default(),
             given: Arc::default(),
+            spent: Arc::default(),
             lasting: Arc::new(AtomicUsize::new(3_600)),
             lasting_is_text: Arc::default(),
             gives: Arc::default(),
@@ -153,6 +156,10 @@ fn router(site: Site) -> Router {
         .route("/sse", get(opened))
         .route("/messages", post(message))
         .route("/token", post(token))
+        .route("/.well-known/oauth-protected-resource/mcp", get(resource))
+        .route("/.well-known/oauth-authorization-server", get(authorization_server))
+        .route("/register", post(register))
+        .route("/authorize", get(authorize))
         .with_state(site)
 }
 
@@ -298,14 +305,54 @@ async fn message(
     StatusCode::ACCEPTED
 }
 
+fn here(headers: &HeaderMap) -> String {
+    format!("http://{}", header(headers, "host").unwrap())
+}
+
+/// Where the MCP endpoint says that people sign in.
+async fn resource(headers: HeaderMap) -> Json<Value> {
+    let here = here(&headers);
+    Json(
+        json!({"resource": format!("{here}/mcp"), "authorization_servers": [here], "scopes_supported": ["tools"]}),
+    )
+}
+
+async fn authorization_server(headers: HeaderMap) -> Json<Value> {
+    let here = here(&headers);
+    let at = |path: &str| format!("{here}/{path}");
+    Json(json!({
+        "issuer": here, "authorization_endpoint": at("authorize"), "token_endpoint": at("token"),
+        "registration_endpoint": at("register"), "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": true,
+    }))
+}
+
+async fn register(State(site): State<Site>, Json(client): Json<Value>) -> Response {
+    let number = site.numbers.fetch_add(1, Ordering::SeqCst);
+    let answer = json!({"client_id": format!("client-{number}"), "redirect_uris": client["redirect_uris"]});
+    (StatusCode::CREATED, Json(answer)).into_response()
+}
+
+/// Allows everything at once, as a person would.
+async fn authorize(Query(query): Query<HashMap<String, String>>, headers: HeaderMap) -> Response {
+    let mut back = url::Url::parse(&query["redirect_uri"]).unwrap();
+    back.query_pairs_mut()
+        .append_pair("code", &format!("code for {}", query["scope"]))
+        .append_pair("state", &query["state"])
+        .append_pair("iss", &here(&headers));
+    (StatusCode::FOUND, [("location", back.as_str())]).into_response()
+}
+
 async fn token(State(site): State<Site>, body: String) -> Response {
     let form: HashMap<String, String> = url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
     let number = site.given.lock().unwrap().len() + 1;
     site.given.lock().unwrap().push(form.clone());
-    if form.get("refresh_token").is_some_and(|token| token == "spent") {
+    let is_spent = |token: &String| token == "spent" || site.spent.lock().unwrap().contains(token);
+    if form.get("refresh_token").is_some_and(is_spent) {
         let refusal = json!({"error": "invalid_grant", "error_description": "never mind"});
         return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
     }
+    site.spent.lock().unwrap().extend(form.get("refresh_token").cloned());
     drop(site.gives.lock().await);
     let token = format!("token-{number}");
     *site.token.lock().unwrap() = Some(token.clone());

@@ -24,3 +24,4 @@ mod peers;
 mod pins;
 mod process;
 mod serving;
+mod sign_in;

@@ -1,6 +1,7 @@
-// What programs for Node.js and for browsers expect to find beside the language, as far as it needs nothing outside. Gives
-// two functions: how many milliseconds the next timer waits (-1 when there is none), and one that lets it run.
-(() => {
+// What programs for Node.js and for browsers expect to find beside the language, as far as it needs nothing outside. `load`
+// makes what is in `web.js`. Gives two functions: how many milliseconds the next timer waits (-1 when there is none), and one
+// that lets it run.
+(load) => {
   "use strict";
   const clock = Date.now;
   let timers = [];
@@ -122,6 +123,31 @@
     return copy(value);
   });
 
+  let loaded;
+  const web = (name) => (loaded ??= load())[name];
+  for (const name of ["URL", "URLSearchParams", "Buffer"])
+    Object.defineProperty(globalThis, name, {
+      get() {
+        define(name, web(name));
+        return globalThis[name];
+      },
+      set(value) {
+        define(name, value);
+      },
+      configurable: true,
+    });
+  const modules = {
+    buffer: () => ({ Buffer: web("Buffer") }),
+    url: () => ({ URL: web("URL"), URLSearchParams: web("URLSearchParams") }),
+    timers: () => ({ setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate }),
+  };
+  define("require", (name) => {
+    const module = modules[String(name).replace(/^node:/, "")];
+    if (module === undefined)
+      throw new Error(`there is no module \`${name}\` here; a program has the language and ${Object.keys(modules).join(", ")}`);
+    return module();
+  });
+
   return {
     wait() {
       const timer = next();
@@ -134,4 +160,4 @@
       timer.run();
     },
   };
-})()
+}

@@ -6,7 +6,7 @@ use rquickjs::{CatchResultExt as _, Ctx, Function, Object};
 use weft_core::seam::sandbox::Failure;
 
 use super::told::failure;
-use super::{FILE, ProgramWatch, script};
+use super::{FILE, ProgramWatch, script, web};
 
 /// What a program finds beside its language.
 const GLOBALS: &str = include_str!("globals.js");
@@ -22,7 +22,8 @@ pub struct Timers<'js> {
 impl<'js> Timers<'js> {
     /// Gives a program its timers, and what else is written in its own language.
     pub fn install(ctx: &Ctx<'js>) -> rquickjs::Result<Self> {
-        let functions: Object<'js> = script(ctx, "globals.js", GLOBALS)?.get()?;
+        let globals: Function<'js> = script(ctx, "globals.js", GLOBALS)?.get()?;
+        let functions: Object<'js> = globals.call((Function::new(ctx.clone(), web::load)?,))?;
         Ok(Self { wait: functions.get("wait")?, fire: functions.get("fire")? })
     }
 

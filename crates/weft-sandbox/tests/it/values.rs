@@ -94,6 +94,89 @@ async fn texts_become_bytes_and_values_are_cloned() {
     assert!(failed(returned("return structuredClone({f() {}})").await).0.contains("cannot be cloned"));
 }
 
+/// What is expected here is what Node.js 20 gives for the same programs.
+#[tokio::test]
+async fn addresses_and_bytes_are_as_in_node() {
+    let check = async |body: &str, expected: &str| {
+        let expected: Json = serde_json::from_str(expected).unwrap();
+        assert_eq!(returned(body).await, Ok(expected), "{body}");
+    };
+    check(
+        r"const u = new URL('../b?x=1&y=a%20b#h', 'https://me:pw@example.com:8443/a/c');
+         return [u.href, u.origin, u.host, u.port, u.pathname, u.search, u.hash, u.username, u.searchParams.get('y'), `${u}`, JSON.stringify({u})]",
+        r##"["https://me:pw@example.com:8443/b?x=1&y=a%20b#h","https://example.com:8443","example.com:8443","8443","/b","?x=1&y=a%20b","#h","me","a b","https://me:pw@example.com:8443/b?x=1&y=a%20b#h","{\"u\":\"https://me:pw@example.com:8443/b?x=1&y=a%20b#h\"}"]"##,
+    )
+    .await;
+    check(
+        r"const u = new URL('https://example.com');
+         u.pathname = '/a b';
+         u.searchParams.append('q', 'ä&=+');
+         u.searchParams.append('q', 2);
+         u.hash = 'x';
+         u.port = '81';
+         u.host = '';
+         return [u.href, u.searchParams.getAll('q'), u.searchParams.toString()]",
+        r##"["https://example.com:81/a%20b?q=%C3%A4%26%3D%2B&q=2#x",["ä&=+","2"],"q=%C3%A4%26%3D%2B&q=2"]"##,
+    )
+    .await;
+    check(
+        r"const u = new URL('https://example.com/?a=1');
+         const p = u.searchParams;
+         u.search = '?b=2&b=3&c=4';
+         p.set('b', 9);
+         p.delete('c');
+         return [[...p], u.href, p.has('a'), p.has('b', '9'), p.size]",
+        r##"[[["b","9"]],"https://example.com/?b=9",false,true,1]"##,
+    )
+    .await;
+    check(
+        r"return [URL.canParse('no'), URL.parse('no') === null, URL.canParse('/x', 'http://h'), typeof URL.of, typeof URLSearchParams.of]",
+        r##"[false,true,true,"undefined","undefined"]"##,
+    )
+    .await;
+    check(
+        r"const p = new URLSearchParams({b: 1, a: 'x y'});
+         p.sort();
+         const seen = [];
+         p.forEach((v, k) => seen.push(k + v));
+         return [p.toString(), seen, [...p.keys()], [...new URLSearchParams([['k', 'v']])], new URLSearchParams('?a=%41+b').get('a')]",
+        r##"["a=x+y&b=1",["ax y","b1"],["a","b"],[["k","v"]],"A b"]"##,
+    )
+    .await;
+    check(
+        r"return [Buffer.from('aé😀').toString('base64'), Buffer.from('YcOp8J-YgA', 'base64').toString(), Buffer.from('ff00zz', 'hex').toString('hex'), Buffer.from('YQ=', 'base64').toString(), Buffer.from('\u00ff\u0141', 'latin1').toString('hex'), Buffer.from('aé', 'utf16le').toString('hex'), Buffer.from('6100e900', 'hex').toString('utf16le'), Buffer.from([1, 257, -1]).toString('hex'), Buffer.from('a\u00e9', 'utf8').toString('ascii')]",
+        r##"["YcOp8J+YgA==","aé😀","ff00","a","ff41","6100e900","aé","0101ff","aC)"]"##,
+    )
+    .await;
+    check(
+        r"return [Buffer.concat([Buffer.from('ab'), Buffer.from('cd')]).toString(), Buffer.concat([Buffer.from('ab'), Buffer.from('cd')], 3).toString(), Buffer.byteLength('é'), Buffer.isBuffer(Buffer.alloc(1)), Buffer.isBuffer(new Uint8Array(1)), Buffer.alloc(3, 'ab').toString(), Buffer.from('abc').equals(Buffer.from('abc')), Buffer.compare(Buffer.from('a'), Buffer.from('b')), JSON.stringify(Buffer.from('a')), Buffer.from('abcabc').indexOf('ca'), Buffer.from('abc').includes('x'), Buffer.from('hello').slice(1, 3).toString()]",
+        r##"["abcd","abc",2,true,false,"aba",true,-1,"{\"type\":\"Buffer\",\"data\":[97]}",2,false,"el"]"##,
+    )
+    .await;
+    check(
+        r"const b = Buffer.alloc(8);
+         const at = b.writeUInt32BE(0xdeadbeef, 0);
+         b.writeInt16LE(-2, at);
+         return [b.toString('hex'), b.readUInt32BE(0), b.readInt16LE(4), b.readUInt8(0), Buffer.from('0000c03f', 'hex').readFloatLE(0), b.write('hi', 6), b.toString('latin1', 6)]",
+        r##"["deadbeeffeff0000",3735928559,-2,222,1.5,2,"hi"]"##,
+    )
+    .await;
+    check(
+        r"return [require('node:url').URL === URL, require('buffer').Buffer === Buffer, typeof require('timers').setTimeout]",
+        r##"[true,true,"function"]"##,
+    )
+    .await;
+    check(r"return [atob('YQ=='), btoa('a')]", r##"["a","YQ=="]"##).await;
+    for body in ["new URL('no')", "new URL('/a', 'b')", "new URL('https://a').href = 'b'"] {
+        let (message, _) = failed(returned(body).await);
+        assert!(message.contains("TypeError: Invalid URL"), "{body}: {message}");
+    }
+    for body in ["new URL('https://a/' + 'x'.repeat(5e6))", "new URLSearchParams('x'.repeat(5e6))"] {
+        assert!(failed(returned(body).await).0.contains("4194304 bytes at most"), "{body}");
+    }
+    assert!(failed(returned("require('fs')").await).0.contains("there is no module `fs` here"));
+}
+
 #[tokio::test]
 async fn results_are_what_json_has_words_for() {
     let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");

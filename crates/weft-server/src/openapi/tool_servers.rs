@@ -106,6 +106,29 @@ pub static DELETE: Operation = Operation::edits("Removes an MCP server.").data(T
 /// `POST /v1/mcp_server/rm`.
 pub static REMOVE: Operation =
     Operation::edits("Removes MCP servers, all of them or none.").body(&[IDS]).data(Type::Flag);
+/// `POST /api/v1/mcp/servers/{server}/authorization`.
+pub static BEGIN_SIGN_IN: Operation = Operation::edits(
+    "Begins a sign-in at an MCP server that wants one (OAuth 2.1): says at which page a person allows what agents do there. \
+     The person's browser is then sent to `redirect_uri`.",
+)
+.body(&[
+    text("redirect_uri", "where the browser is sent afterwards; what it is called with ends the sign-in"),
+    text("scope", "what is to be allowed, words with spaces; absent: what the server asks for").optional(),
+])
+.data(Type::Object(&[
+    text("authorization_url", "the page for the person's browser"),
+    text("state", "what comes back with the person"),
+]));
+/// `PUT /api/v1/mcp/servers/{server}/authorization`.
+pub static FINISH_SIGN_IN: Operation = Operation::edits(
+    "Ends a sign-in at an MCP server, within ten minutes. From then on agents ask the server with what was allowed.",
+)
+.body(&[text("callback_url", "the whole address that the person's browser was sent to")])
+.data(Type::Flag);
+/// `DELETE /api/v1/mcp/servers/{server}/authorization`.
+pub static SIGN_OUT: Operation =
+    Operation::edits("Forgets what was allowed at an MCP server; says whether anything was.")
+        .data(Type::Flag);
 /// `POST …/import`.
 pub static IMPORT: Operation = Operation::edits("Writes MCP servers down as other programs have them.")
     .body(&[

@@ -3,7 +3,10 @@
 use super::{DELETE, GET, POST, PUT};
 use crate::openapi::Routes;
 use crate::openapi::tool_servers as of_server;
+use crate::routes::tool_server_sign_in as sign_in;
 use crate::routes::tool_servers as servers;
+
+const AUTHORIZATION: &str = "/api/v1/mcp/servers/{server}/authorization";
 
 pub(super) fn of_tool_servers() -> Routes {
     Routes::new("MCP servers")
@@ -14,6 +17,9 @@ pub(super) fn of_tool_servers() -> Routes {
         .on(PUT, "/api/v1/mcp/servers/{server}", servers::update, &of_server::UPDATE)
         .on(DELETE, "/api/v1/mcp/servers/{server}", servers::delete, &of_server::DELETE)
         .on(POST, "/api/v1/mcp/servers/{server}/test", servers::test, &of_server::TEST)
+        .on(POST, AUTHORIZATION, sign_in::begin, &of_server::BEGIN_SIGN_IN)
+        .on(PUT, AUTHORIZATION, sign_in::finish, &of_server::FINISH_SIGN_IN)
+        .on(DELETE, AUTHORIZATION, sign_in::remove, &of_server::SIGN_OUT)
         // The older names.
         .on(POST, "/v1/mcp_server/list", servers::list_named, &of_server::LIST_NAMED)
         .on(GET, "/v1/mcp_server/detail", servers::detail, &of_server::DETAIL)

@@ -52,6 +52,7 @@ pub mod tasks;
 pub mod templates;
 pub mod tenants;
 pub mod tokens;
+pub mod tool_server_sign_in;
 pub mod tool_servers;
 pub mod traces;
 mod turn;

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value as Json, json};
+use weft_app::tool_servers::{TenantServers, ToolTrial};
 use weft_core::seam::tool_server_store::StoredToolServer;
 use weft_core::{Error, ErrorKind, changes};
 
@@ -27,7 +28,11 @@ fn untested(error: &Error) -> ApiError {
     ApiError::data(format!("Test MCP error: {}", error.full()))
 }
 
-async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<StoredToolServer, ApiError> {
+pub(super) async fn found(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+) -> Result<StoredToolServer, ApiError> {
     let found = state.app.tool_servers.store().get(&caller.tenant, id).await;
     found.map_err(|error| super::owned::or(error, missing(caller, id)))
 }
@@ -145,7 +150,7 @@ pub async fn create(
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
     let server = changed(new, &body)?;
     // Asked before it is stored: what does not answer is not kept.
-    let server = asked(&state, server, seconds(&body)?).await?;
+    let server = asked(&state, &caller, server, seconds(&body)?).await?;
     state.app.tool_servers.store().add(&caller.tenant, &server).await.map_err(name_taken)?;
     Ok(Success(view(&caller.tenant, &server)?).into_response())
 }
@@ -157,13 +162,18 @@ fn name_taken(error: Error) -> ApiError {
     }
 }
 
-/// A server with the tools that it lists now.
+/// A server with the tools that it lists now; one that wants somebody to sign in first has none yet.
 async fn asked(
     state: &ServerState,
+    caller: &Caller,
     server: StoredToolServer,
     seconds: u64,
 ) -> Result<StoredToolServer, ApiError> {
-    let listed = state.app.tool_servers.listed(&server, seconds).await.map_err(|error| untested(&error))?;
+    let listed = match state.app.tool_servers.listed(&caller.tenant, &server, seconds).await {
+        // Nobody can sign in at a server that is not stored.
+        Err(error) if TenantServers::wants_sign_in(&server, &error) => Vec::new(),
+        listed => listed.map_err(|error| untested(&error))?,
+    };
     let tools = with_flags(listed, &server.tools);
     Ok(StoredToolServer { tools, ..server })
 }
@@ -224,7 +234,7 @@ async fn change(state: &ServerState, caller: &Caller, id: &str, body: &Body) -> 
         if elsewhere == (&before.url, &before.transport, &before.sealed) {
             return Ok(server);
         }
-        asked(state, server, seconds(body)?).await
+        asked(state, caller, server, seconds(body)?).await
     });
     Ok(Success(view(&caller.tenant, &server.await?)?).into_response())
 }
@@ -243,10 +253,8 @@ pub async fn delete(
 }
 
 async fn remove(state: &ServerState, caller: &Caller, id: &str) -> Result<(), ApiError> {
-    let removed = state.app.tool_servers.store().remove(&caller.tenant, id).await;
-    removed.map_err(|error| super::owned::or(error, missing(caller, id)))?;
-    state.app.tool_servers.forget(id).await;
-    Ok(())
+    let removed = state.app.tool_servers.remove(&caller.tenant, id).await;
+    removed.map_err(|error| super::owned::or(error, missing(caller, id)))
 }
 
 /// `POST /v1/mcp_server/rm {mcp_ids}`.
@@ -313,7 +321,7 @@ async fn imported(
         body["variables"] = json!({"authorization_token": token});
     }
     let new = fresh(weft_core::id::generate(), state.app.clock.now_ms());
-    let mut server = asked(state, changed(new, &Body::of(body)?)?, seconds).await?;
+    let mut server = asked(state, caller, changed(new, &Body::of(body)?)?, seconds).await?;
     // Whether a name is taken only the store can say: a look beforehand could be overtaken.
     for number in 1..=NUMBERS_MAX {
         match state.app.tool_servers.store().add(&caller.tenant, &server).await {
@@ -351,7 +359,7 @@ pub async fn list_tools(
     let seconds = seconds(&body)?;
     let mut told = Map::new();
     for server in named(&state, &caller, &body).await? {
-        let listed = state.app.tool_servers.listed(&server, seconds).await;
+        let listed = state.app.tool_servers.listed(&caller.tenant, &server, seconds).await;
         let listed =
             listed.map_err(|error| ApiError::data(format!("MCP list tools error: {}", error.full())))?;
         let tools: Vec<Json> = with_flags(listed, &server.tools).into_iter().map(|(_, tool)| tool).collect();
@@ -371,15 +379,21 @@ pub async fn test_tool(
 ) -> Result<Response, ApiError> {
     let id = body.id("mcp_id")?.ok_or_else(|| ApiError::data("No MCP server ID provided."))?;
     let server = found(&state, &caller, &id).await?;
-    called(&state, &server, &body).await
+    called(&state, &caller, &server, &body).await
 }
 
-async fn called(state: &ServerState, server: &StoredToolServer, body: &Body) -> Result<Response, ApiError> {
+async fn called(
+    state: &ServerState,
+    caller: &Caller,
+    server: &StoredToolServer,
+    body: &Body,
+) -> Result<Response, ApiError> {
     let (tool, arguments) = (body.text("tool_name")?.unwrap_or_default(), body.object("arguments")?);
     let Some(arguments) = arguments.filter(|_| !tool.is_empty()) else {
         return Err(ApiError::data("Require provide tool name and arguments."));
     };
-    let output = state.app.tool_servers.call(server, &tool, &arguments, seconds(body)?).await;
+    let trial = ToolTrial { tool: &tool, arguments: &arguments, seconds: seconds(body)? };
+    let output = state.app.tool_servers.call(&caller.tenant, server, trial).await;
     Ok(Success(output.map_err(|error| untested(&error))?.to_text()).into_response())
 }
 
@@ -396,10 +410,10 @@ pub async fn test(
 ) -> Result<Response, ApiError> {
     let server = found(&state, &caller, &id).await?;
     if body.get("tool_name").is_some() {
-        return called(&state, &server, &body).await;
+        return called(&state, &caller, &server, &body).await;
     }
     let server = changed(server, &body)?;
-    tried(&state, &server, seconds(&body)?).await
+    tried(&state, &caller, &server, seconds(&body)?).await
 }
 
 /// `POST /v1/mcp_server/test_mcp {url, server_type, headers, variables, timeout}`: what a server offers that is not stored.
@@ -408,18 +422,24 @@ pub async fn test(
 /// 101 without an address or a type; 102 for one that cannot be or does not answer.
 pub async fn try_out(
     State(state): State<ServerState>,
-    _: Caller,
+    caller: Caller,
     mut body: Body,
 ) -> Result<Response, ApiError> {
     body.require(&["url", "server_type"])?;
     body.0.insert("name".to_owned(), "test".into());
     let server = changed(fresh(weft_core::id::generate(), 0), &body)?;
     check_address(&server)?;
-    tried(&state, &server, seconds(&body)?).await
+    tried(&state, &caller, &server, seconds(&body)?).await
 }
 
-async fn tried(state: &ServerState, server: &StoredToolServer, seconds: u64) -> Result<Response, ApiError> {
-    let listed = state.app.tool_servers.listed(server, seconds).await.map_err(|error| untested(&error))?;
+async fn tried(
+    state: &ServerState,
+    caller: &Caller,
+    server: &StoredToolServer,
+    seconds: u64,
+) -> Result<Response, ApiError> {
+    let listed = state.app.tool_servers.listed(&caller.tenant, server, seconds).await;
+    let listed = listed.map_err(|error| untested(&error))?;
     let tools: Vec<Json> = with_flags(listed, &server.tools).into_iter().map(|(_, tool)| tool).collect();
     Ok(Success(tools).into_response())
 }

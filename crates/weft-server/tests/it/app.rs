@@ -108,7 +108,7 @@ async fn what_tenants_try_out_reaches_no_private_address() {
             created_ms: 0,
             updated_ms: 0,
         };
-        let refused = app.tool_servers.listed(&server, 5).await.unwrap_err();
+        let refused = app.tool_servers.listed(&default_tenant(), &server, 5).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Denied, "{host}: {}", refused.full());
         app.tool_servers.store().add(&default_tenant(), &server).await.unwrap();
         let refused = ToolSource::tools(&app.tool_servers, &default_tenant(), host).await.unwrap_err();

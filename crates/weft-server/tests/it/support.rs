@@ -14,7 +14,7 @@ use tower::ServiceExt as _;
 use weft_app::accounts::{AccountStores, Accounts, NewUser};
 use weft_app::config::{AccountsConfig, LimitsConfig, NotificationsConfig};
 use weft_app::notifications::Notifications;
-use weft_app::tool_servers::TenantServers;
+use weft_app::tool_servers::{TenantServerStores, TenantServers};
 use weft_app::{App, Auth, DEFAULT_TENANT, Parts, tokens};
 use weft_core::TenantId;
 use weft_core::access::MemberRole;
@@ -264,8 +264,11 @@ fn file_manager(clock: &Arc<dyn Clock>) -> weft_app::file_manager::FileManager {
 /// MCP servers of tenants, which may be on this machine.
 fn of_tenants(clock: &Arc<dyn Clock>) -> TenantServers {
     let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
-    let (others, store) = (Arc::new(NoTools), Arc::new(weft_testkit::MemoryToolServers::default()));
-    TenantServers::new(others, store, http, Arc::clone(clock)).unwrap()
+    let stores = TenantServerStores {
+        servers: Arc::new(weft_testkit::MemoryToolServers::default()),
+        credentials: Arc::new(weft_testkit::MemoryCredentials::default()),
+    };
+    TenantServers::new(Arc::new(NoTools), stores, http, Arc::clone(clock)).unwrap()
 }
 
 /// The same with other settings of accounts.

@@ -38,6 +38,7 @@ mod m0041_run_message;
 mod m0042_folder_entry;
 mod m0043_revision;
 mod m0044_reembedding;
+mod m0045_tool_credential;
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, Statement, TransactionTrait,
@@ -98,6 +99,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0042_folder_entry::Migration),
             Box::new(m0043_revision::Migration),
             Box::new(m0044_reembedding::Migration),
+            Box::new(m0045_tool_credential::Migration),
         ]
     }
 }

@@ -49,6 +49,7 @@ pub(crate) mod tenant;
 pub(crate) mod tenant_lock;
 pub(crate) mod tenant_removal;
 pub(crate) mod token;
+pub(crate) mod tool_credential;
 pub(crate) mod tool_pin;
 pub(crate) mod tool_server;
 pub(crate) mod user;

@@ -39,6 +39,7 @@ const TABLES: &[&str] = &[
     "memory_message",
     "memory",
     "secret",
+    "tool_credential",
     "tool_server",
     "share",
     "invitation",

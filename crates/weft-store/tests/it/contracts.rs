@@ -2,7 +2,8 @@
 
 use weft_store::Store;
 use weft_testkit::contracts::{
-    accounts, chats, datasets, files, folders, identities, memories, secrets, store, tool_servers,
+    accounts, chats, credentials, datasets, files, folders, identities, memories, secrets, store,
+    tool_servers,
 };
 
 async fn keeps_all_contracts(opened: &Store) {
@@ -38,6 +39,8 @@ async fn keeps_all_contracts(opened: &Store) {
     secrets::secrets_keep_their_contract(&vault).await;
     let servers = weft_store::SealedToolServers(vault);
     tool_servers::tool_servers_keep_their_contract(&servers).await;
+    let vault = weft_store::Vault::new(opened.clone(), weft_store::KeyPlace::Process);
+    credentials::credentials_keep_their_contract(&weft_store::SealedCredentials(vault)).await;
     chats::chat_store_keeps_its_contract(opened).await;
     memories::memory_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, opened, opened, opened).await;

@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod chats;
+pub mod credentials;
 pub mod datasets;
 pub mod embedder;
 pub mod files;

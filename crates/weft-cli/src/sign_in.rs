@@ -1,0 +1,116 @@
+//! `weft mcp login` and `weft mcp logout`: what a person allows this program at an MCP server.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::IntoResponse as _;
+use axum::routing::get;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use weft_app::ToolServers;
+use weft_app::tool_servers::{SignInCallback, SignInRequest};
+use weft_core::{Error, ErrorKind};
+
+use crate::args::{McpLoginArgs, McpLogoutArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Data, Notes, pipes};
+use crate::serve::stopped;
+
+/// How long a person may take; the server's own record of the sign-in ends then, too.
+const TIME_LIMIT: Duration = Duration::from_mins(10);
+
+/// What the browser shows at the end.
+const DONE: &str =
+    "<!doctype html><title>Weft</title><p>Weft goes on in the terminal. This page can be closed.</p>";
+
+/// Signs in at a server: shows a page for a browser, and waits until that comes back to this machine.
+///
+/// # Errors
+/// When the server has no sign-in, cannot be asked, or the person does not allow it in time.
+pub async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await?;
+    let redirect_uri = format!("http://127.0.0.1:{}/callback", listener.local_addr()?.port());
+    let request = SignInRequest { redirect_uri, scope: args.scope.clone() };
+    let page = opened.servers.begin_sign_in(&args.server, &request).await?;
+    Notes::line("Open this page in a browser, and allow there what agents are to do:");
+    let mut data = Data::stdout();
+    data.line(&page.url)?;
+    data.flush()?;
+    Notes::line(
+        "If the browser is on another machine, its last page cannot be shown: paste the address of that page here.",
+    );
+    let callback = tokio::select! {
+        came = arrived(listener) => came?,
+        pasted = pasted() => pasted?,
+        () = tokio::time::sleep(TIME_LIMIT) => {
+            let message = format!("nobody has signed in within {} minutes", TIME_LIMIT.as_secs() / 60);
+            return Err(Error::new(ErrorKind::Timeout, message).into());
+        }
+        () = stopped() => return Ok(Exit::Failed),
+    };
+    opened.servers.finish_sign_in(&args.server, &callback).await?;
+    Notes::line(format!("Signed in at {}.", quoted(&args.server)));
+    Ok(Exit::Done)
+}
+
+/// Forgets what was allowed at a server.
+///
+/// # Errors
+/// When there is no such server, or nobody signs in at it.
+pub async fn logout(args: &McpLogoutArgs, opened: &ToolServers) -> Outcome {
+    let was = opened.servers.sign_out(&args.server).await?;
+    let server = quoted(&args.server);
+    Notes::line(if was {
+        format!("Signed out of {server}. What was given out before may be good there until it ends.")
+    } else {
+        format!("Nobody was signed in at {server}.")
+    });
+    Ok(Exit::Done)
+}
+
+/// What a browser of this machine brings.
+async fn arrived(listener: TcpListener) -> Outcome<SignInCallback> {
+    let (came, over) = (Arc::new(OnceLock::new()), CancellationToken::new());
+    let handler = {
+        let (came, over) = (Arc::clone(&came), over.clone());
+        async move |uri: Uri| {
+            let callback = SignInCallback::of_url(&format!("http://127.0.0.1{uri}"));
+            // A browser also asks for pictures of its own, with nothing of a sign-in in their addresses.
+            if callback.as_ref().is_err_and(|error| error.kind == ErrorKind::Invalid) {
+                return StatusCode::BAD_REQUEST.into_response();
+            }
+            drop(came.set(callback));
+            over.cancel();
+            ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], DONE).into_response()
+        }
+    };
+    let router = Router::new().route("/callback", get(handler));
+    // It ends when the browser has its answer.
+    axum::serve(listener, router).with_graceful_shutdown(over.cancelled_owned()).await?;
+    match came.get() {
+        Some(Ok(callback)) => Ok(callback.clone()),
+        Some(Err(error)) => Err(Error::new(error.kind, error.message.clone()).into()),
+        None => Err(Failure::from(Error::internal("the browser brought nothing"))),
+    }
+}
+
+/// What a person pastes: waits for ever when nothing comes.
+async fn pasted() -> Outcome<SignInCallback> {
+    let (input, _) = pipes()?;
+    let mut lines = BufReader::new(input).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.trim().is_empty() {
+            continue;
+        }
+        match SignInCallback::of_url(&line) {
+            Err(error) if error.kind == ErrorKind::Invalid => Notes::line(error.full()),
+            told => return Ok(told?),
+        }
+    }
+    std::future::pending().await
+}

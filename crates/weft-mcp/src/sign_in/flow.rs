@@ -1,0 +1,265 @@
+//! A sign-in from its begin to its end: where a person is sent, and what comes back.
+
+use std::collections::BTreeSet;
+
+use rmcp::transport::auth::{
+    AuthorizationManager, CredentialStore as _, InMemoryCredentialStore, InMemoryStateStore,
+    OAuthClientConfig, StateStore as _,
+};
+use url::Url;
+use weft_core::{Error, ErrorKind, Result};
+
+use super::kept::{BegunSignIn, KeptClient, KeptSignIn};
+use super::{LiveToken, SignIn, SignInInner, failed, shortened};
+
+/// How long a person may take to sign in, in milliseconds.
+const TIME_LIMIT_MS: i64 = 10 * 60 * 1_000;
+/// What this program is called where it is registered as a client.
+const CLIENT_NAME: &str = "Weft";
+
+/// A sign-in that is to begin.
+#[derive(Clone, Debug, Default)]
+pub struct SignInRequest {
+    /// Where the authorization server sends the person's browser afterwards.
+    pub redirect_uri: String,
+    /// What is to be allowed, words with spaces between them; absent: what the server asks for.
+    pub scope: Option<String>,
+}
+
+/// Where a person signs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInPage {
+    /// The page of the authorization server, for a browser.
+    pub url: String,
+    /// What comes back with the person.
+    pub state: String,
+}
+
+/// What the person's browser brings back.
+#[derive(Clone, Default)]
+pub struct SignInCallback {
+    /// As of [`SignInPage::state`].
+    pub state: String,
+    /// What tokens are given for.
+    pub code: String,
+    /// Who says that it has sent the browser.
+    pub issuer: Option<String>,
+}
+
+impl SignInCallback {
+    /// What stands in the address that the browser was sent to.
+    ///
+    /// # Errors
+    /// `Invalid` for an address that holds no answer of an authorization server; `Denied` with what that has said when it, or
+    /// the person, refuses.
+    pub fn of_url(url: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid("the address holds no `code` and no `state`")
+                .help("give the whole address that the browser was sent to after the sign-in")
+        };
+        let url = Url::parse(url.trim()).map_err(|_| wrong())?;
+        let said = |name: &str| {
+            url.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+        };
+        if let Some(error) = said("error") {
+            let words = said("error_description").map(|words| format!(": {words}")).unwrap_or_default();
+            let message = shortened(&format!("the sign-in was refused: {error}{words}"));
+            return Err(Error::new(ErrorKind::Denied, message));
+        }
+        match (said("state"), said("code")) {
+            (Some(state), Some(code)) => Ok(Self { state, code, issuer: said("iss") }),
+            (None, _) | (_, None) => Err(wrong()),
+        }
+    }
+}
+
+impl std::fmt::Debug for SignInCallback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SignInCallback").finish_non_exhaustive()
+    }
+}
+
+/// What a client with this address for its answers is, in the words of OpenID Connect's registration.
+pub(super) fn application_type(redirect_uri: &str) -> &'static str {
+    let is_loopback = Url::parse(redirect_uri).is_ok_and(|url| match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => true,
+    });
+    if is_loopback { "native" } else { "web" }
+}
+
+impl SignIn {
+    /// Begins a sign-in.
+    ///
+    /// # Errors
+    /// `Invalid` when the server has no sign-in or takes no client such as this program; what keeps it, or its authorization
+    /// server, from being asked.
+    pub(crate) async fn begin(&self, request: &SignInRequest) -> Result<SignInPage> {
+        let inner = &self.0;
+        let mut found = Box::pin(inner.discovered()).await?;
+        let before = inner.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
+        let scopes = inner.scopes(&found.manager, request, &before).await;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = inner.registered(&mut found, &request.redirect_uri, &scopes).await?;
+        let Discovered { mut manager, challenge, .. } = found;
+        manager.configure_client(client.config()).map_err(|error| failed(&error))?;
+        let states = InMemoryStateStore::new();
+        manager.set_state_store(states.clone());
+        let url = manager.get_authorization_url(&scopes).await.map_err(|error| failed(&error))?;
+        let state = state_of(&url).ok_or_else(|| Error::internal("a sign-in has no state"))?;
+        let kept = states.load(&state).await.map_err(|error| failed(&error))?;
+        let kept = kept.ok_or_else(|| Error::internal("a sign-in has no state"))?;
+        let now_ms = inner.clock.now_ms();
+        let begun =
+            BegunSignIn { client, state: kept, challenge, until_ms: now_ms.saturating_add(TIME_LIMIT_MS) };
+        inner.row().change(|kept| kept.begin(&state, begun.clone(), now_ms)).await?;
+        Ok(SignInPage { url, state })
+    }
+
+    /// Ends a sign-in with what the person's browser has brought back.
+    ///
+    /// # Errors
+    /// `NotFound` for one that has not begun here, or too long ago; `Denied` when another authorization
+    /// server answers than was asked; what keeps it from giving tokens.
+    pub(crate) async fn finish(&self, callback: &SignInCallback) -> Result<()> {
+        let inner = &self.0;
+        let kept = inner.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
+        let is_timely = |begun: &&BegunSignIn| begun.until_ms > inner.clock.now_ms();
+        let begun = kept.begun.get(&callback.state).filter(is_timely).ok_or_else(|| {
+            Error::not_found("there is no such sign-in under way")
+                .help("begin it again, and end it within 10 minutes")
+        })?;
+        let credentials = Box::pin(inner.exchanged(begun, callback)).await?;
+        inner
+            .row()
+            .change(|kept| {
+                kept.begun.remove(&callback.state);
+                kept.client = Some(begun.client.clone());
+                kept.credentials = Some(credentials.clone());
+            })
+            .await?;
+        let token = KeptSignIn { credentials: Some(credentials), ..KeptSignIn::default() }.token();
+        inner.signed_in(token);
+        Ok(())
+    }
+
+    /// Forgets what was allowed; whether anything was.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub(crate) async fn sign_out(&self) -> Result<bool> {
+        let was = self.0.place.store.remove(&self.0.place.key).await?;
+        self.0.signed_in(None);
+        Ok(was)
+    }
+}
+
+/// The authorization server of a server.
+struct Discovered {
+    manager: AuthorizationManager,
+    /// How the server asked for a token.
+    challenge: Option<String>,
+    /// Whether it takes the address of a description in place of a registration.
+    takes_descriptions: bool,
+}
+
+impl SignInInner {
+    fn signed_in(&self, token: Option<LiveToken>) {
+        let known = &mut *self.known();
+        (known.is_read, known.token, known.challenge) = (true, token, None);
+    }
+
+    /// Finds out which authorization server there is, and how the server asked for a token.
+    async fn discovered(&self) -> Result<Discovered> {
+        let challenge = self.known().challenge.clone();
+        let mut manager = self.manager().await?;
+        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
+        let found = found.map_err(|error| failed(&error))?;
+        // Without a word of the server its endpoints would be guessed, and people sent to pages that are not there.
+        if !found.source.is_discovered() && challenge.is_none() {
+            return Err(Error::invalid("the server names no authorization server")
+                .help("if it wants a token, give it in `headers` of the server"));
+        }
+        let said = found.metadata.additional_fields.get("client_id_metadata_document_supported");
+        let takes_descriptions = said.and_then(serde_json::Value::as_bool) == Some(true);
+        manager.set_metadata(found.metadata);
+        Ok(Discovered { manager, challenge, takes_descriptions })
+    }
+
+    /// What is to be allowed.
+    async fn scopes(
+        &self,
+        manager: &AuthorizationManager,
+        request: &SignInRequest,
+        before: &KeptSignIn,
+    ) -> Vec<String> {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        if let Some(scope) = request.scope.as_deref().or(self.oauth.scope.as_deref()) {
+            return words(scope);
+        }
+        let granted = before.credentials.iter().flat_map(|kept| kept.granted_scopes.iter().cloned());
+        let asked = manager.select_initial_scopes(&[]).await;
+        // Who signs in again to allow more loses nothing of what was allowed before.
+        let mut seen = BTreeSet::new();
+        granted.chain(asked).filter(|scope| seen.insert(scope.clone())).collect()
+    }
+
+    /// Who we are at the authorization server: as the operator says, by the address of our description, or as it registers us.
+    async fn registered(
+        &self,
+        found: &mut Discovered,
+        redirect_uri: &str,
+        scopes: &[&str],
+    ) -> Result<KeptClient> {
+        let redirect_uri = redirect_uri.to_owned();
+        let oauth = &self.oauth;
+        if !oauth.client_id.is_empty() {
+            let secret = (!oauth.client_secret.is_empty()).then(|| oauth.client_secret.reveal().to_owned());
+            return Ok(KeptClient { id: oauth.client_id.clone(), secret, redirect_uri });
+        }
+        let unregistered = OAuthClientConfig::new("unregistered", &redirect_uri)
+            .with_application_type(application_type(&redirect_uri));
+        // The kind of application is taken over from it by the registration.
+        found.manager.configure_client(unregistered).map_err(|error| failed(&error))?;
+        if let Some(url) = oauth.client_metadata_url.as_ref().filter(|_| found.takes_descriptions) {
+            return Ok(KeptClient { id: url.clone(), secret: None, redirect_uri });
+        }
+        let client = found.manager.register_client(CLIENT_NAME, &redirect_uri, scopes).await;
+        let client = client.map_err(|error| failed(&error))?;
+        Ok(KeptClient { id: client.client_id, secret: client.client_secret, redirect_uri })
+    }
+
+    /// Has tokens for the code that came back.
+    async fn exchanged(
+        &self,
+        begun: &BegunSignIn,
+        callback: &SignInCallback,
+    ) -> Result<rmcp::transport::auth::StoredCredentials> {
+        let mut manager = self.manager().await?;
+        let found = manager.resolve_metadata_from_challenge(begun.challenge.as_deref()).await;
+        let metadata = found.map_err(|error| failed(&error))?.metadata;
+        // The code is good at the authorization server that was asked, and is shown to no other.
+        if metadata.issuer != begun.state.expected_issuer {
+            return Err(Error::new(ErrorKind::Denied, "the server has another authorization server by now")
+                .help("sign in again"));
+        }
+        manager.set_metadata(metadata);
+        manager.configure_client(begun.client.config()).map_err(|error| failed(&error))?;
+        let (states, credentials) = (InMemoryStateStore::new(), InMemoryCredentialStore::new());
+        states.save(&callback.state, begun.state.clone()).await.map_err(|error| failed(&error))?;
+        manager.set_state_store(states);
+        manager.set_credential_store(credentials.clone());
+        let (code, state, issuer) = (&callback.code, &callback.state, callback.issuer.as_deref());
+        let exchanged = manager.exchange_code_for_token_with_issuer(code, state, issuer).await;
+        exchanged.map_err(|error| failed(&error))?;
+        let given = credentials.load().await.map_err(|error| failed(&error))?;
+        given.ok_or_else(|| Error::new(ErrorKind::Garbled, "the authorization server gave no tokens"))
+    }
+}
+
+fn state_of(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    url.query_pairs().find(|(name, _)| name == "state").map(|(_, state)| state.into_owned())
+}

@@ -1,0 +1,88 @@
+//! The way by which rmcp asks authorization servers: ours, with its checks of addresses.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::LOCATION;
+use rmcp::transport::auth::{
+    OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
+};
+use url::Url;
+use weft_core::{Error, ErrorKind, Result};
+use weft_net::{StreamRequest, StreamingHttp};
+
+/// How long one request may take.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// Answers that say where else to ask, one after the other.
+const REDIRECTS_MAX: usize = 3;
+
+type Answer = http::Response<Vec<u8>>;
+
+pub(super) struct OauthHttp(pub(super) Arc<dyn StreamingHttp>);
+
+impl OAuthHttpClient for OauthHttp {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        let OAuthHttpRequest { request, redirect_policy, .. } = request;
+        Box::pin(async move {
+            let asked = tokio::time::timeout(TIME_LIMIT, self.followed(request, redirect_policy)).await;
+            let asked = asked.unwrap_or_else(|_| {
+                Err(Error::new(ErrorKind::Timeout, format!("no answer within {} s", TIME_LIMIT.as_secs())))
+            });
+            asked.map_err(|error| OAuthHttpClientError::from(error.full()))
+        })
+    }
+}
+
+impl OauthHttp {
+    async fn followed(
+        &self,
+        request: http::Request<Vec<u8>>,
+        policy: OAuthHttpRedirectPolicy,
+    ) -> Result<Answer> {
+        let follows = policy == OAuthHttpRedirectPolicy::Follow && request.method() == http::Method::GET;
+        let mut request = plain(request)?;
+        for _ in 0..=REDIRECTS_MAX {
+            let answer = self.asked(request.clone()).await?;
+            let elsewhere = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
+            let (true, true, Some(to)) = (follows, answer.status().is_redirection(), elsewhere) else {
+                return Ok(answer);
+            };
+            // To the same server only: what is found there says where people are sent to sign in.
+            let here =
+                Url::parse(&request.url).map_err(|cause| Error::invalid("no address").because(cause))?;
+            match here.join(to) {
+                Ok(there) if there.origin() == here.origin() => request.url = there.into(),
+                Ok(_) | Err(_) => return Err(Error::new(ErrorKind::Denied, "it is sent to another server")),
+            }
+        }
+        Err(Error::new(ErrorKind::Invalid, "it is sent from one place to the next"))
+    }
+
+    async fn asked(&self, request: StreamRequest) -> Result<Answer> {
+        let mut response = self.0.open(request).await?;
+        let mut answer = http::Response::builder().status(response.status);
+        for (name, value) in std::mem::take(&mut response.headers) {
+            answer = answer.header(name, value);
+        }
+        let body = response.read(ANSWER_BYTES_MAX).await?;
+        answer
+            .body(body.to_vec())
+            .map_err(|cause| Error::new(ErrorKind::Garbled, "no answer of HTTP").because(cause))
+    }
+}
+
+fn plain(request: http::Request<Vec<u8>>) -> Result<StreamRequest> {
+    let (parts, body) = request.into_parts();
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        let value = value.to_str().map_err(|cause| Error::invalid("a header is no text").because(cause))?;
+        Ok((name.as_str().to_owned(), value.to_owned()))
+    };
+    Ok(StreamRequest {
+        method: parts.method.as_str().to_owned(),
+        url: parts.uri.to_string(),
+        headers: parts.headers.iter().map(header).collect::<Result<_>>()?,
+        body,
+    })
+}

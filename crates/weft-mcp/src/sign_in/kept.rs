@@ -1,0 +1,159 @@
+//! What is kept of sign-ins at one server, sealed.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use rmcp::transport::auth::{AuthError, CredentialStore, StoredAuthorizationState, StoredCredentials};
+use serde::{Deserialize, Serialize};
+use weft_core::{Error, ErrorKind, Result, Secret, changes};
+
+use super::{CredentialPlace, LiveToken};
+
+/// Sign-ins that have begun and not ended, at most; then the oldest is forgotten.
+const BEGUN_MAX: usize = 8;
+
+/// Everything that is kept for one server.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct KeptSignIn {
+    /// The server's address. For another one nothing of this is used: what people have allowed one server is sent to no other.
+    pub(super) url: String,
+    /// Who we are at the authorization server.
+    pub(super) client: Option<KeptClient>,
+    /// What it gave.
+    pub(super) credentials: Option<StoredCredentials>,
+    /// Sign-ins that wait for their person, by the state that comes back with them.
+    pub(super) begun: BTreeMap<String, BegunSignIn>,
+}
+
+/// This program as a client of an authorization server.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct KeptClient {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    pub(super) redirect_uri: String,
+}
+
+impl std::fmt::Debug for KeptClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeptClient").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// A sign-in that waits for its person.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct BegunSignIn {
+    pub(super) client: KeptClient,
+    pub(super) state: StoredAuthorizationState,
+    /// How the server asked for it.
+    pub(super) challenge: Option<String>,
+    /// In milliseconds since 1970.
+    pub(super) until_ms: i64,
+}
+
+impl KeptSignIn {
+    pub(super) fn token(&self) -> Option<LiveToken> {
+        let credentials = self.credentials.as_ref()?;
+        // rmcp's type of an answer hides its members behind traits of another crate; on paper it is what came.
+        let answer = serde_json::to_value(credentials.token_response.as_ref()?).ok()?;
+        let access = Secret::new(answer.get("access_token")?.as_str()?);
+        let lasting = answer.get("expires_in").and_then(serde_json::Value::as_u64);
+        let until =
+            credentials.token_received_at.zip(lasting).map(|(at, lasting)| at.saturating_add(lasting));
+        Some(LiveToken { access, until })
+    }
+
+    /// Whether a token that renews was given.
+    pub(super) fn can_be_renewed(&self) -> bool {
+        let credentials = self.credentials.as_ref().and_then(|kept| kept.token_response.as_ref());
+        let answer = credentials.and_then(|answer| serde_json::to_value(answer).ok());
+        answer.is_some_and(|answer| answer.get("refresh_token").is_some_and(serde_json::Value::is_string))
+    }
+
+    /// The same for a sign-in that begins, without those that are over.
+    pub(super) fn begin(&mut self, state: &str, begun: BegunSignIn, now_ms: i64) {
+        self.begun.retain(|_, other| other.until_ms > now_ms);
+        while self.begun.len() >= BEGUN_MAX {
+            let oldest =
+                self.begun.iter().min_by_key(|(_, other)| other.until_ms).map(|(state, _)| state.clone());
+            match oldest {
+                Some(state) => self.begun.remove(&state),
+                None => break,
+            };
+        }
+        self.begun.insert(state.to_owned(), begun);
+    }
+}
+
+/// The credentials for one server in the store. Clones are the same.
+#[derive(Clone)]
+pub(super) struct CredentialRow {
+    pub(super) place: CredentialPlace,
+    pub(super) url: String,
+}
+
+impl CredentialRow {
+    /// What is kept for the server's address, and the revision to be replaced.
+    pub(super) async fn read(&self) -> Result<Option<(KeptSignIn, i64)>> {
+        let Some(stored) = self.place.store.get(&self.place.key).await? else { return Ok(None) };
+        let damaged = |_| {
+            let message = format!("what is stored of the sign-in at `{}` is damaged", self.place.key.server);
+            Error::new(ErrorKind::Garbled, message).help(self.place.remedy.clone())
+        };
+        let kept: KeptSignIn = serde_json::from_str(stored.sealed.reveal()).map_err(damaged)?;
+        let kept = if kept.url == self.url { kept } else { KeptSignIn::default() };
+        Ok(Some((kept, stored.revision)))
+    }
+
+    /// Changes what is kept.
+    pub(super) async fn change(&self, change: impl Fn(&mut KeptSignIn)) -> Result<()> {
+        changes::made("credentials of the MCP server", async || {
+            // Read once more for each attempt: others may have signed in, or out.
+            let (mut kept, revision) = self.read().await?.unwrap_or_default();
+            change(&mut kept);
+            kept.url.clone_from(&self.url);
+            let text = serde_json::to_string(&kept)
+                .map_err(|cause| Error::internal("cannot write credentials").because(cause))?;
+            let put = self.place.store.put(&self.place.key, &Secret::new(text), revision).await?;
+            Ok::<_, Error>(put.then_some(()))
+        })
+        .await
+    }
+}
+
+fn told(error: Error) -> AuthError {
+    AuthError::CredentialStoreError(error.full())
+}
+
+#[async_trait]
+impl CredentialStore for CredentialRow {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        let kept = self.read().await.map_err(told)?;
+        Ok(kept.and_then(|(kept, _)| kept.credentials))
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        self.change(|kept| kept.credentials = Some(credentials.clone())).await.map_err(told)
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.change(|kept| kept.credentials = None).await.map_err(told)
+    }
+
+    async fn on_refresh_token_rejected(&self, refused: &StoredCredentials) -> Result<(), AuthError> {
+        // Only as long as they are what was refused: another process may have had new ones by now.
+        let is_refused = |kept: &StoredCredentials| {
+            (kept.token_received_at, &kept.client_id) == (refused.token_received_at, &refused.client_id)
+                && same_answer(kept, refused)
+        };
+        let drop_refused = |kept: &mut KeptSignIn| {
+            kept.credentials = kept.credentials.take().filter(|kept| !is_refused(kept));
+        };
+        self.change(drop_refused).await.map_err(told)
+    }
+}
+
+fn same_answer(one: &StoredCredentials, other: &StoredCredentials) -> bool {
+    let answer = |of: &StoredCredentials| serde_json::to_value(&of.token_response).ok();
+    answer(one) == answer(other)
+}

@@ -1,0 +1,206 @@
+//! A person signs in, and agents ask with what was allowed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+use weft_core::seam::ToolSource as _;
+use weft_core::seam::clock::FixedClock;
+use weft_core::{Error, ErrorKind, Result};
+use weft_mcp::{Credentials, Servers, SignInCallback, SignInRequest};
+use weft_net::StreamRequest;
+use weft_testkit::memory_store::MemoryStore;
+
+use crate::fake::Fake;
+use crate::http_fake::HttpFake;
+use crate::kit::{call, credentials, http, tenant, tool_of};
+
+const REDIRECT: &str = "http://127.0.0.1:9/callback";
+
+/// A process of those that share credentials.
+fn process(config: &str, credentials: &Credentials) -> Servers {
+    let config = toml::from_str(config).unwrap();
+    let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(7)));
+    Servers::open(config, &http(), pins, clock, credentials.clone()).unwrap()
+}
+
+fn site() -> (HttpFake, String) {
+    let fake = HttpFake::start(&Fake::new(&["echo"]));
+    *fake.site.token.lock().unwrap() = Some("nobody has it yet".to_owned());
+    let config = format!("[servers.web]\nurl = '{}'", fake.url("mcp"));
+    (fake, config)
+}
+
+/// Where the person's browser ends up.
+async fn allowed(servers: &Servers) -> String {
+    let request = SignInRequest { redirect_uri: REDIRECT.to_owned(), scope: None };
+    let page = servers.begin_sign_in("web", &request).await.map_err(|error| error.full()).unwrap();
+    let get = StreamRequest { method: "GET".into(), url: page.url, headers: vec![], body: vec![] };
+    let sent = http().open(get).await.unwrap();
+    let back = sent.header("location").unwrap().to_owned();
+    assert!(back.contains(&page.state), "{back}");
+    back
+}
+
+async fn finish(servers: &Servers, back: &str) -> Result<()> {
+    servers.finish_sign_in("web", &SignInCallback::of_url(back)?).await
+}
+
+async fn unauthenticated(servers: &Servers) -> Error {
+    let error = servers.tools(&tenant(), "web").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unauthenticated, "{}", error.full());
+    assert!(error.full().contains("weft mcp login web"), "{}", error.full());
+    error
+}
+
+fn grants(fake: &HttpFake) -> Vec<String> {
+    fake.site.given.lock().unwrap().iter().map(|form| form["grant_type"].clone()).collect()
+}
+
+#[tokio::test]
+async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_forgotten() {
+    let (fake, config) = site();
+    let shared = credentials();
+    let (first, second) = (process(&config, &shared), process(&config, &shared));
+    unauthenticated(&first).await;
+    finish(&first, &allowed(&first).await).await.map_err(|error| error.full()).unwrap();
+    {
+        let given = fake.site.given.lock().unwrap();
+        let form = &given[0];
+        let wanted = ["authorization_code", "code for tools", REDIRECT, &fake.url("mcp"), "client-0"];
+        let names = ["grant_type", "code", "redirect_uri", "resource", "client_id"];
+        assert_eq!(names.map(|name| form[name].as_str()), wanted);
+        assert!(form.contains_key("code_verifier"));
+    }
+    for servers in [&first, &second] {
+        let tool = tool_of(servers, "web", "echo").await;
+        call(&tool, json!({})).await.unwrap();
+    }
+    assert_eq!(grants(&fake), ["authorization_code"]);
+    // The token is over before anybody said so: calls side by side renew it once.
+    *fake.site.token.lock().unwrap() = Some("another".to_owned());
+    let tool = tool_of(&first, "web", "echo").await;
+    let (one, other) = tokio::join!(call(&tool, json!({})), call(&tool, json!({})));
+    one.unwrap();
+    other.unwrap();
+    assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
+    assert_eq!(fake.site.given.lock().unwrap()[1]["resource"], fake.url("mcp"));
+    // Another process still has the token of before, and finds the new one in the store.
+    call(&tool_of(&second, "web", "echo").await, json!({})).await.unwrap();
+    assert_eq!(grants(&fake).len(), 2);
+    assert!(first.sign_out("web").await.unwrap());
+    assert!(!first.sign_out("web").await.unwrap());
+    *fake.site.token.lock().unwrap() = Some("another".to_owned());
+    unauthenticated(&first).await;
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_token_that_nears_its_end_is_renewed_before_it_is_sent() {
+    let (fake, config) = site();
+    fake.site.lasting.store(10, Ordering::SeqCst);
+    let servers = process(&config, &credentials());
+    finish(&servers, &allowed(&servers).await).await.unwrap();
+    fake.site.lasting.store(3_600, Ordering::SeqCst);
+    call(&tool_of(&servers, "web", "echo").await, json!({})).await.unwrap();
+    assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
+    servers.close().await;
+}
+
+/// The token that renews is good once; whoever comes second uses what the first has had.
+#[tokio::test]
+async fn two_processes_that_renew_at_the_same_time_both_go_on() {
+    let (fake, config) = site();
+    let shared = credentials();
+    let (first, second) = (process(&config, &shared), process(&config, &shared));
+    finish(&first, &allowed(&first).await).await.unwrap();
+    let (one, other) = (tool_of(&first, "web", "echo").await, tool_of(&second, "web", "echo").await);
+    *fake.site.token.lock().unwrap() = Some("another".to_owned());
+    let gives = fake.site.gives.lock().await;
+    let (ask_one, ask_other) = (call(&one, json!({})), call(&other, json!({})));
+    let release = async {
+        while grants(&fake).len() < 3 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        drop(gives);
+    };
+    let (one, other, ()) = tokio::join!(ask_one, ask_other, release);
+    one.unwrap();
+    other.unwrap();
+    first.close().await;
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_refused_renewal_asks_for_another_sign_in() {
+    let (fake, config) = site();
+    let servers = process(&config, &credentials());
+    finish(&servers, &allowed(&servers).await).await.unwrap();
+    fake.site.spent.lock().unwrap().push("refresh-1".to_owned());
+    *fake.site.token.lock().unwrap() = Some("another".to_owned());
+    let told = unauthenticated(&servers).await.full();
+    assert!(!told.contains("refresh-1") && !told.contains("token-1"), "{told}");
+    // It is not tried again and again.
+    unauthenticated(&servers).await;
+    assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
+    finish(&servers, &allowed(&servers).await).await.unwrap();
+    call(&tool_of(&servers, "web", "echo").await, json!({})).await.unwrap();
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_sign_in_ends_once_and_in_any_process_and_only_with_what_it_began_with() {
+    let (fake, config) = site();
+    let shared = credentials();
+    let (first, second) = (process(&config, &shared), process(&config, &shared));
+    let back = allowed(&first).await;
+    let check = async |back: &str, kind: ErrorKind, words: &str| {
+        let error = finish(&second, back).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{back}: {}", error.full());
+        assert!(error.full().contains(words), "{back}: {}", error.full());
+    };
+    check("http://127.0.0.1:9/callback", ErrorKind::Invalid, "no `code`").await;
+    check("not an address", ErrorKind::Invalid, "no `code`").await;
+    check(
+        &format!("{REDIRECT}?error=access_denied&error_description=No."),
+        ErrorKind::Denied,
+        "access_denied: No.",
+    )
+    .await;
+    check(&format!("{REDIRECT}?code=c&state=unknown"), ErrorKind::NotFound, "no such sign-in").await;
+    let elsewhere = back.replace("iss=http", "iss=https");
+    check(&elsewhere, ErrorKind::Denied, "another authorization server").await;
+    check(back.split("&iss=").next().unwrap(), ErrorKind::Denied, "another authorization server").await;
+    assert!(grants(&fake).is_empty(), "the code was shown to nobody");
+    finish(&second, &back).await.map_err(|error| error.full()).unwrap();
+    check(&back, ErrorKind::NotFound, "no such sign-in").await;
+    // What people have allowed at one address is sent to no other.
+    let (other, _) = site();
+    let moved = process(&format!("[servers.web]\nurl = '{}'", other.url("mcp")), &shared);
+    unauthenticated(&moved).await;
+    assert!(other.sent("authorization").0.is_empty());
+    for servers in [first, second, moved] {
+        servers.close().await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_signs_in_where_something_else_says_who_we_are() {
+    let (fake, _) = site();
+    let url = fake.url("mcp");
+    let servers = process(
+        &format!(
+            "[servers.web]\nurl = '{url}'\nheaders = {{ Authorization = 'Bearer x' }}\n[servers.program]\ncommand = 'true'"
+        ),
+        &credentials(),
+    );
+    let request = SignInRequest { redirect_uri: REDIRECT.to_owned(), scope: None };
+    for id in ["web", "program"] {
+        let error = servers.begin_sign_in(id, &request).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.full().contains("nobody signs in"), "{}", error.full());
+    }
+    let error = servers.tools(&tenant(), "web").await.unwrap_err();
+    assert!(error.full().contains("check `headers`"), "{}", error.full());
+}
