@@ -1,11 +1,12 @@
-//! What runs have used of models, by node and model: rows that are written with the end of a run.
+//! What was used of models, by node and model: rows that are written with the end of a run, and those of work that is
+//! no run's.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query};
-use sea_orm::{DbBackend, FromQueryResult, QueryOrder, QuerySelect, QueryTrait as _};
+use sea_orm::{DbBackend, FromQueryResult, IntoActiveModel, QueryOrder, QuerySelect, QueryTrait as _};
 use weft_core::Result;
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::UsageStore;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::FinishedRun;
@@ -151,6 +152,41 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
     }
 }
 
+/// The rows of work that is no run's. They have an id of their own, so none of them takes the place of another.
+fn outside_of_runs(tenant: &TenantId, at_ms: i64, uses: &[ModelUse]) -> Vec<Model> {
+    let id = generate();
+    let row = |(place, one): (usize, &ModelUse)| {
+        let [
+            calls,
+            prompt_tokens,
+            completion_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
+            reasoning_tokens,
+            micros,
+        ] = numbers(one);
+        Model {
+            tenant_id: text(tenant.as_str()),
+            run_id: id.clone(),
+            place: number(place as u64),
+            day: at_ms.div_euclid(DAY_MS),
+            canvas_id: String::new(),
+            session_id: String::new(),
+            user_id: String::new(),
+            node: text(one.node.as_str()),
+            model: text(&one.model),
+            calls,
+            prompt_tokens,
+            completion_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
+            reasoning_tokens,
+            micros,
+        }
+    };
+    bounded_uses(uses).iter().enumerate().map(row).collect()
+}
+
 fn column(side: UsageBy) -> Column {
     match side {
         UsageBy::Day => Column::Day,
@@ -195,6 +231,20 @@ impl Sums {
 
 #[async_trait]
 impl UsageStore for Store {
+    async fn note_usage(&self, tenant: &TenantId, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
+        let rows = outside_of_runs(tenant, at_ms, uses);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let _permit = self.inner.gate.permit().await;
+        let insert = async || {
+            let rows = rows.iter().cloned().map(IntoActiveModel::into_active_model);
+            Entity::insert_many(rows).exec_without_returning(&self.inner.write).await
+        };
+        let noted = repeated(insert).await;
+        noted.map(drop).map_err(|error| self.fail("note what was used", error))
+    }
+
     async fn usage(&self, tenant: &TenantId, filter: &UsageFilter) -> Result<Vec<UsageLine>> {
         let fail = |error| self.fail("read what was used", error);
         let backend = self.inner.write.get_database_backend();
