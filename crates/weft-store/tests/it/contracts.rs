@@ -1,5 +1,8 @@
 //! The contracts of the stores, against every database of this build.
 
+use weft_core::counts::Backlog;
+use weft_core::id::{CanvasId, RunKey, TenantId, generate};
+use weft_core::seam::work_queue::Work;
 use weft_store::Store;
 use weft_testkit::contracts::{
     accounts, chats, datasets, files, folders, identities, memories, secrets, store, tool_servers,
@@ -108,6 +111,33 @@ async fn folder_of_blobs() {
 async fn sqlite_in_memory() {
     let opened = Store::open("sqlite::memory:").await.unwrap();
     keeps_all_contracts(&opened).await;
+    opened.close().await.unwrap();
+}
+
+/// Of all tenants together, and only what nobody has taken.
+#[tokio::test]
+async fn what_waits_is_counted() {
+    let opened = Store::open("sqlite::memory:").await.unwrap();
+    assert_eq!(opened.backlog().await.unwrap(), Backlog::default());
+    for tenant in ["one", "two"] {
+        let run = RunKey::new(&TenantId::from(tenant), generate());
+        let (session, source, due_ms) = (None, String::new(), 5);
+        let work =
+            Work { run, canvas: CanvasId::from("c"), session, input: Default::default(), source, due_ms };
+        opened.work().push(&[work], 1).await.unwrap();
+    }
+    let dataset = datasets::dataset(&TenantId::from("one"), "waiting");
+    opened.datasets().create(&dataset).await.unwrap();
+    let document = datasets::document(&dataset.key, "a.txt");
+    opened.datasets().add_document(&document).await.unwrap();
+    opened.ingest().queue(&dataset.key, std::slice::from_ref(&document.key.id), 1).await.unwrap();
+    opened.reembeddings().begin(&dataset.key, "other@Test", 1).await.unwrap();
+    let all = Backlog { queued_runs: 2, documents: 1, reembeddings: 1, tasks: 0 };
+    assert_eq!(opened.backlog().await.unwrap(), all);
+    assert_eq!(opened.ingest().take(2, 9, 1).await.unwrap().len(), 1);
+    assert_eq!(opened.work().take(5, 9, 1).await.unwrap().len(), 1);
+    let left = Backlog { queued_runs: 1, documents: 0, ..all };
+    assert_eq!(opened.backlog().await.unwrap(), left);
     opened.close().await.unwrap();
 }
 
