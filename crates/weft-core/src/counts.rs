@@ -160,15 +160,8 @@ impl Label for ErrorKind {
 }
 
 impl Label for ModelKind {
-    const ALL: &'static [Self] = &[
-        Self::Chat,
-        Self::Vision,
-        Self::Embedding,
-        Self::Rerank,
-        Self::Speech,
-        Self::Tts,
-        Self::Ocr,
-    ];
+    const ALL: &'static [Self] =
+        &[Self::Chat, Self::Vision, Self::Embedding, Self::Rerank, Self::Speech, Self::Tts, Self::Ocr];
 
     fn word(self) -> &'static str {
         match self {

@@ -107,7 +107,10 @@ impl WatchedModels {
 }
 
 /// A reader of pictures, with somebody who hears of its calls.
-pub fn watched_reader(inner: Arc<dyn PictureReader>, watcher: Arc<dyn ModelWatcher>) -> Arc<dyn PictureReader> {
+pub fn watched_reader(
+    inner: Arc<dyn PictureReader>,
+    watcher: Arc<dyn ModelWatcher>,
+) -> Arc<dyn PictureReader> {
     Arc::new(Watched { inner, watcher })
 }
 
@@ -411,7 +414,10 @@ mod tests {
     }
 
     /// What is heard of a call of which so many deltas are read.
-    async fn heard(deltas: fn() -> Vec<Result<ChatDelta>>, read: usize) -> Vec<(String, CallOutcome, u64, u64)> {
+    async fn heard(
+        deltas: fn() -> Vec<Result<ChatDelta>>,
+        read: usize,
+    ) -> Vec<(String, CallOutcome, u64, u64)> {
         let heard = Arc::new(Heard::default());
         let models = WatchedModels::new(Arc::new(OneModel(deltas)), Arc::clone(&heard) as _);
         let model = models.resolve(&TenantId::new("t"), "").unwrap();
@@ -423,7 +429,9 @@ mod tests {
 
     #[tokio::test]
     async fn each_call_is_told_once_with_its_end() {
-        let one = |model: &str, outcome: CallOutcome, tokens: u64, micros: u64| vec![(model.to_owned(), outcome, tokens, micros)];
+        let one = |model: &str, outcome: CallOutcome, tokens: u64, micros: u64| {
+            vec![(model.to_owned(), outcome, tokens, micros)]
+        };
         let succeeded = CallOutcome::Succeeded;
         assert_eq!(heard(|| vec![text(), end()], 9).await, one("asked", succeeded, 5, 5));
         let by_another = || vec![Ok(ChatDelta::AnsweredBy(Arc::new(info("other", 2.0)))), text(), end()];

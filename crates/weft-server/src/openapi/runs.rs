@@ -390,6 +390,12 @@ pub static READY: Operation =
         text("db", "whether the store answers"),
         flag("stopping", "whether it is about to end"),
     ])));
+/// `GET /metrics`.
+pub static METRICS: Operation = Operation::administers(
+    "Tells what is counted of all tenants together, in the text format of Prometheus: to whom has the token of \
+     `accounts.metrics_token`, or where there is none to the owners of the tenant `default`.",
+)
+.answer(Answer::Text);
 /// `GET /api/v1/system/ping`.
 pub static PING: Operation = Operation::open("Answers with `pong`.").answer(Answer::Text);
 /// `GET /api/v1/system/version`.
