@@ -65,7 +65,7 @@ impl WorkModels {
     pub(super) async fn note(&self, now_ms: i64) {
         let used = self.gathered.take();
         let Some(uses) = self.uses.as_ref().filter(|_| !used.is_empty()) else { return };
-        if let Err(error) = uses.note_usage(&self.dataset.tenant, now_ms, &used).await {
+        if let Err(error) = uses.note_usage(&self.dataset, now_ms, &used).await {
             let id = &self.dataset.id;
             tracing::warn!(dataset.id = %id, error = error.detail(), "what a dataset has used of models could not be noted");
         }

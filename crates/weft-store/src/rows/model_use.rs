@@ -3,10 +3,10 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query};
-use sea_orm::{DbBackend, FromQueryResult, IntoActiveModel, QueryOrder, QuerySelect, QueryTrait as _};
+use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query, SelectStatement};
+use sea_orm::{DbBackend, FromQueryResult, QueryOrder, QuerySelect, QueryTrait as _};
 use weft_core::Result;
-use weft_core::id::{RunKey, TenantId, generate};
+use weft_core::id::{DatasetKey, RunKey, TenantId, generate};
 use weft_core::seam::UsageStore;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::FinishedRun;
@@ -17,7 +17,7 @@ use crate::Store;
 use crate::batch::{Batch, BatchStep, ExpectedEffect};
 use crate::ids::{bounded, count, number, text};
 use crate::open::repeated;
-use crate::rows::{run, session};
+use crate::rows::{dataset, run, session};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
@@ -131,60 +131,52 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
             )
             .and_where(Expr::col((run::Entity, run::Column::TenantId)).eq(tenant.as_str()))
             .and_where(Expr::col((run::Entity, run::Column::Id)).eq(id.as_str()));
-        let key = [
-            Column::TenantId,
-            Column::RunId,
-            Column::Place,
-            Column::Day,
-            Column::CanvasId,
-            Column::SessionId,
-            Column::UserId,
-            Column::Node,
-            Column::Model,
-        ];
-        let mut insert = Query::insert();
-        insert.into_table(Entity).columns(key.into_iter().chain(SUMMED));
-        if insert.select_from(row).is_ok() {
-            batch
-                .steps
-                .push(BatchStep { statement: batch.backend.build(&insert), kind: ExpectedEffect::Any });
-        }
+        insert(row, batch);
     }
 }
 
-/// The rows of work that is no run's. They have an id of their own, so none of them takes the place of another.
-fn outside_of_runs(tenant: &TenantId, at_ms: i64, uses: &[ModelUse]) -> Vec<Model> {
-    let id = generate();
-    let row = |(place, one): (usize, &ModelUse)| {
-        let [
-            calls,
-            prompt_tokens,
-            completion_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            reasoning_tokens,
-            micros,
-        ] = numbers(one);
-        Model {
-            tenant_id: text(tenant.as_str()),
-            run_id: id.clone(),
-            place: number(place as u64),
-            day: at_ms.div_euclid(DAY_MS),
-            canvas_id: String::new(),
-            session_id: String::new(),
-            user_id: String::new(),
-            node: text(one.node.as_str()),
-            model: text(&one.model),
-            calls,
-            prompt_tokens,
-            completion_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            reasoning_tokens,
-            micros,
-        }
-    };
-    bounded_uses(uses).iter().enumerate().map(row).collect()
+/// Writes what work on a dataset has used, as long as the dataset is there. The rows have an id of their own in the place of a
+/// run's, so none of them takes the place of another.
+fn note_outside(dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse], batch: &mut Batch) {
+    let (id, day) = (generate(), at_ms.div_euclid(DAY_MS));
+    for (place, one) in bounded_uses(uses).iter().enumerate() {
+        let mut row = Query::select();
+        // Locked, so that it is not being removed with all that its tenant has.
+        row.column((dataset::Entity, dataset::Column::TenantId))
+            .expr(Expr::value(id.as_str()))
+            .expr(Expr::value(number(place as u64)))
+            .expr(Expr::value(day))
+            .exprs([Expr::value(""), Expr::value(""), Expr::value("")])
+            .expr(Expr::value(text(one.node.as_str())))
+            .expr(Expr::value(text(&one.model)))
+            .exprs(numbers(one).map(Expr::value))
+            .from(dataset::Entity)
+            .cond_where(dataset::of(dataset))
+            .lock_exclusive();
+        insert(row, batch);
+    }
+}
+
+/// The columns of a row before those that are added up.
+const KEY: [Column; 9] = [
+    Column::TenantId,
+    Column::RunId,
+    Column::Place,
+    Column::Day,
+    Column::CanvasId,
+    Column::SessionId,
+    Column::UserId,
+    Column::Node,
+    Column::Model,
+];
+
+/// Adds the row that this selects.
+fn insert(row: SelectStatement, batch: &mut Batch) {
+    let mut insert = Query::insert();
+    insert.into_table(Entity).columns(KEY.into_iter().chain(SUMMED));
+    if insert.select_from(row).is_ok() {
+        batch.steps.push(BatchStep { statement: batch.backend.build(&insert), kind: ExpectedEffect::Any });
+    }
 }
 
 fn column(side: UsageBy) -> Column {
@@ -231,17 +223,13 @@ impl Sums {
 
 #[async_trait]
 impl UsageStore for Store {
-    async fn note_usage(&self, tenant: &TenantId, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
-        let rows = outside_of_runs(tenant, at_ms, uses);
-        if rows.is_empty() {
+    async fn note_usage(&self, dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
+        if uses.is_empty() {
             return Ok(());
         }
-        let _permit = self.inner.gate.permit().await;
-        let insert = async || {
-            let rows = rows.iter().cloned().map(IntoActiveModel::into_active_model);
-            Entity::insert_many(rows).exec_without_returning(&self.inner.write).await
-        };
-        let noted = repeated(insert).await;
+        let mut batch = self.batch();
+        note_outside(dataset, at_ms, uses, &mut batch);
+        let noted = self.execute(&batch).await;
         noted.map(drop).map_err(|error| self.fail("note what was used", error))
     }
 

@@ -2,7 +2,10 @@
 
 use weft_core::counts::Backlog;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
+use weft_core::seam::chat_model::Usage;
+use weft_core::seam::usage_store::UsageFilter;
 use weft_core::seam::work_queue::Work;
+use weft_core::usage::ModelUse;
 use weft_store::Store;
 use weft_testkit::contracts::{
     accounts, chats, datasets, files, folders, identities, memories, secrets, store, tool_servers,
@@ -19,7 +22,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::process_store_keeps_its_contract(opened, opened).await;
     store::run_messages_keep_their_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
-    store::usage_store_keeps_its_contract(opened, opened, opened).await;
+    store::usage_store_keeps_its_contract(opened, opened, opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     let (users, tenants, tokens) = (opened, opened, opened);
     accounts::account_stores_keep_their_contract(accounts::ContractStores { users, tenants, tokens }).await;
@@ -138,6 +141,26 @@ async fn what_waits_is_counted() {
     assert_eq!(opened.work().take(5, 9, 1).await.unwrap().len(), 1);
     let left = Backlog { queued_runs: 1, documents: 0, ..all };
     assert_eq!(opened.backlog().await.unwrap(), left);
+    opened.close().await.unwrap();
+}
+
+/// Nothing of a tenant comes back that is removed while its documents are read.
+#[tokio::test]
+async fn what_was_used_for_a_dataset_that_is_gone_is_not_noted() {
+    let opened = Store::open("sqlite::memory:").await.unwrap();
+    let tenant = TenantId::from("one");
+    let dataset = datasets::dataset(&tenant, "gone");
+    let usage = Usage { calls: 1, ..Usage::default() };
+    let uses = [ModelUse { node: "dataset:d".into(), model: "m".into(), usage, micros: 0 }];
+    let noted = async || {
+        opened.model_uses().note_usage(&dataset.key, 5, &uses).await.unwrap();
+        let filter = UsageFilter { limit: 9, ..UsageFilter::default() };
+        let lines = opened.model_uses().usage(&tenant, &filter).await.unwrap();
+        lines.iter().map(|line| line.usage.calls).sum::<u64>()
+    };
+    assert_eq!(noted().await, 0);
+    opened.datasets().create(&dataset).await.unwrap();
+    assert_eq!(noted().await, 1);
     opened.close().await.unwrap();
 }
 
