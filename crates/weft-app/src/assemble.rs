@@ -338,11 +338,8 @@ fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given
 }
 
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
-    let models = config.models.clone().with_installed(&config.data.join("models"));
-    let models = Directory::open(&models, &weft_net::operator_client()?)?;
+    let models = Models::open(config)?;
     let store = Store::open(store_url).await?;
-    let meters = meters(&store);
-    let models = Models::new(models, &meters);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     let plugins = plugins(config).await?;
@@ -398,12 +395,12 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         file_bytes_max: config.attachments.file_bytes_max,
         file_manager,
         reader: document_reader(config, &models)?,
+        meters: meters(&store, &models),
         model_check: model_check(&models.plain),
         models: models.counted,
         catalog: Arc::new(weft_components::catalog()),
         tool_servers: tool_servers.clone(),
         plugins,
-        meters,
         clock,
         probe: probe(&store),
         close: close(servers, tool_servers, store, passing),

@@ -35,7 +35,7 @@ fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn Pic
             let reader = Tesseract::open(worker, ocr_languages, limits, *at_once)?;
             Some(Arc::new(reader.with_confinement(*confinement)))
         }
-        name => Some(watched_reader(models.plain.picture_reader(name)?, Arc::clone(&models.watcher))),
+        name => Some(watched_reader(models.plain.picture_reader(name)?, models.watcher())),
     })
 }
 
@@ -64,11 +64,10 @@ mod tests {
     use weft_models::Directory;
 
     use super::*;
-    use crate::metrics::Meters;
 
     fn reader(config: &Config) -> Result<()> {
         let models = Directory::open(&config.models, &weft_net::operator_client().unwrap()).unwrap();
-        document_reader(config, &Models::new(models, &Meters::default())).map(drop)
+        document_reader(config, &Models::new(models)).map(drop)
     }
 
     #[test]
