@@ -29,6 +29,7 @@ use crate::accounts::Accounts;
 use crate::checking::{Purpose, refusal};
 use crate::config::LimitsConfig;
 use crate::file_manager::FileManager;
+use crate::metrics::Meters;
 use crate::new_session::{NewSession, Said, messages};
 use crate::notifications::Notifications;
 use crate::parts::{Close, ModelCheck, Parts, Probe};
@@ -105,6 +106,8 @@ pub struct App {
     pub tool_servers: TenantServers,
     /// Tools that were added without a new build.
     pub plugins: Plugins,
+    /// What is counted for whoever looks after the process.
+    pub meters: Meters,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// What runs and requests may use.
@@ -165,6 +168,7 @@ impl App {
             catalog: parts.catalog,
             tool_servers: parts.tool_servers,
             plugins: parts.plugins,
+            meters: parts.meters,
             clock: parts.clock,
             lines: Arc::default(),
             token_uses: Arc::default(),

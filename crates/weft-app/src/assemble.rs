@@ -3,6 +3,7 @@
 mod accounts;
 mod documents;
 mod files;
+mod models;
 mod secrets;
 mod tools;
 
@@ -49,6 +50,7 @@ pub use self::tools::ToolServers;
 
 use self::documents::{document_reader, document_writer};
 use self::files::files;
+use self::models::{Models, meters};
 use self::tools::tool_sources;
 use crate::app::App;
 use crate::checking::names_of_datasets;
@@ -241,7 +243,7 @@ struct Ground<'a> {
 fn datasets(
     ground: &Ground<'_>,
     blobs: Arc<dyn BlobStore>,
-    models: &Arc<Directory>,
+    models: &Models,
 ) -> Result<(Arc<Library>, Datasets)> {
     let &Ground { config, place, store, clock } = ground;
     let index: Arc<dyn Index> = match place {
@@ -249,7 +251,7 @@ fn datasets(
         Place::Memory => Arc::new(TantivyIndex::in_memory()),
     };
     let reader = document_reader(config, models)?;
-    let models = Arc::clone(models) as Arc<dyn ModelDirectory>;
+    let models = Arc::clone(&models.counted);
     let asked = Datasets::new(store.datasets(), Arc::clone(&index), Arc::clone(&models));
     let parts = LibraryParts {
         store: store.datasets(),
@@ -262,7 +264,7 @@ fn datasets(
         additions: vec![Arc::new(Contents), Arc::new(Graph)],
     };
     let limits = LibraryLimits { file_bytes_max: config.documents.file_bytes_max as u64 };
-    Ok((Arc::new(Library::new(parts, limits)), asked))
+    Ok((Arc::new(Library::new(parts, limits).noting_usage(store.model_uses())), asked))
 }
 
 /// Where bytes are kept.
@@ -281,17 +283,12 @@ fn databases(config: &Config, store_url: &str, outbound: &Arc<Outbound>) -> Data
 }
 
 /// Documents beside canvases, for this process alone.
-fn beside(
-    config: &Config,
-    store: &Store,
-    models: &Arc<Directory>,
-    clock: &Arc<dyn Clock>,
-) -> Result<LocalDocuments> {
+fn beside(config: &Config, store: &Store, models: &Models, clock: &Arc<dyn Clock>) -> Result<LocalDocuments> {
     Ok(LocalDocuments::new(LocalDocumentsParts {
         store: store.datasets(),
         index: Arc::new(MemoryChunkIndex::new()),
         reader: document_reader(config, models)?,
-        models: Arc::clone(models) as Arc<dyn ModelDirectory>,
+        models: Arc::clone(&models.counted),
         clock: Arc::clone(clock),
     }))
 }
@@ -341,8 +338,7 @@ fn seams(config: &Config, store_url: &str, outbound: Arc<Outbound>, given: Given
 }
 
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
-    let models = config.models.clone().with_installed(&config.data.join("models"));
-    let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
+    let models = Models::open(config)?;
     let store = Store::open(store_url).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
@@ -360,7 +356,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let memories = memories(&store, &models, &clock);
     let secrets = secrets::secrets(config, &store, place)?;
     let given = Given {
-        models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
+        models: Arc::clone(&models.counted),
         knowledge: Arc::clone(&knowledge),
         memories: Arc::new(memories.clone()),
         conversations: Arc::new(StoredConversations(store.sessions())),
@@ -399,8 +395,9 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         file_bytes_max: config.attachments.file_bytes_max,
         file_manager,
         reader: document_reader(config, &models)?,
-        model_check: model_check(&models),
-        models,
+        meters: meters(&store, &models),
+        model_check: model_check(&models.plain),
+        models: models.counted,
         catalog: Arc::new(weft_components::catalog()),
         tool_servers: tool_servers.clone(),
         plugins,
@@ -446,9 +443,8 @@ fn this_process() -> ProcessIdentity {
 }
 
 /// What agents remember of their conversations.
-fn memories(store: &Store, models: &Arc<Directory>, clock: &Arc<dyn Clock>) -> ConversationMemories {
-    let models = Arc::clone(models) as Arc<dyn ModelDirectory>;
-    ConversationMemories::new(store.memories(), models, Arc::clone(clock), || {
+fn memories(store: &Store, models: &Models, clock: &Arc<dyn Clock>) -> ConversationMemories {
+    ConversationMemories::new(store.memories(), Arc::clone(&models.counted), Arc::clone(clock), || {
         Arc::new(MemoryChunkIndex::new())
     })
 }
@@ -479,8 +475,25 @@ fn probe(store: &Store) -> Arc<Probe> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::StreamExt as _;
     use weft_core::ErrorKind;
+    use weft_core::counts::Backlog;
+    use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest};
     use weft_core::seam::sandbox::{Language, Program};
+
+    #[tokio::test]
+    async fn whoever_asks_a_model_is_counted() {
+        let text = "[[models.entries]]\nname = \"plain\"\nprovider = \"extractive\"";
+        let app = assemble_in_memory(&toml::from_str(text).unwrap()).await.unwrap();
+        let model = app.models.resolve(&TenantId::new("t"), "plain").unwrap();
+        let messages = vec![ChatMessage::new(Author::User, "What?")];
+        if let Ok(answer) = model.chat(ChatRequest { messages, ..ChatRequest::default() }).await {
+            answer.collect::<Vec<_>>().await;
+        }
+        let counted: u64 = app.meters.models.calls.all().map(|(_, _, count)| count).sum();
+        assert_eq!(counted, 1);
+        assert_eq!((app.meters.backlog)().await.unwrap(), Backlog::default());
+    }
 
     #[tokio::test]
     async fn programs_run_in_a_worker_or_not_at_all() {

@@ -17,6 +17,7 @@ use weft_plugins::Plugins;
 
 use crate::accounts::Accounts;
 use crate::file_manager::FileManager;
+use crate::metrics::Meters;
 use crate::notifications::Notifications;
 use crate::tool_servers::TenantServers;
 
@@ -94,6 +95,8 @@ pub struct Parts {
     pub tool_servers: TenantServers,
     /// Tools that were added without a new build.
     pub plugins: Plugins,
+    /// What is counted for whoever looks after the process.
+    pub meters: Meters,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Says whether the store can be written.

@@ -59,6 +59,15 @@ impl MultitaskStrategy {
 #[derive(Debug, Default)]
 pub struct Lines(Mutex<HashMap<WaitedFor, Line>>);
 
+impl Lines {
+    /// How many questions wait for their turn, or are about to have it.
+    pub(crate) fn questions(&self) -> usize {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_turns = all.iter().filter(|(of, _)| matches!(of, WaitedFor::Turn(_)));
+        of_turns.map(|(_, line)| line.count).sum()
+    }
+}
+
 /// What questions stand in line for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WaitedFor {

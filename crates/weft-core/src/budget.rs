@@ -430,7 +430,7 @@ fn numbers(spent: Spent) -> [u64; 6] {
 }
 
 /// What a call cost, in millionths, rounded up.
-fn micros(usage: Usage, prices: Prices) -> u64 {
+pub fn micros(usage: Usage, prices: Prices) -> u64 {
     let Usage { prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens, .. } = usage;
     // Providers count what is cached among the tokens of the question; numbers that do not fit together give
     // 0 here and not a huge one.

@@ -12,6 +12,7 @@ pub mod citation;
 pub mod component;
 pub mod component_reference;
 pub mod context;
+pub mod counts;
 pub mod effect;
 pub mod error;
 pub mod exception;
@@ -44,6 +45,7 @@ pub mod stream;
 pub mod tool;
 pub mod usage;
 pub mod value;
+pub mod watched_models;
 pub mod webhook;
 
 pub use assign::{AssignOperator, Assignment, Operand};

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod announced;
+mod counted;
 mod fork;
 mod give_way;
 mod held;
@@ -52,6 +53,7 @@ pub use self::trial::{AnswerSource, Trial, Tried};
 use self::turn::{last_record, next_state};
 use crate::answers::{self, AnswerStatus};
 use crate::calls::CallHandling;
+use crate::counts::RunCounts;
 use crate::drive::RunReport;
 use crate::feed::{EntryReader, Feed};
 use crate::history;
@@ -133,6 +135,7 @@ struct EngineInner {
     accounts: SharedBudgets,
     ownership: Ownership,
     places: Arc<Semaphore>,
+    counts: Arc<RunCounts>,
     running: Mutex<RunningRuns>,
     tasks: TaskTracker,
 }
@@ -225,6 +228,7 @@ impl Engine {
             accounts: SharedBudgets::default(),
             ownership: Ownership::new(process),
             places: Arc::new(Semaphore::new(limits.runs_at_once)),
+            counts: Arc::default(),
             running: Mutex::default(),
             tasks: TaskTracker::new(),
         }))

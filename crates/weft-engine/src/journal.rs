@@ -14,6 +14,7 @@ use weft_core::seam::run_store::{FinishedRun, RunLease, StoredEntry};
 use weft_core::seam::{Clock, RunStore};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId};
 
+use crate::counts::RunCounts;
 use crate::feed::Feed;
 use crate::weight::outputs_weight;
 
@@ -51,6 +52,8 @@ pub struct RunJournal {
     lease: RunLease,
     store: Option<Arc<dyn RunStore>>,
     feed: Arc<Feed>,
+    /// Where it is counted what was stored; absent for runs that are tried out.
+    counts: Option<Arc<RunCounts>>,
     clock: Arc<dyn Clock>,
     seq: u64,
     event: u64,
@@ -106,6 +109,12 @@ impl RunJournal {
         Self { seq, event, shown: (seq, event), bytes, ..self }
     }
 
+    /// The same journal, whose records are counted.
+    #[must_use]
+    pub fn counted_in(self, counts: Arc<RunCounts>) -> Self {
+        Self { counts: Some(counts), ..self }
+    }
+
     /// How many bytes its entries have, as far as they have been written.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -138,6 +147,7 @@ impl RunJournal {
             lease,
             store,
             feed,
+            counts: None,
             clock,
             seq: 0,
             event: 0,
@@ -310,6 +320,9 @@ impl RunJournal {
         for entry in entries {
             self.shown = (entry.seq, entry.event.unwrap_or(self.shown.1));
             self.sealed.remove(&entry.seq);
+            if let Some(counts) = &self.counts {
+                counts.note(&entry.record);
+            }
         }
         self.feed.show(entries);
         while let Some((_, safe)) = self.awaited.pop_front_if(|(seq, _)| *seq <= self.shown.0) {

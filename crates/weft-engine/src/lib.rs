@@ -9,6 +9,7 @@ mod begin;
 mod calls;
 pub mod clock;
 pub mod compare;
+pub mod counts;
 pub mod drive;
 pub mod engine;
 pub mod feed;

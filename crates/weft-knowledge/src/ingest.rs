@@ -35,6 +35,7 @@
 
 mod behind;
 mod compare;
+mod counts;
 mod edit;
 mod embed;
 mod enrich;
@@ -50,10 +51,12 @@ mod removal;
 mod retag;
 mod summaries;
 mod upload;
+mod used;
 mod work;
 mod worker;
 
 pub use compare::ComparedChunk;
+pub use counts::{IngestCounts, IngestEnding};
 pub use edit::{Availability, ChunkEdit, NewChunk};
 pub use enrich::{Addition, MadeAddition};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};

@@ -200,6 +200,34 @@ impl Caller {
     }
 }
 
+/// Whoever looks after the server. Being an owner of some tenant is not enough: what operators read is of all tenants.
+#[derive(Clone, Copy, Debug)]
+pub struct Operator;
+
+impl FromRequestParts<ServerState> for Operator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ServerState) -> Result<Self, ApiError> {
+        let set = &state.app.accounts.config.metrics_token;
+        // By their hashes: how long it takes to compare these tells nothing of the token.
+        let is_set = |shown: &str| !set.is_empty() && tokens::hash(shown) == tokens::hash(set.reveal());
+        if token(&parts.headers).is_some_and(is_set) {
+            return Ok(Self);
+        }
+        let caller = Caller::from_request_parts(parts, state).await?;
+        // Whoever has set the server up is an owner there; with a token of its own nobody else need read it.
+        if set.is_empty() && caller.tenant.as_str() == DEFAULT_TENANT {
+            return Ok(Self);
+        }
+        let message = if set.is_empty() {
+            "this tells of all tenants: an owner of the tenant `default` may ask for it"
+        } else {
+            "this tells of all tenants: it needs the token that is set as accounts.metrics_token"
+        };
+        Err(ApiError::new(code::OPERATING, message).with_status(StatusCode::FORBIDDEN))
+    }
+}
+
 /// What an API key is worth now: no more than what whoever has made it may do.
 async fn role_of(state: &ServerState, stored: &StoredToken) -> weft_core::Result<MemberRole> {
     let Some(user) = &stored.user else { return Ok(stored.role) };

@@ -5,7 +5,7 @@
 //! between it is *busy*, for as long as that takes: streams of hours are not cut. When there is no room the
 //! idle connection that has waited longest makes it, so half a head holds nothing that somebody else needs.
 
-mod body;
+pub(crate) mod body;
 mod places;
 mod watched;
 
@@ -32,7 +32,7 @@ use tower::ServiceExt as _;
 use crate::error::{ApiError, code};
 use crate::webhook::Peer;
 use body::Held;
-use places::{Places, Seat};
+use places::{Busy, Places, Seat};
 use watched::Watched;
 use weft_app::config::ConnectionLimits;
 
@@ -46,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// When the server stops, an idle connection may take what is still on its way to it for so long.
 const LINGER: Duration = Duration::from_secs(1);
 /// What may be asked on the connections that are kept for looking after the server.
-const OF_OPERATORS: [&str; 2] = ["/healthz", "/readyz"];
+const OF_OPERATORS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// What all connections share.
 struct Host {
@@ -159,7 +159,7 @@ async fn answer(
     host: Arc<Host>,
     seat: Arc<Seat>,
     request: Request<Incoming>,
-) -> Result<Response<Held>, Infallible> {
+) -> Result<Response<Held<Busy>>, Infallible> {
     // Said before the request is routed: an idle connection may be sent away at any moment.
     let busy = Seat::busy(&seat);
     let closes = request.version() < Version::HTTP_11
@@ -216,7 +216,7 @@ mod tests {
             };
             let kept = async || ([(header::CONNECTION, "keep-alive")], "kept");
             let router = Router::new().route("/healthz", get(async || "well")).route("/slow", get(slow));
-            let router = router.route("/kept", get(kept));
+            let router = router.route("/kept", get(kept)).route("/metrics", get(async || "counted"));
             let limits = ConnectionLimits { all, per_address };
             let serving = JoinSet::from_iter([serve(listener, router, limits, stopping.clone())]);
             Self { address, stopping, release, serving }
@@ -265,6 +265,7 @@ mod tests {
         // Until they are all being answered, one of them would have to make room for this one.
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(server.ask("/healthz").await.ends_with("well"));
+        assert!(server.ask("/metrics").await.ends_with("counted"), "when it is full it is looked why");
         let refused = server.ask("/slow").await;
         assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("\"code\":429"), "{refused}");
         for stream in &mut slow {

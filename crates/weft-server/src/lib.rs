@@ -13,6 +13,7 @@ pub mod dialect;
 mod error;
 pub mod frames;
 pub mod mcp;
+pub mod metrics;
 mod open_files;
 pub mod openapi;
 mod path;

@@ -26,6 +26,7 @@ use self::older::{of_any_documents, of_offers, of_readings};
 use self::tool_servers::of_tool_servers;
 use crate::audit::record_requests;
 use crate::error::{ApiError, no_method, no_route};
+use crate::metrics::count_requests;
 use crate::openapi::accounts as of_account;
 use crate::openapi::agents as of_agent;
 use crate::openapi::chats as of_chat;
@@ -41,8 +42,8 @@ use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, dataset_tasks, datasets, documents, graph, health, mcp, memories,
-    metadata, models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules, searches,
-    secrets, sessions, speech, spending, tasks, templates, traces, uploads, usage, users, versions,
+    metadata, metrics, models, openai, openapi, parsing, past_runs, responses, retrieval, runs, schedules,
+    searches, secrets, sessions, speech, spending, tasks, templates, traces, uploads, usage, users, versions,
     webhook_logs, webhooks,
 };
 use crate::state::ServerState;
@@ -73,6 +74,7 @@ pub fn router(state: ServerState) -> Router {
         .layer(CatchPanicLayer::custom(caught))
         .layer(from_fn_with_state(state.clone(), record_requests))
         .layer(TraceLayer::new_for_http().make_span_with(span))
+        .layer(from_fn_with_state(state.clone(), count_requests))
         .with_state(state);
     let routes = match cors {
         Some(cors) => routes.layer(cors),
@@ -124,11 +126,12 @@ fn all(upload_max: usize) -> Routes {
         .nest("/api/canvas", of_canvases())
 }
 
-/// Whoever reaches the server may ask these.
+/// Whoever reaches the server may ask these, but for the metrics.
 fn public() -> Routes {
     Routes::new("The server")
         .on(GET, "/healthz", health::alive, &of_run::ALIVE)
         .on(GET, "/readyz", health::ready, &of_run::READY)
+        .on(GET, "/metrics", metrics::scrape, &of_run::METRICS)
         .on(GET, "/api/v1/system/ping", health::ping, &of_run::PING)
         .on(GET, "/api/v1/system/version", health::version, &of_run::VERSION)
         .on(GET, "/api/v1/system/config", users::settings, &of_account::SETTINGS)

@@ -74,7 +74,7 @@ pub async fn serve(
 ) -> Result<()> {
     let failed = |cause: std::io::Error| Error::internal("the listener failed").because(cause);
     check_auth(options.server.auth, listener.local_addr().map_err(failed)?)?;
-    let state = ServerState::new(app.clone(), options.server.auth);
+    let state = ServerState::new(app.clone(), options.server.auth)?;
     let stopping = state.stopping.clone();
     // The limit of open files is raised first, because the number of connections follows from it.
     let connections = options.server.connections(open_files::raise());

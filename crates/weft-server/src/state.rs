@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use weft_core::CanvasKey;
+use weft_core::{CanvasKey, Result};
 
+use crate::metrics::HttpMetrics;
 use crate::routes::health::Readiness;
 use weft_app::app::App;
 use weft_app::config::Auth;
@@ -22,6 +23,8 @@ pub struct ServerState {
     pub stopping: CancellationToken,
     /// Whether the store could be written when that was last tried.
     pub readiness: Arc<Readiness>,
+    /// What is counted of its requests.
+    pub metrics: Arc<HttpMetrics>,
     /// Where MCP clients post their messages.
     pub mcp: Arc<weft_mcp::serving::Host>,
     /// How often each webhook is called.
@@ -36,14 +39,18 @@ impl ServerState {
     }
 
     /// For a server that was not told to stop yet.
-    pub fn new(app: App, auth: Auth) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// As [`HttpMetrics::new`].
+    pub fn new(app: App, auth: Auth) -> Result<Self> {
+        Ok(Self {
+            metrics: Arc::new(HttpMetrics::new(app.clock.now_ms())?),
             app,
             auth,
             stopping: CancellationToken::new(),
             readiness: Arc::default(),
             mcp: Arc::default(),
             webhook_rates: Arc::default(),
-        }
+        })
     }
 }

@@ -1,10 +1,21 @@
 //! Turns what a database says into what a person can use.
 
+use std::sync::{Arc, LazyLock};
+
 use sea_orm::sqlx;
 use sea_orm::{DbErr, RuntimeErr};
+use weft_core::counts::Counts;
 use weft_core::{Error, ErrorKind};
 
 use crate::place::StorePlace;
+
+/// One for all stores of a process: parts of a store that fail do not know which store they are of.
+static FAILURES: LazyLock<Arc<Counts<ErrorKind>>> = LazyLock::new(Arc::default);
+
+/// How often stores of this process have failed, by kind. An attempt that is made again counts each time.
+pub fn failures() -> Arc<Counts<ErrorKind>> {
+    Arc::clone(&FAILURES)
+}
 
 /// A failure while `doing` something, such as "read the session", at `place`. Where the store is and what the
 /// database says is for the operator: callers are told a number under which the log has it. Every failure of
@@ -12,6 +23,7 @@ use crate::place::StorePlace;
 #[expect(clippy::needless_pass_by_value, reason = "what fails ends here")]
 pub(crate) fn failure(place: &StorePlace, doing: &str, error: DbErr) -> Error {
     let (kind, what, help) = reason(place, &error);
+    FAILURES.add(kind, 1);
     let private = format!("cannot {doing}: {what}: {error}");
     let id = weft_core::id::generate();
     tracing::warn!(error.id = id, reason = private, "the store failed");
@@ -277,12 +289,15 @@ mod tests {
     #[tokio::test]
     async fn a_read_only_file_is_named() {
         let bench = Bench::new().await;
+        let before = failures().get(ErrorKind::Denied);
         let journal = bench.journal(("query_only", "1"));
         bench.check(
             journal.append(&lease(), Haste::Brief, &entry(1, 10), None).await,
             ErrorKind::Denied,
             "is read-only",
         );
+        // Other tests count here, too.
+        assert!(failures().get(ErrorKind::Denied) > before);
     }
 
     #[tokio::test]

@@ -33,6 +33,7 @@ mod workspace;
 mod write_gate;
 
 pub use blobs::FolderBlobs;
+pub use failure::failures;
 pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
 pub use rows::file::{FileLimits, Files};

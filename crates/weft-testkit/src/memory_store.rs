@@ -394,7 +394,8 @@ mod tests {
         store::run_messages_keep_their_contract(&memory, &memory).await;
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
-        store::usage_store_keeps_its_contract(&memory, &memory, &memory).await;
+        let datasets = crate::MemoryDatasets::new();
+        store::usage_store_keeps_its_contract(&memory, &memory, &memory, &datasets).await;
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::notice_store_keeps_its_contract(&memory, &memory).await;

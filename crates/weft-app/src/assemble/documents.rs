@@ -4,25 +4,26 @@ use std::sync::Arc;
 
 use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
-use weft_core::seam::{DocumentReader, DocumentWriter, ModelDirectory, PictureReader};
+use weft_core::seam::{DocumentReader, DocumentWriter, PictureReader};
+use weft_core::watched_models::watched_reader;
 use weft_core::{Error, Result, TenantId};
-use weft_models::Directory;
 use weft_parse::{ChildReader, MediaReader, Tesseract, Worker};
 
+use super::models::Models;
 use crate::config::{Config, DocumentsConfig, NO_OCR, TESSERACT};
 
 /// What reads documents; nothing when the configuration names no worker or lets none run.
 ///
 /// # Errors
 /// `Invalid` when pictures are to be read by what is not there.
-pub(super) fn document_reader(config: &Config, models: &Directory) -> Result<Arc<dyn DocumentReader>> {
+pub(super) fn document_reader(config: &Config, models: &Models) -> Result<Arc<dyn DocumentReader>> {
     let Some(documents) = document_worker(config) else { return Ok(Arc::new(NoReader)) };
     // Configured for all tenants alike; without a model recordings are refused by name.
-    let speech = models.transcription(&TenantId::new(""), "").ok();
+    let speech = models.counted.transcription(&TenantId::new(""), "").ok();
     Ok(Arc::new(MediaReader::new(documents, picture_reader(config, models)?, speech)))
 }
 
-fn picture_reader(config: &Config, models: &Directory) -> Result<Option<Arc<dyn PictureReader>>> {
+fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn PictureReader>>> {
     let DocumentsConfig { ocr, ocr_languages, at_once, confinement, .. } = &config.documents;
     Ok(match ocr.trim() {
         "" | NO_OCR => None,
@@ -34,7 +35,7 @@ fn picture_reader(config: &Config, models: &Directory) -> Result<Option<Arc<dyn 
             let reader = Tesseract::open(worker, ocr_languages, limits, *at_once)?;
             Some(Arc::new(reader.with_confinement(*confinement)))
         }
-        name => Some(models.picture_reader(name)?),
+        name => Some(watched_reader(models.plain.picture_reader(name)?, models.watcher())),
     })
 }
 
@@ -60,11 +61,13 @@ fn worker(config: &Config) -> Option<Worker> {
 
 #[cfg(test)]
 mod tests {
+    use weft_models::Directory;
+
     use super::*;
 
     fn reader(config: &Config) -> Result<()> {
         let models = Directory::open(&config.models, &weft_net::operator_client().unwrap()).unwrap();
-        document_reader(config, &models).map(drop)
+        document_reader(config, &Models::new(models)).map(drop)
     }
 
     #[test]

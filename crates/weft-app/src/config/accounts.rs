@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use weft_core::Secret;
 
 use super::oidc::{OidcConfig, is_base};
+
+/// A shorter token could be guessed; a longer one would not be looked at.
+const METRICS_TOKEN_BYTES: std::ops::RangeInclusive<usize> = 16..=512;
 
 /// Users, sign-ins, share tokens and the audit log.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -28,6 +32,8 @@ pub struct AccountsConfig {
     pub audit_days: u64,
     /// The address that browsers reach this server at; empty when nobody has to be sent back to it.
     pub public_url: String,
+    /// The token that opens `GET /metrics` and nothing else; empty: the owners of the tenant `default` may read it.
+    pub metrics_token: Secret,
     /// Who else says who somebody is, by name.
     pub oidc: BTreeMap<String, OidcConfig>,
 }
@@ -57,6 +63,7 @@ impl Default for AccountsConfig {
             audit: AuditLevel::Changes,
             audit_days: 365,
             public_url: String::new(),
+            metrics_token: Secret::default(),
             oidc: BTreeMap::new(),
         }
     }
@@ -83,7 +90,38 @@ impl AccountsConfig {
                     .to_owned(),
             );
         }
+        let token = self.metrics_token.reveal();
+        let fits =
+            METRICS_TOKEN_BYTES.contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !token.is_empty() && !fits {
+            wrong.push(
+                "accounts.metrics_token must have 16 to 512 letters, digits or signs without spaces, such as \
+                 `openssl rand -hex 32` prints"
+                    .to_owned(),
+            );
+        }
         wrong.extend(self.oidc.iter().flat_map(|(name, provider)| provider.problems(name)));
         wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_for_metrics_that_can_be_guessed_is_refused_and_not_shown() {
+        let problems = |token: &str| {
+            let config = AccountsConfig { metrics_token: Secret::new(token), ..AccountsConfig::default() };
+            assert!(token.is_empty() || !format!("{config:?}").contains(token));
+            config.problems()
+        };
+        for fine in [String::new(), "0f".repeat(32), "a-token_of.16+/=".to_owned()] {
+            assert_eq!(problems(&fine), [""; 0], "{fine}");
+        }
+        for wrong in ["4711".to_owned(), "a token with spaces".to_owned(), "x".repeat(513)] {
+            let told = problems(&wrong).concat();
+            assert!(told.contains("accounts.metrics_token") && !told.contains(&wrong), "{told}");
+        }
     }
 }

@@ -244,7 +244,7 @@ impl Engine {
         let (seq, event) =
             entries.iter().fold((0, 0), |(_, event), entry| (entry.seq, entry.event.unwrap_or(event)));
         let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
-        let mut journal = journal.after(seq, event, 0);
+        let mut journal = journal.counted_in(Arc::clone(&self.0.counts)).after(seq, event, 0);
         if ending == Ending::Failed {
             ends(entries).into_iter().for_each(|end| journal.note(end));
         }

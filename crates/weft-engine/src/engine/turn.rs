@@ -161,7 +161,8 @@ impl Engine {
             goes_on: prepared.resumes.is_some(),
         };
         let clock = Arc::clone(&self.0.seams.clock);
-        let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let journal = RunJournal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock)
+            .counted_in(Arc::clone(&self.0.counts));
         let mut journal = match &prepared.recovered {
             Some(recovered) => journal.after(recovered.seq, recovered.event, recovered.bytes),
             None => journal,

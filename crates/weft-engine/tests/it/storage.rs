@@ -327,3 +327,27 @@ fn what_is_done_at_once_is_appended_together() {
         assert!(appends < 8, "{appends} appends for {} entries", entries.len());
     });
 }
+
+/// What operators read: each run is counted once, by how it has ended.
+#[tokio::test]
+async fn runs_are_counted_by_how_they_end() {
+    let fine = plan(&[node("begin", Does::Echo, &["m"]), node("m", Does::Say(false), &[]).text("x")]);
+    let b = bench(&fine).await;
+    for query in ["one", "two"] {
+        let mut handle = b.engine.start(turn(&fine, asking(query))).await.unwrap();
+        rest(&mut handle).await;
+    }
+    let ended = |b: &Bench| -> Vec<(Ending, u64)> {
+        b.engine.counts().ended.all().filter(|(_, count)| *count > 0).collect()
+    };
+    assert_eq!(ended(&b), [(Ending::Succeeded, 2)]);
+    let counts = b.engine.counts();
+    assert_eq!((counts.started.get(), counts.picked_up.get()), (2, 0));
+    assert_eq!(b.engine.runs_at_once(), EngineLimits::default().runs_at_once);
+
+    let broken = plan(&[node("begin", Does::Echo, &["f"]), node("f", Does::Fail(ErrorKind::Invalid), &[])]);
+    let b = bench(&broken).await;
+    let mut handle = b.engine.start(turn(&broken, asking("one"))).await.unwrap();
+    rest(&mut handle).await;
+    assert_eq!(ended(&b), [(Ending::Failed, 1)]);
+}

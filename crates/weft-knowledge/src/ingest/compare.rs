@@ -30,7 +30,8 @@ impl Library {
         model: &str,
         most: usize,
     ) -> Result<Vec<ComparedChunk>> {
-        let embedder = self.parts.models.embedder(&dataset.tenant, model)?;
+        let models = self.models_for(dataset);
+        let embedder = models.directory().embedder(&dataset.tenant, model)?;
         let states = vec![DocumentState::Done, DocumentState::Unstarted];
         let filter = DocumentFilter { states, limit: most as u64, ..DocumentFilter::default() };
         let (documents, _) = self.parts.store.documents(dataset, &filter).await?;
@@ -49,6 +50,7 @@ impl Library {
                 });
             }
         }
+        models.note(self.now_ms()).await;
         compared.truncate(most);
         Ok(compared)
     }

@@ -307,8 +307,11 @@ impl Library {
         if dataset.embedder.is_empty() {
             return Ok(None);
         }
-        let embedder = self.parts.models.embedder(&dataset.key.tenant, &dataset.embedder)?;
-        Self::vector_by(&*embedder, document, chunk).await
+        let models = self.models_for(&dataset.key);
+        let embedder = models.directory().embedder(&dataset.key.tenant, &dataset.embedder)?;
+        let vector = Self::vector_by(&*embedder, document, chunk).await;
+        models.note(self.now_ms()).await;
+        vector
     }
 
     /// The vector that a model makes of a chunk.

@@ -12,10 +12,13 @@ use weft_core::seam::dataset_store::{
     Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
 };
 use weft_core::seam::ingest_queue::Wanted;
-use weft_core::seam::{BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory};
+use weft_core::seam::{
+    BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory, UsageStore,
+};
 use weft_core::{Error, ErrorKind, Result, changes};
 
 use super::behind::Behind;
+use super::counts::IngestCounts;
 use super::enrich::Addition;
 use super::gather::Arrivals;
 use super::locks::Locks;
@@ -73,6 +76,8 @@ pub enum Naming {
 pub struct Library {
     pub(super) parts: LibraryParts,
     pub(super) limits: LibraryLimits,
+    pub(super) uses: Option<Arc<dyn UsageStore>>,
+    pub(super) counts: Arc<IngestCounts>,
     pub(super) locks: Arc<Locks>,
     pub(super) arrivals: Arc<Arrivals>,
     pub(super) behind: Arc<Behind>,
@@ -93,6 +98,8 @@ impl Library {
         Self {
             parts,
             limits,
+            uses: None,
+            counts: Arc::default(),
             locks: Arc::default(),
             arrivals: Arc::default(),
             behind: Arc::default(),
@@ -100,6 +107,17 @@ impl Library {
             wake: Arc::default(),
             changes: TaskTracker::new(),
         }
+    }
+
+    /// The same library, which notes here what its work uses of models.
+    #[must_use]
+    pub fn noting_usage(self, uses: Arc<dyn UsageStore>) -> Self {
+        Self { uses: Some(uses), ..self }
+    }
+
+    /// What has become of the work on its documents in this process.
+    pub fn counts(&self) -> &IngestCounts {
+        &self.counts
     }
 
     /// What is kept, for reading. Who changes it here leaves the index behind.
@@ -120,11 +138,6 @@ impl Library {
     /// The index, for searching.
     pub fn index(&self) -> &Arc<dyn Index> {
         &self.parts.index
-    }
-
-    /// The models of its embedders.
-    pub fn models(&self) -> &Arc<dyn ModelDirectory> {
-        &self.parts.models
     }
 
     /// What the index calls the one by which a dataset is searched now. To be asked for after what is kept has changed: a

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
+use weft_core::counts::Success;
 use weft_core::error::found;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{ChunkFilter, Dataset, Document, DocumentFilter, Heads, StoredChunk};
@@ -27,6 +28,7 @@ use super::embed;
 use super::indexing::{adding, indexed_document, stem};
 use super::library::Library;
 use super::plan::{self, IngestPlan};
+use super::used::WorkModels;
 use super::work::vectors;
 
 /// Documents that are listed at once.
@@ -118,6 +120,7 @@ impl Reembedder {
         };
         let id = &taken.lease.dataset.id;
         if let ReembeddingOutcome::Failed { reason } = &outcome {
+            self.library.counts.reembeddings.add(Success::Failed, 1);
             tracing::info!(dataset.id = %id, reason, "a dataset keeps the vectors that it has");
         }
         // What is not settled comes back when its time has passed.
@@ -154,7 +157,7 @@ impl Reembedder {
             Err(error) => return Some(self.failed(taken, &error)),
         };
         let work = DatasetWork::new(self, taken, dataset);
-        tokio::select! {
+        let outcome = tokio::select! {
             biased;
             () = stop.cancelled() => Some(ReembeddingOutcome::Released { from_ms: now_ms() }),
             () = work.keep() => None,
@@ -168,7 +171,9 @@ impl Reembedder {
                 Err(error) if error.kind == ErrorKind::Conflict => None,
                 Err(error) => Some(self.failed(taken, &error)),
             },
-        }
+        };
+        work.models.note(now_ms()).await;
+        outcome
     }
 
     fn failed(&self, taken: &TakenReembedding, error: &weft_core::Error) -> ReembeddingOutcome {
@@ -204,6 +209,7 @@ struct DatasetWork<'a> {
     by: &'a Reembedder,
     taken: &'a TakenReembedding,
     dataset: Dataset,
+    models: WorkModels,
     /// The index in which the new vectors gather.
     next: DatasetKey,
     /// Chunks that were looked at.
@@ -215,7 +221,8 @@ impl<'a> DatasetWork<'a> {
     fn new(by: &'a Reembedder, taken: &'a TakenReembedding, dataset: Dataset) -> Self {
         let next = dataset.next_index();
         let said = Mutex::new(taken.task.message.clone());
-        Self { by, taken, dataset, next, done: AtomicU64::new(0), said }
+        let models = by.library.models_for(&dataset.key);
+        Self { by, taken, dataset, models, next, done: AtomicU64::new(0), said }
     }
 
     fn progress(&self) -> ReembeddingProgress {
@@ -267,7 +274,7 @@ impl<'a> DatasetWork<'a> {
         }
         let embedder = match self.taken.task.embedder.as_str() {
             "" => None,
-            name => Some(library.models().embedder(&self.dataset.key.tenant, name)?),
+            name => Some(self.models.directory().embedder(&self.dataset.key.tenant, name)?),
         };
         self.count_staged().await?;
         self.stage_all(embedder.as_deref()).await?;
@@ -275,6 +282,7 @@ impl<'a> DatasetWork<'a> {
         let now_ms = library.now_ms();
         let clear_from_ms = now_ms.saturating_add(ms(OLD_KEPT));
         if tasks.switch(&self.taken.lease, held, now_ms, clear_from_ms).await? {
+            library.counts.reembeddings.add(Success::Succeeded, 1);
             tracing::info!(dataset.id = %self.dataset.key.id, "a dataset is searched by new vectors");
             return Ok(WorkEnd::Switched);
         }
@@ -344,6 +352,8 @@ impl<'a> DatasetWork<'a> {
             if let Some(Err(error)) = failed.into_iter().next() {
                 return Err(error);
             }
+            // Such work may go on for days: what it has used by now is not kept back until its end.
+            self.models.note(self.by.library.now_ms()).await;
             // Before each further page: whoever has lost the task must not go on filling the index.
             self.tell().await?;
         }

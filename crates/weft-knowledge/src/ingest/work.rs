@@ -25,6 +25,7 @@ use super::indexing::{CHUNKS_AT_ONCE, stem};
 use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
 use super::plan::{self, IngestPlan};
+use super::used::WorkModels;
 use super::{embed, ids};
 use crate::raptor::{Raptor, SummaryScope, dataset as of_dataset};
 
@@ -60,6 +61,7 @@ pub(super) struct DocumentWork<'a> {
     pipelines: &'a dyn PipelineRunner,
     taken: &'a TakenDocument,
     dataset: Dataset,
+    models: WorkModels,
     plan: IngestPlan,
     lease_ms: i64,
     /// Its pipeline wants no vectors.
@@ -104,7 +106,8 @@ impl<'a> DocumentWork<'a> {
         let progress = IngestProgress { stage, share: plan.share(stage, 0.0), message };
         let said = Mutex::new(IngestReport { progress, warnings: Vec::new(), settled: false, kept: false });
         let words_alone = AtomicBool::new(false);
-        Ok(Self { library, pipelines, taken, dataset, plan, lease_ms, words_alone, said })
+        let models = library.models_for(&dataset.key);
+        Ok(Self { library, pipelines, taken, dataset, models, plan, lease_ms, words_alone, said })
     }
 
     fn said<T>(&self, change: impl FnOnce(&mut IngestReport) -> T) -> T {
@@ -114,6 +117,11 @@ impl<'a> DocumentWork<'a> {
     /// How often somebody has begun with it since it went on the last time.
     pub(super) fn attempts(&self) -> u32 {
         if self.said(|said| said.kept) { 1 } else { self.taken.attempts }
+    }
+
+    /// Notes what it has used of models, however it has ended.
+    pub(super) async fn note_usage(&self) {
+        self.models.note(self.library.now_ms()).await;
     }
 
     /// Whether nothing is left but what comes with the end.
@@ -274,7 +282,7 @@ impl<'a> DocumentWork<'a> {
         let (chunks, metadata) =
             (self.plan.keywords > 0 || self.plan.questions > 0, !self.plan.metadata.is_empty());
         if chunks || metadata {
-            let models = &self.library.parts.models;
+            let models = self.models.directory();
             let model = models.resolve(&self.dataset.key.tenant, &self.plan.model)?;
             if !model.info().writes() {
                 let message =
@@ -401,7 +409,7 @@ impl<'a> DocumentWork<'a> {
             if !addition.wanted(&document.settings) {
                 continue;
             }
-            let made = addition.make(&*parts.models, document, &chunks).await;
+            let made = addition.make(self.models.directory(), document, &chunks).await;
             if let Some(made) = self.bearable(made)? {
                 made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
                 parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &made.value).await?;
@@ -411,8 +419,7 @@ impl<'a> DocumentWork<'a> {
     }
 
     async fn embed(&self) -> Result<()> {
-        let embedder =
-            self.library.parts.models.embedder(&self.dataset.key.tenant, &self.dataset.embedder)?;
+        let embedder = self.models.directory().embedder(&self.dataset.key.tenant, &self.dataset.embedder)?;
         let count = self.count().await?;
         let mut name: Option<Vec<f32>> = None;
         let (mut after, mut done) = (None, 0);

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use weft_core::seam::ingest_queue::{IngestOutcome, TakenDocument};
 use weft_core::{ErrorKind, Result};
 
+use super::counts::IngestEnding;
 use super::library::Library;
 use super::pipeline::{NoPipelines, PipelineRunner};
 use super::plan;
@@ -153,6 +154,7 @@ impl IngestWorker {
     async fn finish(&self, taken: &TakenDocument) {
         let id = &taken.document.key.id;
         let Some(settled) = self.work(taken).await else { return };
+        self.library.counts.documents.add(IngestEnding::from(&settled), 1);
         match &settled {
             IngestOutcome::Failed { reason } | IngestOutcome::Abandoned { reason } => {
                 tracing::info!(document.id = %id, reason, "a document has failed");
@@ -174,12 +176,18 @@ impl IngestWorker {
         if let Some(given_up) = plan::given_up(taken) {
             return Some(given_up);
         }
-        let failed = |error, attempts| plan::failed(&error, attempts, self.library.now_ms());
         let work = match DocumentWork::new(&self.library, &*self.pipelines, taken, ms(self.pace.lease)).await
         {
             Ok(work) => work,
-            Err(error) => return Some(failed(error, taken.attempts)),
+            Err(error) => return Some(plan::failed(&error, taken.attempts, self.library.now_ms())),
         };
+        let outcome = self.worked(&work, taken).await;
+        work.note_usage().await;
+        outcome
+    }
+
+    /// Does the work until it ends, for now or for good.
+    async fn worked(&self, work: &DocumentWork<'_>, taken: &TakenDocument) -> Option<IngestOutcome> {
         let has_to_go = async {
             self.leaving.cancelled().await;
             if work.is_settling() {
@@ -196,16 +204,20 @@ impl IngestWorker {
                 Ok(()) => IngestEnd::Settled,
                 Err(error) if error.kind == ErrorKind::Cancelled => IngestEnd::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => IngestEnd::Lost,
-                Err(error) => return Some(failed(error, work.attempts())),
+                Err(error) => return Some(plan::failed(&error, work.attempts(), self.library.now_ms())),
             },
         };
         match ended {
-            IngestEnd::Settled => None,
+            IngestEnd::Settled => {
+                self.library.counts.documents.add(IngestEnding::Done, 1);
+                None
+            }
             IngestEnd::Stopped => {
                 self.pipelines.stop(&taken.document.key).await;
                 Some(IngestOutcome::Stopped)
             }
             IngestEnd::Lost => {
+                self.library.counts.documents.add(IngestEnding::Lost, 1);
                 tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
                 if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {
                     tracing::warn!(error = error.detail(), "a document that is gone is left in the index");

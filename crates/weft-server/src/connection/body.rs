@@ -1,4 +1,4 @@
-//! The body of an answer, which keeps its connection busy until it ends.
+//! The body of an answer, which holds something until it ends: its connection is busy, or its stream is open.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,22 +6,20 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-use super::places::Busy;
-
-/// A body that holds its connection.
-pub(super) struct Held {
+/// A body that holds something.
+pub(crate) struct Held<T> {
     body: Body,
-    _busy: Busy,
+    _held: T,
 }
 
-impl Held {
-    /// The connection is idle again when the body is dropped.
-    pub(super) fn new(body: Body, busy: Busy) -> Self {
-        Self { body, _busy: busy }
+impl<T> Held<T> {
+    /// What is held is let go of when the body is dropped.
+    pub(crate) fn new(body: Body, held: T) -> Self {
+        Self { body, _held: held }
     }
 }
 
-impl HttpBody for Held {
+impl<T: Unpin> HttpBody for Held<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -346,12 +346,12 @@ const USED: [Member; 8] = [
     member("money", Type::Number, "what that cost, in the currency of the price list"),
 ];
 const OF_USAGE: [Member; 14] = [
-    text("agent_id", "which agent").optional(),
-    text("node", "which node of it").optional(),
+    text("agent_id", "which agent; empty for work on datasets").optional(),
+    text("node", "which node of it, or `dataset:` with the id of a dataset").optional(),
     text("model", "which model, by its name in the settings").optional(),
     text("user_id", "whose session").optional(),
     text("session_id", "which session").optional(),
-    text("date", "the day on which a run ended, such as 2026-01-31 (UTC)").optional(),
+    text("date", "the day on which a run or other work ended, such as 2026-01-31 (UTC)").optional(),
     USED[0],
     USED[1],
     USED[2],
@@ -390,6 +390,12 @@ pub static READY: Operation =
         text("db", "whether the store answers"),
         flag("stopping", "whether it is about to end"),
     ])));
+/// `GET /metrics`.
+pub static METRICS: Operation = Operation::administers(
+    "Tells what is counted of all tenants together, in the text format of Prometheus: to whom has the token of \
+     `accounts.metrics_token`, or where there is none to the owners of the tenant `default`.",
+)
+.answer(Answer::Text);
 /// `GET /api/v1/system/ping`.
 pub static PING: Operation = Operation::open("Answers with `pong`.").answer(Answer::Text);
 /// `GET /api/v1/system/version`.

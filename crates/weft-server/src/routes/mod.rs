@@ -24,6 +24,7 @@ pub mod health;
 pub mod mcp;
 pub mod memories;
 pub mod metadata;
+pub mod metrics;
 pub mod models;
 pub mod notifications;
 pub mod offers;

@@ -34,6 +34,7 @@ mod isolation;
 mod known_holes;
 mod mcp;
 mod memories;
+mod metrics;
 mod models;
 mod notifications;
 mod oidc;

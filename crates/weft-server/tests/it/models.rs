@@ -37,8 +37,9 @@ async fn models_are_listed_by_kind_without_their_keys() {
     let app = assemble_in_memory(&config).await.unwrap();
     let plain = bench(Script::new()).await;
     let token = app.first_token().await.unwrap().unwrap().reveal().to_owned();
-    let router =
-        weft_server::router::router(weft_server::state::ServerState::new(app.clone(), weft_app::Auth::On));
+    let router = weft_server::router::router(
+        weft_server::state::ServerState::new(app.clone(), weft_app::Auth::On).unwrap(),
+    );
     let bench = Bench { app, router, token, ..plain };
     let answer = bench.get("/api/v1/models").await;
     let models = answer.data();

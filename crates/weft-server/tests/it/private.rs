@@ -30,7 +30,7 @@ const PRIVATE: [&str; 10] = [
 async fn ask(app: &App, method: &str, path: &str, body: &Json) -> String {
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-    let state = ServerState::new(app.clone(), Auth::Off);
+    let state = ServerState::new(app.clone(), Auth::Off).unwrap();
     let response = router(state).oneshot(request.body(body).unwrap()).await.unwrap();
     let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
     String::from_utf8(bytes.to_vec()).unwrap()

@@ -280,6 +280,7 @@ pub fn process_with(
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
     let (library, datasets, OtherFaces { files, readings, reembeddings }) =
         crate::shelf::shelf(Arc::new(WithVectors(model.clone())), Arc::clone(&clock), files);
+    let library = Arc::new((*library).clone().noting_usage(store.clone()));
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let models = Arc::new(weft_testkit::WithVoice(WithVectors(model.clone()), Arc::default()));
     let memories = weft_knowledge::memories::ConversationMemories::new(
@@ -340,12 +341,13 @@ pub fn process_with(
         catalog: Arc::new(crate::rehearsal::catalog()),
         tool_servers,
         plugins: plugins(),
+        meters: weft_app::metrics::Meters::default(),
         clock,
         probe: Arc::new(|| Box::pin(async { Ok(()) })),
         close: Arc::new(|| Box::pin(async { Ok(()) })),
     };
     let app = App::new(parts, limits);
-    let router = router(ServerState::new(app.clone(), auth));
+    let router = router(ServerState::new(app.clone(), auth).unwrap());
     Bench { app, router, token: String::new(), model, store }
 }
 

@@ -68,3 +68,25 @@ async fn sides_days_and_dates_that_are_none_are_named() {
         assert!(refused["message"].as_str().unwrap().contains(part), "{refused}");
     }
 }
+
+/// No run brings documents in, so what that uses would be told nowhere else.
+#[tokio::test]
+async fn what_documents_use_is_shown_with_their_dataset() {
+    let bench = bench(Script::new()).await;
+    let made = bench
+        .post("/api/v1/datasets", json!({"name": "d", "embedding_model": "hash@Local@test"}))
+        .await
+        .data();
+    let id = made["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/datasets/{id}");
+    let document = bench.document(&path, "a.txt", "some words in a document").await;
+    bench.read(&path, &[&document]).await;
+    let usage = bench.usage("?by=node,model,agent").await;
+    let line = &usage["usage"][0];
+    assert_eq!(line["node"], format!("dataset:{id}"), "{usage}");
+    assert_eq!((&line["model"], &line["agent_id"]), (&json!("hash@test"), &json!("")));
+    assert!(line["model_calls"].as_u64().unwrap() > 0, "{usage}");
+    assert_eq!(usage["usage"].as_array().unwrap().len(), 1);
+    let stranger = bench.with(&bench.stranger().await);
+    assert_eq!(stranger.usage("?by=node").await["total"]["model_calls"], 0);
+}

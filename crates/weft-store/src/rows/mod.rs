@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod authorization_request;
+mod backlog;
 pub(crate) mod canvas;
 pub(crate) mod canvas_label;
 pub(crate) mod canvas_version;

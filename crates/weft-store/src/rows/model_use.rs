@@ -1,11 +1,12 @@
-//! What runs have used of models, by node and model: rows that are written with the end of a run.
+//! What was used of models, by node and model: rows that are written with the end of a run, and those of work that is
+//! no run's.
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query};
+use sea_orm::sea_query::{Alias, Expr, ExprTrait as _, Func, Query, SelectStatement};
 use sea_orm::{DbBackend, FromQueryResult, QueryOrder, QuerySelect, QueryTrait as _};
 use weft_core::Result;
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{DatasetKey, RunKey, TenantId, generate};
 use weft_core::seam::UsageStore;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::FinishedRun;
@@ -16,7 +17,7 @@ use crate::Store;
 use crate::batch::{Batch, BatchStep, ExpectedEffect};
 use crate::ids::{bounded, count, number, text};
 use crate::open::repeated;
-use crate::rows::{run, session};
+use crate::rows::{dataset, run, session};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
@@ -130,24 +131,51 @@ pub(crate) fn note(key: &RunKey, finished: &FinishedRun, batch: &mut Batch) {
             )
             .and_where(Expr::col((run::Entity, run::Column::TenantId)).eq(tenant.as_str()))
             .and_where(Expr::col((run::Entity, run::Column::Id)).eq(id.as_str()));
-        let key = [
-            Column::TenantId,
-            Column::RunId,
-            Column::Place,
-            Column::Day,
-            Column::CanvasId,
-            Column::SessionId,
-            Column::UserId,
-            Column::Node,
-            Column::Model,
-        ];
-        let mut insert = Query::insert();
-        insert.into_table(Entity).columns(key.into_iter().chain(SUMMED));
-        if insert.select_from(row).is_ok() {
-            batch
-                .steps
-                .push(BatchStep { statement: batch.backend.build(&insert), kind: ExpectedEffect::Any });
-        }
+        insert(row, batch);
+    }
+}
+
+/// Writes what work on a dataset has used, as long as the dataset is there. The rows have an id of their own in the place of a
+/// run's, so none of them takes the place of another.
+fn note_outside(dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse], batch: &mut Batch) {
+    let (id, day) = (generate(), at_ms.div_euclid(DAY_MS));
+    for (place, one) in bounded_uses(uses).iter().enumerate() {
+        let mut row = Query::select();
+        // Locked, so that it is not being removed with all that its tenant has.
+        row.column((dataset::Entity, dataset::Column::TenantId))
+            .expr(Expr::value(id.as_str()))
+            .expr(Expr::value(number(place as u64)))
+            .expr(Expr::value(day))
+            .exprs([Expr::value(""), Expr::value(""), Expr::value("")])
+            .expr(Expr::value(text(one.node.as_str())))
+            .expr(Expr::value(text(&one.model)))
+            .exprs(numbers(one).map(Expr::value))
+            .from(dataset::Entity)
+            .cond_where(dataset::of(dataset))
+            .lock_exclusive();
+        insert(row, batch);
+    }
+}
+
+/// The columns of a row before those that are added up.
+const KEY: [Column; 9] = [
+    Column::TenantId,
+    Column::RunId,
+    Column::Place,
+    Column::Day,
+    Column::CanvasId,
+    Column::SessionId,
+    Column::UserId,
+    Column::Node,
+    Column::Model,
+];
+
+/// Adds the row that this selects.
+fn insert(row: SelectStatement, batch: &mut Batch) {
+    let mut insert = Query::insert();
+    insert.into_table(Entity).columns(KEY.into_iter().chain(SUMMED));
+    if insert.select_from(row).is_ok() {
+        batch.steps.push(BatchStep { statement: batch.backend.build(&insert), kind: ExpectedEffect::Any });
     }
 }
 
@@ -195,6 +223,16 @@ impl Sums {
 
 #[async_trait]
 impl UsageStore for Store {
+    async fn note_usage(&self, dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
+        if uses.is_empty() {
+            return Ok(());
+        }
+        let mut batch = self.batch();
+        note_outside(dataset, at_ms, uses, &mut batch);
+        let noted = self.execute(&batch).await;
+        noted.map(drop).map_err(|error| self.fail("note what was used", error))
+    }
+
     async fn usage(&self, tenant: &TenantId, filter: &UsageFilter) -> Result<Vec<UsageLine>> {
         let fail = |error| self.fail("read what was used", error);
         let backend = self.inner.write.get_database_backend();

@@ -16,7 +16,7 @@ use crate::open::repeated;
 use crate::rows::ROWS_AT_ONCE_MAX;
 
 /// Nobody has it; `at_ms` is from when on it may be taken.
-const WAITING: &str = "waiting";
+pub(crate) const WAITING: &str = "waiting";
 /// A worker has it; `at_ms` is how long.
 const TAKEN: &str = "taken";
 /// Its run has ended; `at_ms` is when.

@@ -1,5 +1,11 @@
 //! The contracts of the stores, against every database of this build.
 
+use weft_core::counts::Backlog;
+use weft_core::id::{CanvasId, RunKey, TenantId, generate};
+use weft_core::seam::chat_model::Usage;
+use weft_core::seam::usage_store::UsageFilter;
+use weft_core::seam::work_queue::Work;
+use weft_core::usage::ModelUse;
 use weft_store::Store;
 use weft_testkit::contracts::{
     accounts, chats, credentials, datasets, files, folders, identities, memories, secrets, store,
@@ -17,7 +23,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::process_store_keeps_its_contract(opened, opened).await;
     store::run_messages_keep_their_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
-    store::usage_store_keeps_its_contract(opened, opened, opened).await;
+    store::usage_store_keeps_its_contract(opened, opened, opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     let (users, tenants, tokens) = (opened, opened, opened);
     accounts::account_stores_keep_their_contract(accounts::ContractStores { users, tenants, tokens }).await;
@@ -111,6 +117,53 @@ async fn folder_of_blobs() {
 async fn sqlite_in_memory() {
     let opened = Store::open("sqlite::memory:").await.unwrap();
     keeps_all_contracts(&opened).await;
+    opened.close().await.unwrap();
+}
+
+/// Of all tenants together, and only what nobody has taken.
+#[tokio::test]
+async fn what_waits_is_counted() {
+    let opened = Store::open("sqlite::memory:").await.unwrap();
+    assert_eq!(opened.backlog().await.unwrap(), Backlog::default());
+    for tenant in ["one", "two"] {
+        let run = RunKey::new(&TenantId::from(tenant), generate());
+        let (session, source, due_ms) = (None, String::new(), 5);
+        let work =
+            Work { run, canvas: CanvasId::from("c"), session, input: Default::default(), source, due_ms };
+        opened.work().push(&[work], 1).await.unwrap();
+    }
+    let dataset = datasets::dataset(&TenantId::from("one"), "waiting");
+    opened.datasets().create(&dataset).await.unwrap();
+    let document = datasets::document(&dataset.key, "a.txt");
+    opened.datasets().add_document(&document).await.unwrap();
+    opened.ingest().queue(&dataset.key, std::slice::from_ref(&document.key.id), 1).await.unwrap();
+    opened.reembeddings().begin(&dataset.key, "other@Test", 1).await.unwrap();
+    let all = Backlog { queued_runs: 2, documents: 1, reembeddings: 1, tasks: 0 };
+    assert_eq!(opened.backlog().await.unwrap(), all);
+    assert_eq!(opened.ingest().take(2, 9, 1).await.unwrap().len(), 1);
+    assert_eq!(opened.work().take(5, 9, 1).await.unwrap().len(), 1);
+    let left = Backlog { queued_runs: 1, documents: 0, ..all };
+    assert_eq!(opened.backlog().await.unwrap(), left);
+    opened.close().await.unwrap();
+}
+
+/// Nothing of a tenant comes back that is removed while its documents are read.
+#[tokio::test]
+async fn what_was_used_for_a_dataset_that_is_gone_is_not_noted() {
+    let opened = Store::open("sqlite::memory:").await.unwrap();
+    let tenant = TenantId::from("one");
+    let dataset = datasets::dataset(&tenant, "gone");
+    let usage = Usage { calls: 1, ..Usage::default() };
+    let uses = [ModelUse { node: "dataset:d".into(), model: "m".into(), usage, micros: 0 }];
+    let noted = async || {
+        opened.model_uses().note_usage(&dataset.key, 5, &uses).await.unwrap();
+        let filter = UsageFilter { limit: 9, ..UsageFilter::default() };
+        let lines = opened.model_uses().usage(&tenant, &filter).await.unwrap();
+        lines.iter().map(|line| line.usage.calls).sum::<u64>()
+    };
+    assert_eq!(noted().await, 0);
+    opened.datasets().create(&dataset).await.unwrap();
+    assert_eq!(noted().await, 1);
     opened.close().await.unwrap();
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use weft_core::Result;
-use weft_core::id::{RunId, RunKey, TenantId};
+use weft_core::id::{DatasetKey, RunId, RunKey, TenantId};
 use weft_core::seam::UsageStore;
 use weft_core::seam::run_store::FinishedRun;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
@@ -60,6 +60,20 @@ impl StoreTables {
 
 #[async_trait]
 impl UsageStore for MemoryStore {
+    async fn note_usage(&self, dataset: &DatasetKey, at_ms: i64, uses: &[ModelUse]) -> Result<()> {
+        let run = RunId::generate();
+        self.tables().uses.extend(uses.iter().map(|what| Noted {
+            tenant: dataset.tenant.clone(),
+            run: run.clone(),
+            day: at_ms.div_euclid(DAY_MS),
+            canvas: String::new(),
+            session: String::new(),
+            user: String::new(),
+            what: what.clone(),
+        }));
+        Ok(())
+    }
+
     async fn usage(&self, tenant: &TenantId, filter: &UsageFilter) -> Result<Vec<UsageLine>> {
         let tables = self.tables();
         let wanted = |one: &&Noted| {

@@ -18,7 +18,7 @@ impl DocumentWork<'_> {
         if !has_resolution(&document.settings) {
             return Ok(());
         }
-        if let Some(note) = additions::nobody_writes(&*parts.models, document)? {
+        if let Some(note) = additions::nobody_writes(self.models.directory(), document)? {
             self.warn(format!("Incomplete: {note}"));
             return Ok(());
         }
@@ -32,7 +32,7 @@ impl DocumentWork<'_> {
                 graphs.push(graph);
             }
         }
-        let asked = additions::model(&*parts.models, document);
+        let asked = additions::model(self.models.directory(), document);
         let (found, notes) = names_across(&asked, graphs, known).await??;
         notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
         parts.queue.put_new_extra(&self.taken.lease, Extra::Graph, &json!(found)).await

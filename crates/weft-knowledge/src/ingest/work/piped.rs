@@ -43,7 +43,7 @@ impl DocumentWork<'_> {
                 } else {
                     let available: Vec<StoredChunk> =
                         chunks.iter().filter(|chunk| chunk.available).cloned().collect();
-                    let made = addition.make(&*parts.models, &asked, &available).await;
+                    let made = addition.make(self.models.directory(), &asked, &available).await;
                     self.bearable(made)?.map_or(Json::Null, |made| made.value)
                 }
             } else {

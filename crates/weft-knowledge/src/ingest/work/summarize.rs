@@ -62,7 +62,7 @@ impl DocumentWork<'_> {
     /// Sums up, unless the document does not ask for it or nothing here can do it.
     pub(super) async fn summarize(&self) -> Result<()> {
         let Some(settings) = Raptor::of(&self.taken.document) else { return Ok(()) };
-        let models = &self.library.parts.models;
+        let models = self.models.directory();
         let model = models.resolve(&self.dataset.key.tenant, &self.plan.model)?;
         if !model.info().writes() {
             self.warn("Summaries (raptor) need a language model, and none is configured".to_owned());

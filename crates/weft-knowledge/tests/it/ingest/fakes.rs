@@ -388,7 +388,7 @@ impl Embedder for HashEmbedder {
             });
         }
         self.texts.fetch_add(texts.len(), Ordering::SeqCst);
-        Ok(Embedded { vectors: texts.iter().map(|text| hashed(text)).collect(), tokens: 0 })
+        Ok(Embedded { vectors: texts.iter().map(|text| hashed(text)).collect(), tokens: texts.len() as u64 })
     }
 }
 
@@ -413,7 +413,7 @@ impl Embedder for WideEmbedder {
         self.faults.step().await?;
         self.texts.fetch_add(texts.len(), Ordering::SeqCst);
         let wide = |text: &String| [hashed(text), vec![0.0; 4]].concat();
-        Ok(Embedded { vectors: texts.iter().map(wide).collect(), tokens: 0 })
+        Ok(Embedded { vectors: texts.iter().map(wide).collect(), tokens: texts.len() as u64 })
     }
 }
 

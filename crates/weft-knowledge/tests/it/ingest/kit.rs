@@ -14,10 +14,12 @@ use weft_core::seam::dataset_store::{
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::seam::ingest_queue::{IngestOutcome, NotedFilter};
-use weft_core::seam::{BlobStore, Clock, DatasetStore, IngestQueue};
+use weft_core::seam::usage_store::{UsageBy, UsageFilter};
+use weft_core::seam::{BlobStore, Clock, DatasetStore, IngestQueue, UsageStore};
 use weft_core::value::Json;
 use weft_knowledge::ingest::{Addition, LibraryLimits, LibraryParts, WorkerPace};
 use weft_knowledge::{IngestWorker, Library};
+use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{MemoryBlobs, MemoryDatasets};
 
 use super::fakes::{FakeIndex, Faults, Faulty, Held, LineReader, Models};
@@ -124,6 +126,24 @@ impl World {
         let library = Arc::new(Library::new(parts, LibraryLimits::default()));
         let worker = IngestWorker::new(Arc::clone(&library), self.pace);
         Process { library, worker, reader, models, faults }
+    }
+
+    /// A process that notes here what it uses of models.
+    pub fn noting_process(&self, uses: &Arc<MemoryStore>) -> Process {
+        let process = self.process(Faults::default());
+        let noting = Library::clone(&process.library).noting_usage(Arc::clone(uses) as Arc<dyn UsageStore>);
+        let library = Arc::new(noting);
+        let worker = IngestWorker::new(Arc::clone(&library), self.pace);
+        Process { library, worker, ..process }
+    }
+
+    /// What was used since yesterday: node, model, agent and user, with tokens.
+    pub async fn used(&self, uses: &MemoryStore) -> Vec<(String, u64)> {
+        let yesterday = self.clock.now_ms().div_euclid(86_400_000) - 1;
+        let by = vec![UsageBy::Node, UsageBy::Model, UsageBy::Agent, UsageBy::User];
+        let filter = UsageFilter { since_day: yesterday, by, limit: 99, ..UsageFilter::default() };
+        let lines = uses.usage(&self.dataset.tenant, &filter).await.unwrap();
+        lines.into_iter().map(|line| (line.of.join("|"), line.usage.prompt_tokens)).collect()
     }
 
     pub fn key(&self, id: &str) -> DocumentKey {

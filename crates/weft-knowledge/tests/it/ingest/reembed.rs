@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weft_core::Result;
+use weft_core::counts::Success;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Dataset, DocumentChange};
 use weft_core::seam::reembedding_store::{
@@ -18,6 +19,7 @@ use weft_core::seam::reembedding_store::{
 use weft_core::seam::{DatasetStore as _, ReembeddingStore};
 use weft_knowledge::ingest::{ChunkEdit, NewChunk, Reembedder, ReembedderPace};
 use weft_testkit::MemoryDatasets;
+use weft_testkit::memory_store::MemoryStore;
 
 use super::fakes::{Fault, Faults, Faulty};
 use super::kit::{Process, World, dataset};
@@ -386,4 +388,16 @@ async fn a_model_that_is_gone_is_told_of() {
     assert_eq!(task.state, ReembeddingState::Failed);
     assert!(task.message.contains("there is no model `gone@Test`"), "{}", task.message);
     assert_eq!(anew.found().await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_model_reads_for_new_vectors_is_noted() {
+    let anew = Anew::new().await;
+    let uses = Arc::new(MemoryStore::default());
+    let process = anew.world.noting_process(&uses);
+    anew.begin("wide@Test").await;
+    assert!(anew.work(&process).await);
+    let texts = process.models.wide.texts.load(Ordering::SeqCst) as u64;
+    assert_eq!(anew.world.used(&uses).await, [("dataset:d|wide@Test||".to_owned(), texts)]);
+    assert_eq!(process.library.counts().reembeddings.get(Success::Succeeded), 1);
 }

@@ -12,8 +12,9 @@ use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
-use weft_knowledge::ingest::{Addition, MadeAddition};
+use weft_knowledge::ingest::{Addition, IngestEnding, MadeAddition};
 use weft_testkit::MemoryDatasets;
+use weft_testkit::memory_store::MemoryStore;
 
 use super::fakes::{Faults, hashed};
 use super::kit::{World, dataset};
@@ -311,4 +312,29 @@ async fn a_long_document_goes_into_the_index_in_steps() {
         assert_eq!(world.found(&key).await.len(), count);
         assert_eq!(world.index.contents(&key).len(), count);
     }
+}
+
+/// No run brings a document in, so nothing else would tell what that has used.
+#[tokio::test(start_paused = true)]
+async fn what_models_read_for_documents_is_noted() {
+    let world = World::new("hash@Test").await;
+    let uses = Arc::new(MemoryStore::default());
+    let process = world.noting_process(&uses);
+    let key = world.add("a", "one\ntwo").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let stop = CancellationToken::new();
+    let read = async {
+        while world.state(&key).await.0 != DocumentState::Done {
+            tokio::time::sleep(second()).await;
+        }
+        stop.cancel();
+    };
+    // With time to end what comes after the document is found.
+    tokio::join!(process.worker.run(&stop, second() * 60), read);
+    // The fake reads a token of each text.
+    let texts = process.models.embedder.texts.load(Ordering::SeqCst) as u64;
+    assert!(texts > 0);
+    assert_eq!(world.used(&uses).await, [("dataset:d|hash@Test||".to_owned(), texts)]);
+    let counts = &process.library.counts().documents;
+    assert_eq!((counts.get(IngestEnding::Done), counts.get(IngestEnding::Failed)), (1, 0));
 }

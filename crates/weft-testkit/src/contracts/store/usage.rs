@@ -9,10 +9,11 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{FinishedRun, GiveWay, RunLease, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::usage_store::{UsageBy, UsageFilter, UsageLine};
-use weft_core::seam::{RunStore, SessionStore, UsageStore};
+use weft_core::seam::{DatasetStore, RunStore, SessionStore, UsageStore};
 use weft_core::usage::ModelUse;
 
 use super::{refused, tenant};
+use crate::contracts::datasets::dataset;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -77,6 +78,7 @@ pub async fn usage_store_keeps_its_contract(
     store: &dyn UsageStore,
     runs: &dyn RunStore,
     sessions: &dyn SessionStore,
+    datasets: &dyn DatasetStore,
 ) {
     let (ours, theirs) = (tenant(), tenant());
     let base = 9_000;
@@ -141,4 +143,33 @@ pub async fn usage_store_keeps_its_contract(
     assert_eq!(store.prune_usage(&ours, base + 2).await.unwrap(), 1);
     assert_eq!(lines(all(&[])).await, [""; 0]);
     assert_eq!(store.prune_usage(&theirs, base + 1).await.unwrap(), 1);
+    work_outside_of_runs_adds_up(store, datasets).await;
+}
+
+async fn work_outside_of_runs_adds_up(store: &dyn UsageStore, datasets: &dyn DatasetStore) {
+    let (tenant, day) = (tenant(), 9_000);
+    let set = dataset(&tenant, "Used");
+    datasets.create(&set).await.unwrap();
+    let set = set.key;
+    let uses = [used("dataset:d", "vectors", 2), used("dataset:d", "big", 1)];
+    for _ in 0..2 {
+        store.note_usage(&set, day * DAY_MS + 7, &uses).await.unwrap();
+    }
+    store.note_usage(&set, (day + 1) * DAY_MS, &uses[..1]).await.unwrap();
+    store.note_usage(&set, day * DAY_MS, &[]).await.unwrap();
+    let by = UsageBy::ALL.to_vec();
+    let filter = UsageFilter { since_day: day, by, limit: 9, ..UsageFilter::default() };
+    let lines = store.usage(&tenant, &filter).await.unwrap();
+    let line =
+        |line: &UsageLine| (line.of.join("|"), line.usage.calls, line.usage.prompt_tokens, line.micros);
+    let mut lines: Vec<_> = lines.iter().map(line).collect();
+    lines.sort();
+    // Nobody's agent, session and user.
+    let expected = [
+        (format!("{day}||dataset:d|big||"), 2, 20, 200),
+        (format!("{day}||dataset:d|vectors||"), 4, 40, 400),
+        (format!("{}||dataset:d|vectors||", day + 1), 2, 20, 200),
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(store.prune_usage(&tenant, day + 1).await.unwrap(), 4);
 }

@@ -1,0 +1,467 @@
+//! Models of whose calls somebody hears, whoever makes them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+
+use crate::budget::micros;
+use crate::counts::Label;
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::TenantId;
+use crate::seam::chat_model::{
+    ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, Prices, Usage,
+};
+use crate::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
+use crate::seam::picture_reader::{Picture, PictureLine, PictureReader};
+use crate::seam::reranker::{Reranked, Reranker};
+use crate::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
+use crate::usage::UsedModel;
+
+/// How a call of a model has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// With an answer.
+    Succeeded,
+    /// Nobody waited for the end of it.
+    Abandoned,
+    /// With a failure of this kind.
+    Failed(ErrorKind),
+}
+
+impl Label for CallOutcome {
+    const ALL: &'static [Self] = &[
+        Self::Succeeded,
+        Self::Abandoned,
+        Self::Failed(ErrorKind::Invalid),
+        Self::Failed(ErrorKind::NotFound),
+        Self::Failed(ErrorKind::Conflict),
+        Self::Failed(ErrorKind::Denied),
+        Self::Failed(ErrorKind::Unauthenticated),
+        Self::Failed(ErrorKind::RateLimited),
+        Self::Failed(ErrorKind::QuotaExceeded),
+        Self::Failed(ErrorKind::Filtered),
+        Self::Failed(ErrorKind::Timeout),
+        Self::Failed(ErrorKind::Unavailable),
+        Self::Failed(ErrorKind::Garbled),
+        Self::Failed(ErrorKind::Cancelled),
+        Self::Failed(ErrorKind::Interrupted),
+        Self::Failed(ErrorKind::Unsupported),
+        Self::Failed(ErrorKind::Internal),
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Abandoned => "abandoned",
+            Self::Failed(kind) => kind.word(),
+        }
+    }
+}
+
+/// A call of a model that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelCall<'a> {
+    /// What was wanted of the model.
+    pub kind: ModelKind,
+    /// The model that has answered, else the one that was asked, by its name in the settings.
+    pub model: &'a str,
+    /// What it costs, if that is known.
+    pub prices: Option<Prices>,
+    /// What it has read and written, as far as it says.
+    pub usage: Usage,
+    /// How it has ended.
+    pub outcome: CallOutcome,
+}
+
+impl ModelCall<'_> {
+    /// What was used, with what it cost.
+    pub fn used(&self) -> UsedModel {
+        let micros = self.prices.map_or(0, |prices| micros(self.usage, prices));
+        UsedModel { model: self.model.into(), usage: self.usage, micros }
+    }
+}
+
+/// Hears of calls of models.
+pub trait ModelWatcher: Send + Sync {
+    /// A call is over.
+    fn ended(&self, call: &ModelCall<'_>);
+}
+
+/// The models of a directory, with somebody who hears of their calls.
+#[derive(Clone)]
+pub struct WatchedModels {
+    models: Arc<dyn ModelDirectory>,
+    watcher: Arc<dyn ModelWatcher>,
+}
+
+impl WatchedModels {
+    /// The same models.
+    pub fn new(models: Arc<dyn ModelDirectory>, watcher: Arc<dyn ModelWatcher>) -> Self {
+        Self { models, watcher }
+    }
+
+    fn watched<T>(&self, inner: T) -> Watched<T> {
+        Watched { inner, watcher: Arc::clone(&self.watcher) }
+    }
+}
+
+/// A reader of pictures, with somebody who hears of its calls.
+pub fn watched_reader(
+    inner: Arc<dyn PictureReader>,
+    watcher: Arc<dyn ModelWatcher>,
+) -> Arc<dyn PictureReader> {
+    Arc::new(Watched { inner, watcher })
+}
+
+impl ModelDirectory for WatchedModels {
+    fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        Ok(Arc::new(self.watched(self.models.resolve(tenant, llm_id)?)))
+    }
+
+    fn substitution(&self, tenant: &TenantId, llm_id: &str) -> Option<String> {
+        self.models.substitution(tenant, llm_id)
+    }
+
+    fn embedder(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
+        Ok(Arc::new(self.watched(self.models.embedder(tenant, id)?)))
+    }
+
+    fn reranker(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
+        Ok(Arc::new(self.watched(self.models.reranker(tenant, id)?)))
+    }
+
+    fn reranker_notice(&self, tenant: &TenantId, id: &str) -> Result<Option<String>> {
+        self.models.reranker_notice(tenant, id)
+    }
+
+    fn speech(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn SpeechModel>> {
+        Ok(Arc::new(self.watched(self.models.speech(tenant, id)?)))
+    }
+
+    fn transcription(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn TranscriptionModel>> {
+        Ok(Arc::new(self.watched(self.models.transcription(tenant, id)?)))
+    }
+
+    fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {
+        self.models.list(tenant)
+    }
+
+    fn makers(&self, tenant: &TenantId) -> Vec<String> {
+        self.models.makers(tenant)
+    }
+}
+
+/// Something that models do, with somebody who hears of it.
+struct Watched<T> {
+    inner: T,
+    watcher: Arc<dyn ModelWatcher>,
+}
+
+impl<T> Watched<T> {
+    fn begins(&self, kind: ModelKind, model: &str) -> Call {
+        let watcher = Arc::clone(&self.watcher);
+        Call { watcher, kind, model: model.into(), prices: None, usage: Usage::default(), outcome: None }
+    }
+}
+
+/// A call under way, of which is told when it is dropped: whoever goes away in the middle drops it, too.
+struct Call {
+    watcher: Arc<dyn ModelWatcher>,
+    kind: ModelKind,
+    model: Arc<str>,
+    prices: Option<Prices>,
+    usage: Usage,
+    outcome: Option<CallOutcome>,
+}
+
+impl Call {
+    fn see<T>(&mut self, answer: &Result<T>) {
+        self.outcome = Some(match answer {
+            Ok(_) => CallOutcome::Succeeded,
+            Err(Error { kind, .. }) => CallOutcome::Failed(*kind),
+        });
+    }
+
+    /// The same of a model whose tokens are those that it reads.
+    fn see_read<T>(&mut self, answer: &Result<T>, tokens: impl FnOnce(&T) -> u64) {
+        let prompt_tokens = answer.as_ref().map_or(0, tokens);
+        self.usage = Usage { prompt_tokens, calls: 1, ..Usage::default() };
+        self.see(answer);
+    }
+
+    fn see_delta(&mut self, delta: &Result<ChatDelta>) {
+        match delta {
+            Ok(ChatDelta::AnsweredBy(info)) => {
+                self.model = info.name.as_str().into();
+                self.prices = info.prices;
+            }
+            Ok(ChatDelta::End { usage, .. }) => {
+                self.usage = *usage;
+                self.outcome = Some(CallOutcome::Succeeded);
+            }
+            Ok(_) => {}
+            Err(error) => self.outcome = Some(CallOutcome::Failed(error.kind)),
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.watcher.ended(&ModelCall {
+            kind: self.kind,
+            model: &self.model,
+            prices: self.prices,
+            usage: self.usage,
+            outcome: self.outcome.unwrap_or(CallOutcome::Abandoned),
+        });
+    }
+}
+
+#[async_trait]
+impl ChatModel for Watched<Arc<dyn ChatModel>> {
+    fn info(&self) -> &ModelInfo {
+        self.inner.info()
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        let info = self.inner.info();
+        let mut call = self.begins(info.kind, &info.name);
+        call.prices = info.prices;
+        match self.inner.chat(request).await {
+            Ok(deltas) => Ok(deltas.inspect(move |delta| call.see_delta(delta)).boxed()),
+            Err(error) => {
+                call.outcome = Some(CallOutcome::Failed(error.kind));
+                Err(error)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Embedder for Watched<Arc<dyn Embedder>> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn tokens_max(&self) -> usize {
+        self.inner.tokens_max()
+    }
+
+    async fn embed(&self, purpose: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+        let mut call = self.begins(ModelKind::Embedding, self.inner.name());
+        let embedded = self.inner.embed(purpose, texts).await;
+        call.see_read(&embedded, |embedded| embedded.tokens);
+        embedded
+    }
+}
+
+#[async_trait]
+impl Reranker for Watched<Arc<dyn Reranker>> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Reranked> {
+        let mut call = self.begins(ModelKind::Rerank, self.inner.name());
+        let reranked = self.inner.rerank(question, passages).await;
+        call.see_read(&reranked, |reranked| reranked.tokens);
+        reranked
+    }
+}
+
+#[async_trait]
+impl SpeechModel for Watched<Arc<dyn SpeechModel>> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        self.inner.prices()
+    }
+
+    async fn speak(&self, text: &str) -> Result<Audio> {
+        let mut call = self.begins(ModelKind::Tts, self.inner.name());
+        let audio = self.inner.speak(text).await;
+        call.see_read(&audio, |_| 0);
+        audio
+    }
+}
+
+#[async_trait]
+impl TranscriptionModel for Watched<Arc<dyn TranscriptionModel>> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+        let mut call = self.begins(ModelKind::Speech, self.inner.name());
+        let text = self.inner.transcribe(recording).await;
+        call.see_read(&text, |_| 0);
+        text
+    }
+}
+
+#[async_trait]
+impl PictureReader for Watched<Arc<dyn PictureReader>> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
+        let mut call = self.begins(ModelKind::Ocr, self.inner.name());
+        let lines = self.inner.read(picture).await;
+        call.see_read(&lines, |_| 0);
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::seam::chat_model::StopReason;
+
+    /// What was heard: model, outcome, tokens, costs.
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<(String, CallOutcome, u64, u64)>>);
+
+    impl ModelWatcher for Heard {
+        fn ended(&self, call: &ModelCall<'_>) {
+            let UsedModel { model, usage, micros } = call.used();
+            self.0.lock().unwrap().push((model.to_string(), call.outcome, usage.total_tokens(), micros));
+        }
+    }
+
+    struct Answers {
+        info: ModelInfo,
+        deltas: fn() -> Vec<Result<ChatDelta>>,
+    }
+
+    fn info(name: &str, price: f64) -> ModelInfo {
+        ModelInfo {
+            name: name.to_owned(),
+            provider: "test".to_owned(),
+            model: name.to_owned(),
+            window: 10,
+            tools: false,
+            deferred_tools_max: 0,
+            kind: ModelKind::Chat,
+            prices: Some(Prices::new(price, price)),
+        }
+    }
+
+    #[async_trait]
+    impl ChatModel for Answers {
+        fn info(&self) -> &ModelInfo {
+            &self.info
+        }
+
+        async fn chat(&self, _: ChatRequest) -> Result<ChatStream> {
+            let deltas = (self.deltas)();
+            if deltas.is_empty() {
+                return Err(Error::new(ErrorKind::RateLimited, "too many"));
+            }
+            Ok(futures::stream::iter(deltas).boxed())
+        }
+    }
+
+    /// Each of these makes a model that answers with these deltas, and vectors.
+    struct OneModel(fn() -> Vec<Result<ChatDelta>>);
+
+    struct Vectors;
+
+    #[async_trait]
+    impl Embedder for Vectors {
+        fn name(&self) -> &str {
+            "vectors"
+        }
+
+        fn tokens_max(&self) -> usize {
+            8
+        }
+
+        async fn embed(&self, _: EmbeddingPurpose, texts: &[String]) -> Result<Embedded> {
+            if texts.is_empty() {
+                return Err(Error::invalid("nothing"));
+            }
+            Ok(Embedded { vectors: vec![vec![1.0]; texts.len()], tokens: 7 })
+        }
+    }
+
+    impl ModelDirectory for OneModel {
+        fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+            Ok(Arc::new(Answers { info: info("asked", 1.0), deltas: self.0 }))
+        }
+
+        fn embedder(&self, _: &TenantId, _: &str) -> Result<Arc<dyn Embedder>> {
+            Ok(Arc::new(Vectors))
+        }
+
+        fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+            vec![info("asked", 1.0)]
+        }
+    }
+
+    fn end() -> Result<ChatDelta> {
+        let usage = Usage { prompt_tokens: 2, completion_tokens: 3, calls: 1, ..Usage::default() };
+        Ok(ChatDelta::End { reason: StopReason::Stop, usage })
+    }
+
+    fn text() -> Result<ChatDelta> {
+        Ok(ChatDelta::Text("a".to_owned()))
+    }
+
+    /// What is heard of a call of which so many deltas are read.
+    async fn heard(
+        deltas: fn() -> Vec<Result<ChatDelta>>,
+        read: usize,
+    ) -> Vec<(String, CallOutcome, u64, u64)> {
+        let heard = Arc::new(Heard::default());
+        let models = WatchedModels::new(Arc::new(OneModel(deltas)), Arc::clone(&heard) as _);
+        let model = models.resolve(&TenantId::new("t"), "").unwrap();
+        if let Ok(answer) = model.chat(ChatRequest::default()).await {
+            answer.take(read).collect::<Vec<_>>().await;
+        }
+        std::mem::take(&mut *heard.0.lock().unwrap())
+    }
+
+    #[tokio::test]
+    async fn each_call_is_told_once_with_its_end() {
+        let one = |model: &str, outcome: CallOutcome, tokens: u64, micros: u64| {
+            vec![(model.to_owned(), outcome, tokens, micros)]
+        };
+        let succeeded = CallOutcome::Succeeded;
+        assert_eq!(heard(|| vec![text(), end()], 9).await, one("asked", succeeded, 5, 5));
+        let by_another = || vec![Ok(ChatDelta::AnsweredBy(Arc::new(info("other", 2.0)))), text(), end()];
+        assert_eq!(heard(by_another, 9).await, one("other", succeeded, 5, 10));
+        assert_eq!(heard(|| vec![text(), end()], 1).await, one("asked", CallOutcome::Abandoned, 0, 0));
+        let broken = || vec![text(), Err(Error::new(ErrorKind::Timeout, "slow"))];
+        assert_eq!(heard(broken, 9).await, one("asked", CallOutcome::Failed(ErrorKind::Timeout), 0, 0));
+        let refused = CallOutcome::Failed(ErrorKind::RateLimited);
+        assert_eq!(heard(Vec::new, 9).await, one("asked", refused, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn vectors_count_what_was_read_for_them() {
+        let heard = Arc::new(Heard::default());
+        let models = WatchedModels::new(Arc::new(OneModel(Vec::new)), Arc::clone(&heard) as _);
+        let embedder = models.embedder(&TenantId::new("t"), "").unwrap();
+        assert_eq!((embedder.name(), embedder.tokens_max()), ("vectors", 8));
+        embedder.embed(EmbeddingPurpose::Passage, &["a".to_owned()]).await.unwrap();
+        embedder.embed(EmbeddingPurpose::Passage, &[]).await.unwrap_err();
+        let invalid = CallOutcome::Failed(ErrorKind::Invalid);
+        let expected =
+            [("vectors".to_owned(), CallOutcome::Succeeded, 7, 0), ("vectors".to_owned(), invalid, 0, 0)];
+        assert_eq!(*heard.0.lock().unwrap(), expected);
+        // What the wrapper has a default for is asked of the directory.
+        assert_eq!(models.makers(&TenantId::new("t")), ["test"]);
+    }
+
+    #[test]
+    fn every_outcome_has_a_word_of_its_own() {
+        let words: std::collections::BTreeSet<&str> = CallOutcome::ALL.iter().map(|one| one.word()).collect();
+        assert_eq!(words.len(), ErrorKind::ALL.len() + 2);
+    }
+}
