@@ -193,17 +193,17 @@ mod tests {
         assert!(!look(401));
         assert!(look(402), "much work and a pause");
         assert!((0..100).all(|_| !look(402)), "once is enough");
-        assert!(!look(452));
-        assert!(!look(452));
-        assert!(!look(452), "that was little work");
+        assert!(!look(442));
+        assert!(!look(442));
+        assert!(!look(442), "that was little work");
     }
 
     #[test]
     fn after_little_work_the_pause_is_long() {
         let mut rest = Rest { given_back: ms(300), ..Rest::default() };
-        let come: Vec<u32> = (0..200).filter(|_| rest.has_come(ms(350))).collect();
+        let come: Vec<u32> = (0..200).filter(|_| rest.has_come(ms(340))).collect();
         assert_eq!(come, [LONG_PAUSE]);
         // Looks and timers alone are no work, however long they go on.
-        assert!((0..1_000).all(|look| !rest.has_come(ms(350 + look / 10))));
+        assert!((0..1_000).all(|look| !rest.has_come(ms(340 + look / 10))));
     }
 }
