@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::Result;
 use weft_core::id::{ChunkId, DocumentKey};
-use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkFilter, ChunkReplacement, Document, StoredChunk};
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{Error, Result, changes};
 
 use super::edit::not_being_read;
 use super::library::Library;
@@ -48,6 +48,16 @@ impl TagChange {
             }
         }
         changed
+    }
+
+    /// What it makes of a chunk of a document.
+    fn in_chunk(&self, document: &Document, mut chunk: StoredChunk) -> StoredChunk {
+        let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();
+        chunk.set_tags(self.of(&own));
+        if is_tag_set(document) {
+            chunk.keywords = self.of(&chunk.keywords);
+        }
+        chunk
     }
 }
 
@@ -110,22 +120,21 @@ impl Library {
     async fn retag_some(&self, key: DocumentKey, ids: Vec<ChunkId>, change: TagChange) -> Result<u64> {
         let retag = async move |library: Self| {
             let _lock = library.lock(&key).await;
-            let (dataset, document) = library.dataset_and_document(&key).await?;
-            // What comes of the reading takes the place of all chunks.
-            not_being_read(&document)?;
-            // Read anew under the lock: the page was read without it, and somebody may have changed them
-            // since.
-            let mut chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
-            for chunk in &mut chunks {
-                let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();
-                chunk.set_tags(change.of(&own));
-                if is_tag_set(&document) {
-                    chunk.keywords = change.of(&chunk.keywords);
-                }
-            }
-            let count = chunks.len() as u64;
-            library.put(&document, chunks, dataset.generation).await?;
-            Ok(count)
+            // The lock is of this process; others may change the same chunks.
+            changes::made("chunk", || async {
+                let (dataset, document) = library.dataset_and_document(&key).await?;
+                // What comes of the reading takes the place of all chunks.
+                not_being_read(&document)?;
+                // Read anew under the lock: the page was read without it, and somebody may have changed them
+                // since.
+                let chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
+                let count = chunks.len() as u64;
+                let with = |chunk: StoredChunk| change.in_chunk(&document, chunk);
+                let changed = chunks.into_iter().map(|chunk| ChunkReplacement::of(chunk, with)).collect();
+                let kept = library.put(&document, changed, dataset.generation).await?;
+                Ok::<_, Error>(kept.then_some(count))
+            })
+            .await
         };
         self.whole(retag).await
     }

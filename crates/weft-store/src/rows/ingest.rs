@@ -438,6 +438,10 @@ impl IngestQueue for Store {
         self.count_to_be_found(dataset).await
     }
 
+    async fn expect(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
+        self.note_expected(document, blob, from_ms).await
+    }
+
     async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
         self.list_removed(now_ms, count_max).await
     }

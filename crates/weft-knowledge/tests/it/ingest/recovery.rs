@@ -4,13 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::json;
+use weft_core::seam::BlobStore;
 use weft_core::seam::dataset_store::DocumentState;
 use weft_core::seam::ingest_queue::Wanted;
-use weft_knowledge::ingest::WorkerPace;
+use weft_core::{Result, TenantId};
+use weft_knowledge::Library;
+use weft_knowledge::ingest::{LibraryLimits, LibraryParts, Naming, WorkerPace};
 use weft_store::Store;
+use weft_testkit::MemoryBlobs;
 
-use super::fakes::{Fault, Faults};
+use super::fakes::{Fault, Faults, LineReader, Models};
 use super::kit::{Dump, World, dataset};
 
 const DOCUMENTS: usize = 26;
@@ -194,4 +200,53 @@ async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
         }
     }
     panic!("there are more steps");
+}
+
+/// A place for files whose process is killed as soon as something is stored.
+struct LastStored(MemoryBlobs);
+
+#[async_trait]
+impl BlobStore for LastStored {
+    async fn put(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<()> {
+        self.0.put(tenant, name, bytes).await?;
+        std::future::pending().await
+    }
+
+    async fn get(&self, tenant: &TenantId, name: &str) -> Result<Bytes> {
+        self.0.get(tenant, name).await
+    }
+
+    async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
+        self.0.remove(tenant, name).await
+    }
+
+    async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
+        self.0.remove_all(tenant).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_whose_upload_was_killed_is_cleared_away() {
+    let world = World::new("").await;
+    let parts = LibraryParts {
+        store: Arc::clone(&world.store),
+        queue: Arc::clone(&world.queue),
+        blobs: Arc::new(LastStored(world.blobs.clone())),
+        index: Arc::new(world.index.clone()),
+        reader: Arc::new(LineReader::default()),
+        models: Arc::new(Models::new(&Faults::default())),
+        clock: Arc::clone(&world.clock),
+        additions: Vec::new(),
+    };
+    let killed = Library::new(parts, LibraryLimits::default());
+    let upload = killed.upload(&world.dataset, "lost.txt", "text".into(), Naming::Exact);
+    tokio::time::timeout(Duration::from_secs(1), upload).await.unwrap_err();
+    let next = world.process(Faults::default()).library;
+    let kept = next.upload(&world.dataset, "kept.txt", "text".into(), Naming::Exact).await.unwrap();
+    next.mend().await.unwrap();
+    assert_eq!(world.blobs.names().len(), 2, "its process may be slow, and not gone");
+    tokio::time::sleep(Duration::from_secs(25 * 3_600)).await;
+    next.mend().await.unwrap();
+    assert_eq!(world.blobs.names(), [kept.blob]);
+    assert!(world.idle().await);
 }
