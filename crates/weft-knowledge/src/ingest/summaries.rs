@@ -134,19 +134,21 @@ impl Library {
     /// Has the summaries of changed datasets made anew that are not what they would be now.
     pub(super) async fn renew_summaries(&self) -> Result<()> {
         let noted: Vec<DatasetKey> = self.summaries.lock().iter().cloned().collect();
+        let mut outcome = Ok(());
         for key in noted {
             // What changes from here on is noted again.
             self.summaries.lock().remove(&key);
             match self.renew_of(&key).await {
                 Ok(Looked::Settled) => {}
                 Ok(Looked::Later) => self.look_at_summaries(&key),
+                // One whose index takes nothing must not keep the others from theirs.
                 Err(error) => {
                     self.look_at_summaries(&key);
-                    return Err(error);
+                    outcome = outcome.and(Err(error));
                 }
             }
         }
-        Ok(())
+        outcome
     }
 
     async fn renew_of(&self, dataset: &DatasetKey) -> Result<Looked> {

@@ -18,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{document_extra, fresh, index_note, reading};
+use crate::rows::{document_extra, fresh, index_note, readable, reading};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -99,6 +99,16 @@ async fn stop_now(
     let mut stopped = into_state(ended(how));
     stopped.push(to(Column::UpdatedMs, now_ms));
     change(transaction, document::of(key), stopped).await.map(drop)
+}
+
+/// What a worker gets of a document that it has taken as it was.
+fn just_taken(row: Model, now_ms: i64) -> Result<TakenDocument> {
+    let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
+    let stage: IngestStage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
+    let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
+    let begun_ms = row.begun_ms.or(Some(now_ms));
+    let document = Model { begun_ms, ..row }.into_document()?;
+    Ok(TakenDocument { lease, document, stage, attempts })
 }
 
 impl Store {
@@ -326,16 +336,12 @@ impl IngestQueue for Store {
         const DOING: &str = "take documents";
         let ready = self.ready(now_ms, count_max).await.map_err(|error| self.fail(DOING, error))?;
         let mut taken = Vec::new();
-        for mut row in ready {
+        for row in ready {
             let attempt = repeated(|| self.take_document(&row, now_ms, until_ms)).await;
             if !attempt.map_err(|error| self.fail(DOING, error))? {
                 continue;
             }
-            row.begun_ms = row.begun_ms.or(Some(now_ms));
-            let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
-            let stage: IngestStage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
-            let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
-            taken.push(TakenDocument { lease, document: row.into_document()?, stage, attempts });
+            taken.extend(readable([just_taken(row, now_ms)]));
         }
         Ok(taken)
     }

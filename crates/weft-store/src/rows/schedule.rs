@@ -15,7 +15,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::tenant_lock;
+use crate::rows::{readable, tenant_lock};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "schedule")]
@@ -215,7 +215,7 @@ impl ScheduleStore for Store {
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("look for schedules that are due", error))?;
-        rows.into_iter().map(Model::into_schedule).collect()
+        Ok(readable(rows.into_iter().map(Model::into_schedule)))
     }
 
     async fn list(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<(Vec<Schedule>, u64)> {

@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, Result, RunId};
 use crate::Store;
 use crate::batch::Batch;
 use crate::ids::{self, bounded, text};
-use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::{ROWS_AT_ONCE_MAX, readable};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "task")]
@@ -201,6 +201,6 @@ impl TaskStore for Store {
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("look for tasks that are due", error))?;
-        rows.into_iter().map(Model::into_task).collect()
+        Ok(readable(rows.into_iter().map(Model::into_task)))
     }
 }
