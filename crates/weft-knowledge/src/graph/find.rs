@@ -31,11 +31,6 @@ pub fn find(graph: &Graph, request: &GraphRequest) -> GraphFound {
     GraphFound { relations: relations(graph, &nearness, &wanted), entities, report }
 }
 
-/// How much of their letters two names have in common, 0 to 1.
-pub(super) fn alike(one: &str, other: &str) -> f64 {
-    Grams::of(one).alike(&Grams::of(other))
-}
-
 /// The report on the community that most of what was found belongs to.
 fn report(graph: &Graph, found: &[GraphEntity]) -> Option<GraphReport> {
     let score = |report: &CommunityReport| {
