@@ -198,6 +198,7 @@ impl Library {
             if taken.is_empty() {
                 return Ok(());
             }
+            // A text that the document has already has used up the first of the ids that follow from it.
             for chunk in chunks.iter_mut().filter(|chunk| taken.contains(&chunk.id)) {
                 chunk.id = namer.chunk(&chunk.content);
             }
@@ -378,12 +379,14 @@ impl Library {
         let before = self.parts.store.document(key).await?;
         let recut = change.method.is_some_and(|method| method != before.method);
         let resets = change.settings.as_ref().is_some_and(|settings| *settings != before.settings);
+        // The reading began under the method and the settings that were, and what comes of it would belie the new ones.
         if recut || resets {
             not_being_read(&before)?;
         }
         let update = self.parts.store.update_document(key, change, self.now_ms());
         let Some((changed, note)) = self.noted_if(key, update).await? else { return Ok(None) };
         if recut {
+            // Chunks that were cut in another way must not be found beside the new method.
             self.reset_document(key).await?;
             return self.parts.store.document(key).await.map(Some);
         }

@@ -36,6 +36,7 @@ pub(crate) fn indexed_document(document: &Document) -> IndexedDocument {
 
 /// A chunk as it is searched.
 pub(super) fn indexed_chunk(name: &str, chunk: StoredChunk) -> (ChunkId, IndexedChunk) {
+    // A word of a heading counts as one of the title: what stands below it rarely repeats it.
     let mut title = stem(name).to_owned();
     for heading in &chunk.headings {
         title.push('\n');
@@ -168,6 +169,7 @@ impl Library {
         let index = self.index_of(dataset).await?;
         // First of all: whatever ends this, the rest is mended.
         self.parts.queue.all_unindexed(dataset).await?;
+        // Not document by document: what belongs to no document that there is would stay.
         self.parts.index.remove(&index).await?;
         let mut done = 0;
         let mut filter = NotedFilter {

@@ -243,6 +243,7 @@ impl Library {
                     .help(format!("keep `{}`, or make another dataset", before.embedder)));
             }
         }
+        // The store looks at the revision once more: another process may have been faster since the look above.
         if !self.parts.store.update(&changed).await? {
             return Ok(None);
         }
@@ -307,6 +308,7 @@ impl Library {
             let _lock = library.lock(&key).await;
             let changed = library.change_document(&key, &change).await?;
             if changed.as_ref().is_some_and(|changed| !changed.enabled) {
+                // A summary would go on saying what the document says that is found no more.
                 library.remove_summaries_of(&key).await?;
             }
             Ok(changed)

@@ -258,6 +258,8 @@ impl<'a> DatasetWork<'a> {
 
     async fn run(&self) -> Result<WorkEnd> {
         let Reembedder { library, tasks, .. } = self.by;
+        // What is there is of another task or of the generation before: its vectors are of another model, and would be
+        // found together with the new ones.
         if self.taken.is_littered {
             library.index().remove(&self.next).await?;
             tasks.clear(&self.taken.lease).await?;
@@ -269,8 +271,10 @@ impl<'a> DatasetWork<'a> {
             "" => None,
             name => Some(library.models().embedder(&self.dataset.key.tenant, name)?),
         };
+        // After each crash people would see it begin from nothing, though what was made is there still.
         self.count_staged().await?;
         self.stage_all(embedder.as_deref()).await?;
+        // Documents that were removed after they were staged are in no list of what is to be done; only a count tells.
         let held = library.index().size(&self.next).await?.documents as u64;
         let now_ms = library.now_ms();
         let clear_from_ms = now_ms.saturating_add(ms(OLD_KEPT));
@@ -360,6 +364,7 @@ impl<'a> DatasetWork<'a> {
         let Some(document) = found(library.store().document(&key).await)? else { return Ok(None) };
         let mut staging = StagedDocument { document, numbered, name: None };
         let mut changes = vec![
+            // An earlier attempt may have put chunks there that the document has no more.
             IndexChange::Clear(key.id.clone()),
             IndexChange::Document(indexed_document(&staging.document)),
         ];

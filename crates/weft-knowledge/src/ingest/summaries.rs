@@ -160,16 +160,19 @@ impl Library {
             return Ok(Looked::Settled);
         }
         let states = vec![DocumentState::Running];
+        // Each document that is read changes what they would be made of, and each time a model would have to be paid.
         let running = DocumentFilter { states, limit: 1, ..DocumentFilter::default() };
         if store.documents(dataset, &running).await?.1 > 0 {
             return Ok(Looked::Later);
         }
         let taking_part = self.summarized_documents(dataset).await?;
         let settings = &taking_part.settings;
+        // Summaries need vectors; to compare names a model is enough.
         if within.embedder.is_empty() && !settings.contains_key("graphrag") {
             return Ok(Looked::Settled);
         }
         if settings.is_empty() {
+            // What nobody asks for any more would go on being found.
             self.remove_documents(dataset, &[key.id]).await?;
             return Ok(Looked::Settled);
         }

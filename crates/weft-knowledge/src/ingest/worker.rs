@@ -78,6 +78,7 @@ impl IngestWorker {
             // Listened for before the look, so that a call in between is not missed.
             let woken = self.library.wake.notified();
             self.look(&mut busy).await;
+            // A mending that broke is of no interest: what it has not done is noted still.
             while mending.try_join_next().is_some() {}
             if Instant::now() >= due && mending.is_empty() {
                 due = self.next_mend();
@@ -99,6 +100,7 @@ impl IngestWorker {
         let all = async {
             while busy.join_next().await.is_some() {}
             while mending.join_next().await.is_some() {}
+            // Callers do not wait for all that their changes do in the index, and the process may end when this returns.
             self.library.changed().await;
         };
         if tokio::time::timeout(grace, all).await.is_err() {
@@ -202,6 +204,7 @@ impl IngestWorker {
         match ended {
             IngestEnd::Settled => None,
             IngestEnd::Stopped => {
+                // Its run is one like any other and would go on by itself.
                 self.pipelines.stop(&taken.document.key).await;
                 Some(IngestOutcome::Stopped)
             }

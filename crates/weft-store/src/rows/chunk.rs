@@ -285,6 +285,7 @@ impl Store {
             let found = listed(key, &ChunkFilter::default()).filter(these);
             rows.extend(found.all(db).await.map_err(fail)?);
         }
+        // The database has ordered each part by itself.
         rows.sort_by(|a, b| (a.ordinal, &a.id).cmp(&(b.ordinal, &b.id)));
         // An id may be named twice.
         rows.dedup_by(|a, b| a.id == b.id);

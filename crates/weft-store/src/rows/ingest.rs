@@ -165,6 +165,7 @@ impl Store {
             return Ok(Err(document::missing(key)));
         };
         let asleep = row.state == state(DocumentState::Paused);
+        // A worker that has fallen silent will not hear of it, so that is as if nobody had the document.
         if row.state == RUNNING && row.taken != 0 && row.at_ms > now_ms {
             // A pause takes no cancel back.
             let how = std::cmp::max(row.wanted, if how == Wanted::Cancel { 2 } else { 1 });
@@ -183,6 +184,7 @@ impl Store {
     /// Takes what was read just now, unless somebody else was faster.
     async fn take_document(&self, row: &Model, now_ms: i64, until_ms: i64) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        // All that the choice below follows from: whoever has changed any of it has chosen otherwise.
         let same = document::of(&row.key())
             .add(Column::State.eq(RUNNING))
             .add(Column::AtMs.eq(row.at_ms))
@@ -229,6 +231,7 @@ impl Store {
         if self.lease(&transaction, lease).await?.is_none() {
             return Ok(false);
         }
+        // Of an attempt that was cut off. Ids follow from texts, so those that come would meet them.
         fresh::forget_chunks(&transaction, &lease.document).await?;
         let (chunks, tokens) = chunk::counted(rows.iter());
         chunk::insert(&transaction, rows.to_vec()).await?;
@@ -389,6 +392,7 @@ impl IngestQueue for Store {
     ) -> Result<Vec<StoredChunk>> {
         let fail = |error| self.fail("read the new chunks", error);
         let db = &self.inner.read;
+        // Its next owner may be reading it anew, and a page of the one and a page of the other are no document.
         if Entity::find().filter(held(lease)).count(db).await.map_err(fail)? == 0 {
             return Err(lost(lease));
         }

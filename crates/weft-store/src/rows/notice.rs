@@ -240,6 +240,7 @@ impl NoticeStore for Store {
     }
 
     async fn prune_notices(&self, before_ms: i64) -> Result<u64> {
+        // Whatever became of them: what nobody could be told for so long is no news.
         let removal = Entity::delete_many().filter(Column::AtMs.lt(before_ms));
         let _permit = self.inner.gate.permit().await;
         let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;

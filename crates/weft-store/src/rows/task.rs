@@ -131,6 +131,7 @@ pub(crate) fn change(batch: &mut Batch, key: &SessionKey, change: &TaskChange) -
             .collect::<Result<_, _>>()?;
         // Those that were open before are open again, as they are now.
         let replacing = OnConflict::columns([Column::TenantId, Column::Id])
+            // Not when it came up and what asked: those are of the run that has asked first.
             .update_columns([
                 Column::SessionId,
                 Column::RunId,

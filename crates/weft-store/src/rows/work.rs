@@ -280,6 +280,7 @@ impl WorkQueue for Store {
             Entity::delete_many()
                 .filter(Column::TenantId.eq(text(tenant.as_str())))
                 .filter(Column::Source.eq(text(source)))
+                // What a worker has may have begun already, and a run that nobody knows of would be the worse end.
                 .filter(Column::State.eq(WAITING))
                 .exec(&self.inner.write)
                 .await

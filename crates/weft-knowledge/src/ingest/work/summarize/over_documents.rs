@@ -84,6 +84,7 @@ impl DocumentWork<'_> {
                 Err(error) if error.kind == weft_core::ErrorKind::NotFound => return Ok(()),
                 page => page?,
             };
+            // The summaries of a document by itself say once more what its chunks say.
             for chunk in page.into_iter().filter(|chunk| chunk.vector.is_some() && !is_summary(chunk)) {
                 if gathered.before + gathered.block.len() >= CHUNKS_MAX {
                     self.warn(format!("Only the first {CHUNKS_MAX} chunks of the dataset are summed up"));
@@ -110,6 +111,7 @@ impl DocumentWork<'_> {
         let block = std::mem::take(&mut gathered.block);
         gathered.before += block.len();
         match block.len() {
+            // One chunk needs no summary, but what belongs to it may be in another block.
             0 | 1 => gathered.next.extend(block),
             _ => gathered.next.extend(self.level(by, 1, &block, summaries).await?),
         }
@@ -145,6 +147,7 @@ impl DocumentWork<'_> {
         let queue = &self.library.parts.queue;
         let chunks: Vec<StoredChunk> = right.iter().map(|chunk| StoredChunk::clone(chunk)).collect();
         queue.put_new(&self.taken.lease, &chunks, IngestStage::Summarizing).await?;
+        // New chunks come without their vectors; these were made, and paid for, before.
         for some in right.chunks(AMENDED_AT_ONCE) {
             let with = |chunk: &Arc<StoredChunk>| Amended {
                 id: chunk.id.clone(),
