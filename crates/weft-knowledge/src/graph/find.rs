@@ -34,10 +34,11 @@ pub fn find(graph: &Graph, request: &GraphRequest) -> GraphFound {
 
 /// The report on the community that most of what was found belongs to.
 fn report(graph: &Graph, found: &[GraphEntity]) -> Option<GraphReport> {
+    let found: Vec<(String, f64)> = found.iter().map(|entity| (folded(&entity.name), entity.score)).collect();
     let score = |report: &CommunityReport| {
-        let has =
-            |entity: &&GraphEntity| report.entities.iter().any(|name| folded(name) == folded(&entity.name));
-        found.iter().filter(has).map(|entity| entity.score).sum::<f64>()
+        // Each name is folded once: a report may be on thousands of them, and there may be thousands of reports.
+        let names: HashSet<String> = report.entities.iter().map(|name| folded(name)).collect();
+        found.iter().filter(|(name, _)| names.contains(name)).map(|(_, score)| score).sum::<f64>()
     };
     let scored = graph.reports.iter().map(|report| (report, score(report)));
     let (best, _) =

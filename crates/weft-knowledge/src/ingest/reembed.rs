@@ -28,6 +28,7 @@ use super::indexing::{adding, indexed_document, stem};
 use super::library::Library;
 use super::plan::{self, IngestPlan};
 use super::work::vectors;
+use super::worker::ms;
 
 /// Documents that are listed at once.
 const LISTED_AT_ONCE: u64 = 50;
@@ -368,22 +369,16 @@ impl<'a> DatasetWork<'a> {
             IndexChange::Clear(key.id.clone()),
             IndexChange::Document(indexed_document(&staging.document)),
         ];
-        let (mut offset, mut kept) = (0, Vec::new());
+        let filter = ChunkFilter { vectors: true, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        let (mut pages, mut kept) = (library.pages(&key, filter), Vec::new());
         loop {
-            let filter =
-                ChunkFilter { vectors: true, offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-            let Some((mut page, total)) = found(library.store().chunks(&key, &filter).await)? else {
-                return Ok(None);
-            };
+            let Some(page) = found(pages.next().await)? else { return Ok(None) };
+            let Some(mut page) = page else { break };
             if !self.embed(&mut staging, &mut page, embedder).await? {
                 return Ok(None);
             }
             changes.push(adding(&staging.document, page));
             kept.push(library.index().write_behind(&self.next, std::mem::take(&mut changes)).await?);
-            offset += CHUNKS_AT_ONCE;
-            if offset >= total {
-                break;
-            }
         }
         futures::future::try_join_all(kept).await?;
         Ok(Some(staging.numbered))
@@ -446,8 +441,4 @@ impl StagedDocument {
         let with = made.map(|vector| embed::mixed(vector, self.name.as_deref(), share));
         Ok(chunks.iter().map(|chunk| chunk.id.clone()).zip(with).collect())
     }
-}
-
-fn ms(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -9,6 +9,7 @@ use weft_core::{Error, Result, changes};
 
 use super::edit::not_being_read;
 use super::library::Library;
+use super::pages::ChunkPages;
 
 /// Chunks that are looked at in one step.
 const CHUNKS_AT_ONCE: u64 = 500;
@@ -83,17 +84,13 @@ impl Library {
     /// # Errors
     /// When the store cannot be read.
     pub async fn count_tags(&self, document: &Document, counts: &mut BTreeMap<String, u64>) -> Result<()> {
-        let mut offset = 0;
-        loop {
-            let chunks = self.chunks_from(&document.key, offset).await?;
-            if chunks.is_empty() {
-                return Ok(());
-            }
-            offset += chunks.len() as u64;
+        let mut pages = self.tagged_pages(&document.key);
+        while let Some(chunks) = pages.next().await? {
             for tag in chunks.iter().flat_map(|chunk| tags(document, chunk)) {
                 *counts.entry(tag.to_owned()).or_default() += 1;
             }
         }
+        Ok(())
     }
 
     /// Changes tags of all chunks of a document. How many chunks have changed.
@@ -101,20 +98,17 @@ impl Library {
     /// # Errors
     /// `NotFound` without the document; `Conflict` while it is read.
     pub async fn retag(&self, document: &Document, change: &TagChange) -> Result<u64> {
-        let (mut offset, mut count) = (0, 0);
-        loop {
-            let chunks = self.chunks_from(&document.key, offset).await?;
-            if chunks.is_empty() {
-                return Ok(count);
-            }
-            // A change of tags moves no chunk, so the pages stay where they are.
-            offset += chunks.len() as u64;
+        let mut count = 0;
+        // A change of tags moves no chunk, so the pages stay where they are.
+        let mut pages = self.tagged_pages(&document.key);
+        while let Some(chunks) = pages.next().await? {
             let touched = |chunk: &&StoredChunk| tags(document, chunk).iter().any(|tag| change.touches(tag));
             let ids: Vec<ChunkId> = chunks.iter().filter(touched).map(|chunk| chunk.id.clone()).collect();
             if !ids.is_empty() {
                 count += self.retag_some(document.key.clone(), ids, change.clone()).await?;
             }
         }
+        Ok(count)
     }
 
     async fn retag_some(&self, key: DocumentKey, ids: Vec<ChunkId>, change: TagChange) -> Result<u64> {
@@ -139,9 +133,8 @@ impl Library {
         self.whole(retag).await
     }
 
-    async fn chunks_from(&self, document: &DocumentKey, offset: u64) -> Result<Vec<StoredChunk>> {
-        let filter = ChunkFilter { offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-        Ok(self.parts.store.chunks(document, &filter).await?.0)
+    fn tagged_pages<'a>(&'a self, document: &'a DocumentKey) -> ChunkPages<'a> {
+        self.pages(document, ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() })
     }
 }
 

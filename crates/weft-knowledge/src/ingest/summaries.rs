@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use weft_core::error::found;
-use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentQuota, DocumentState, Extra,
     Settings,
@@ -251,17 +251,9 @@ impl Library {
         if key.id == document.id {
             return Ok(());
         }
-        let mut stale: Vec<ChunkId> = Vec::new();
-        for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
-            let filter = ChunkFilter { offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-            let Some((page, total)) = found(self.parts.store.chunks(&key, &filter).await)? else {
-                return Ok(());
-            };
-            stale.extend(page.into_iter().filter(|one| may_be_of(one, &document.id)).map(|one| one.id));
-            if offset + CHUNKS_AT_ONCE >= total {
-                break;
-            }
-        }
+        let filter = ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        let stale = self.pages(&key, filter).ids(|one| may_be_of(one, &document.id)).await;
+        let stale = found(stale)?.unwrap_or_default();
         if !stale.is_empty() {
             found(self.remove_chunks(&key, &stale).await)?;
         }

@@ -219,6 +219,7 @@ impl IngestWorker {
     }
 }
 
-fn ms(duration: Duration) -> i64 {
+/// A time as leases have it.
+pub(super) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
