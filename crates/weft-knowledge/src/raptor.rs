@@ -99,6 +99,7 @@ impl Raptor {
 
     /// Instructions and question for the summary of some texts, each shown as far as there is room for all.
     pub fn question(&self, texts: &[&str]) -> (String, String) {
+        // Cut alike, since what comes last would otherwise be left out whole.
         let room = SHOWN_MAX / texts.len().max(1);
         let shown: Vec<String> = texts.iter().map(|text| text.chars().take(room).collect()).collect();
         let shown = shown.join("\n\n");

@@ -52,6 +52,7 @@ pub struct LibraryLimits {
 
 impl Default for LibraryLimits {
     fn default() -> Self {
+        // What clients of the compatible API are used to send.
         Self { file_bytes_max: 128 << 20 }
     }
 }

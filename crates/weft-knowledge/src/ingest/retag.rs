@@ -103,6 +103,7 @@ impl Library {
         let mut pages = self.tagged_pages(&document.key);
         while let Some(chunks) = pages.next().await? {
             let touched = |chunk: &&StoredChunk| tags(document, chunk).iter().any(|tag| change.touches(tag));
+            // Only those are put anew: each change of a chunk goes to the index, too.
             let ids: Vec<ChunkId> = chunks.iter().filter(touched).map(|chunk| chunk.id.clone()).collect();
             if !ids.is_empty() {
                 count += self.retag_some(document.key.clone(), ids, change.clone()).await?;

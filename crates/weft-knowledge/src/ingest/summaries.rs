@@ -102,6 +102,7 @@ enum Looked {
 impl Library {
     /// Notes that something of a document has changed that summaries may be of.
     pub(super) fn document_changed(&self, key: &DocumentKey) {
+        // What is made of the others is no reason to make it again.
         if key.id != dataset::document_id(&key.dataset) {
             self.summaries.lock().insert(key.dataset.clone());
         }

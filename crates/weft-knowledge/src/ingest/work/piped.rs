@@ -23,6 +23,7 @@ impl DocumentWork<'_> {
         self.words_alone.store(!vectors, Ordering::Relaxed);
         let mut asked = self.taken.document.clone();
         if handed.contents {
+            // A chunker of the pipeline asks for the table; the settings of the document need not.
             asked.settings.insert("toc_extraction".to_owned(), true.into());
         }
         let mut read = read_document(handed, chunks);
@@ -51,6 +52,7 @@ impl DocumentWork<'_> {
             };
             parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
         }
+        // Before the chunks: with them the document goes to the next stage, and a crash would leave the metadata behind.
         self.add_metadata(found).await?;
         self.keep_new(&chunks).await
     }
