@@ -20,7 +20,7 @@ use weft_core::seam::{ChatModel, Embedder};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result, changes};
 
-use super::enrich::{self, ChunkAdditions};
+use super::enrich::{self, ChunkAdditions, MadeAddition};
 use super::indexing::{CHUNKS_AT_ONCE, stem};
 use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
@@ -409,11 +409,17 @@ impl<'a> DocumentWork<'a> {
             }
             let made = addition.make(&*parts.models, document, &chunks).await;
             if let Some(made) = self.bearable(made)? {
-                made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
-                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &made.value).await?;
+                let value = self.told(made);
+                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
             }
         }
         Ok(())
+    }
+
+    /// What was made of the document, when it is told what is missing of it.
+    fn told(&self, made: MadeAddition) -> Json {
+        made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
+        made.value
     }
 
     async fn embed(&self) -> Result<()> {

@@ -45,7 +45,7 @@ impl DocumentWork<'_> {
                     let available: Vec<StoredChunk> =
                         chunks.iter().filter(|chunk| chunk.available).cloned().collect();
                     let made = addition.make(&*parts.models, &asked, &available).await;
-                    self.bearable(made)?.map_or(Json::Null, |made| made.value)
+                    self.bearable(made)?.map_or(Json::Null, |made| self.told(made))
                 }
             } else {
                 Json::Null
