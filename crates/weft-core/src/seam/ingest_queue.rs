@@ -232,7 +232,7 @@ pub trait IngestQueue: Send + Sync {
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn expect(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()>;
+    async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()>;
 
     /// At most so many of the documents and datasets that were removed, and are not forgotten. A dataset
     /// comes after its documents. What a worker had is left out until its time has passed.

@@ -142,7 +142,7 @@ impl Library {
         };
         // Before the file is there: whatever ends this in between, somebody finds the note, and with that the file.
         let expected_ms = now_ms.saturating_add(ADDED_WITHIN_MS);
-        self.parts.queue.expect(&document.key, &document.blob, expected_ms).await?;
+        self.parts.queue.expect_file(&document.key, &document.blob, expected_ms).await?;
         self.parts.blobs.put(&dataset.tenant, &document.blob, bytes).await?;
         let mut number = 0;
         loop {

@@ -448,7 +448,7 @@ impl IngestQueue for Store {
         self.count_to_be_found(dataset).await
     }
 
-    async fn expect(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
+    async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
         self.note_expected(document, blob, from_ms).await
     }
 

@@ -250,7 +250,7 @@ impl IngestQueue for MemoryDatasets {
         Ok(self.count_to_be_found(dataset))
     }
 
-    async fn expect(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
+    async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
         let DocumentKey { dataset, id } = document.clone();
         let note = Removed { dataset, document: Some(id), blob: blob.to_owned() };
         self.tables().leave((note, from_ms));

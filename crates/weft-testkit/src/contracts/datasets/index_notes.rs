@@ -224,8 +224,8 @@ impl Both<'_> {
         self.queue.forget(set, Some(&made.key.id), 2_000).await.unwrap();
         assert_eq!(left(END).await, []);
         // A file that comes before its document, which nobody adds, and which somebody adds.
-        self.queue.expect(&made.key, &made.blob, 3_000).await.unwrap();
-        self.queue.expect(&made.key, &made.blob, 4_000).await.unwrap();
+        self.queue.expect_file(&made.key, &made.blob, 3_000).await.unwrap();
+        self.queue.expect_file(&made.key, &made.blob, 4_000).await.unwrap();
         assert_eq!(left(3_999).await, []);
         self.queue.forget(set, Some(&made.key.id), 3_999).await.unwrap();
         assert_eq!(left(4_000).await, std::slice::from_ref(&gone));
