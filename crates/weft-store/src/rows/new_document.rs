@@ -58,6 +58,7 @@ impl Store {
         document::Entity::insert(row.clone().into_active_model())
             .exec_without_returning(&*transaction)
             .await?;
+        // Its file was noted as one that nobody may come to own; now there is its owner.
         removed::forget(&transaction, within, &row.id).await?;
         transaction.commit().await?;
         Ok(Ok(()))

@@ -208,6 +208,7 @@ impl ScheduleStore for Store {
     async fn due(&self, now_ms: i64, ahead_ms: i64, count_max: u64) -> Result<Vec<Schedule>> {
         let rows = Entity::find()
             .filter(Column::NextMs.is_not_null())
+            // A clock that was ahead and is right again has decided about times to come; that is to be decided anew.
             .filter(Condition::any().add(Column::NextMs.lte(now_ms)).add(Column::DecidedMs.gt(ahead_ms)))
             .order_by_asc(Column::NextMs)
             .order_by_asc(Column::Id)
