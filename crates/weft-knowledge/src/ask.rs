@@ -10,6 +10,7 @@ use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
 /// Helpers are to do as they are told.
+// As low as the engine has it whose helpers these replace.
 const TEMPERATURE: f64 = 0.2;
 /// Bytes of one answer, at most.
 const ANSWER_MAX: usize = 1 << 20;

@@ -184,6 +184,8 @@ impl Knowledge for CombinedKnowledge {
         found.relations.extend(more.relations);
         found.relations.sort_by(|one, other| other.score.total_cmp(&one.score));
         found.relations.truncate(RELATIONS_MAX);
+        // There is one report in a passage, and documents beside a canvas have none.
+        found.report = found.report.or(more.report);
         Ok(found)
     }
 }

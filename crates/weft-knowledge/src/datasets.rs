@@ -17,10 +17,10 @@ use weft_core::seam::knowledge::{
     Passage, Scope, SearchRequest,
 };
 use weft_core::seam::{Index, ModelDirectory};
-use weft_core::{Error, Result, TenantId};
+use weft_core::{Result, TenantId};
 
-use crate::graph::find;
 use crate::graph::merge::Graph;
+use crate::graph::{apart, find};
 use graphs::Graphs;
 
 /// Datasets that are read at once.
@@ -97,12 +97,6 @@ fn brief(dataset: Dataset) -> DatasetBrief {
         similarity_threshold: dataset.similarity_threshold,
         vector_weight: dataset.vector_similarity_weight,
     }
-}
-
-/// Work that takes a while, apart from everything that waits.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|cause| Error::internal("the work on a graph ended early").because(cause))
 }
 
 #[async_trait]

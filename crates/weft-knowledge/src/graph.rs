@@ -14,8 +14,8 @@ pub mod resolve;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use weft_core::Json;
 use weft_core::id::DocumentId;
+use weft_core::{Error, Json, Result};
 
 /// Characters of a name.
 pub(crate) const NAME_MAX: usize = 200;
@@ -94,6 +94,12 @@ pub struct CommunityReport {
     pub text: String,
     /// The names of its entities.
     pub entities: Vec<String>,
+}
+
+/// Work that takes a while, apart from everything that waits: whoever has a document has to say so every few seconds.
+pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|cause| Error::internal("the work on a graph ended early").because(cause))
 }
 
 /// A name whatever its case and its blanks.

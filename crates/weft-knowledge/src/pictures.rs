@@ -6,6 +6,7 @@ use weft_core::TenantId;
 use weft_core::id::{DatasetKey, DocumentKey};
 
 /// Kinds of pictures that browsers show: the ending of a name, what a file of the kind begins with, and its media type.
+// No SVG: a browser that shows one runs the programs in it.
 const KINDS: [(&str, &[u8], &str); 5] = [
     ("png", b"\x89PNG\r\n\x1a\n", "image/png"),
     ("jpg", b"\xff\xd8\xff", "image/jpeg"),
@@ -29,6 +30,7 @@ pub fn document_of(tenant: &TenantId, image: &str) -> Option<DocumentKey> {
 
 /// What kind of picture a file is, by its content; nothing for what browsers do not show as one.
 pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    // Names are what somebody has typed: a page that is called a picture must not be handed out as anything.
     let (_, _, media_type) = KINDS.iter().find(|(_, begins, _)| bytes.starts_with(begins))?;
     // Other files begin like this, too.
     let is_riff = *media_type == "image/webp";

@@ -23,6 +23,7 @@ use weft_core::seam::index::{Hit, IndexAnswer};
 /// The share of the vectors when nobody says otherwise; set in docs/quality.md.
 pub const VECTOR_WEIGHT: f32 = 0.5;
 /// How slowly the worth of a place falls in rank fusion.
+// Found good by Cormack, Clarke and Büttcher (2009), and usual since.
 pub const RRF_DEPTH: f32 = 60.0;
 /// The largest pagerank of a dataset.
 pub const PAGERANK_MAX: u32 = 100;

@@ -86,6 +86,7 @@ impl Raptor {
         Self {
             scope: SummaryScope::Document,
             prompt: prompt.unwrap_or(PROMPT).to_owned(),
+            // The defaults and the bounds are those of the API that these settings are written by.
             tokens_max: number("max_token").unwrap_or(256).clamp(1, 2_048),
             threshold: raptor.get("threshold").and_then(Json::as_f64).unwrap_or(0.1).clamp(0.0, 1.0),
             clusters_max: number("max_cluster")
@@ -98,6 +99,7 @@ impl Raptor {
 
     /// Instructions and question for the summary of some texts, each shown as far as there is room for all.
     pub fn question(&self, texts: &[&str]) -> (String, String) {
+        // Cut alike, since what comes last would otherwise be left out whole.
         let room = SHOWN_MAX / texts.len().max(1);
         let shown: Vec<String> = texts.iter().map(|text| text.chars().take(room).collect()).collect();
         let shown = shown.join("\n\n");

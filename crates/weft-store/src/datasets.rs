@@ -5,8 +5,8 @@ use weft_core::Result;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, ChunkHead, Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter,
-    DocumentHead, DocumentQuota, Extra, Heads, StoredChunk,
+    ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetFilter, Document, DocumentChange,
+    DocumentFilter, DocumentHead, DocumentQuota, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::value::Json;
@@ -99,6 +99,15 @@ impl DatasetStore for Store {
         generation: u64,
     ) -> Result<IndexNote> {
         self.keep_chunks(document, chunks, generation).await
+    }
+
+    async fn replace_chunks(
+        &self,
+        document: &DocumentKey,
+        replacements: &[ChunkReplacement],
+        generation: u64,
+    ) -> Result<Option<IndexNote>> {
+        self.keep_replacements(document, replacements, generation).await
     }
 
     async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64> {

@@ -163,11 +163,13 @@ fn server_reason(place: &StorePlace, code: &str) -> (ErrorKind, String, Option<&
             format!("{place} refuses the user or the password"),
             Some("check user and password in store.url"),
         ),
+        // MariaDB says 42000 of a database that is not there, and of one that the user may not use.
         _ if code.starts_with("3D") || code == "42000" => (
             ErrorKind::NotFound,
             format!("{place} refuses the request"),
             Some("check that the database in store.url exists and the user may use it"),
         ),
+        // 57: the server starts or stops; 08: the connection broke. Both pass.
         _ if code.starts_with("57") || code.starts_with("08") => unreachable_in_time(place),
         _ => (ErrorKind::Internal, format!("{place} returned an error"), None),
     }

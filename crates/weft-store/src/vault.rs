@@ -162,6 +162,7 @@ impl Vault {
 
     fn unsealed(&self, key: &VaultKey, sealed: &Sealed<'_>) -> Result<Secret> {
         let &Sealed { ref what, ref remedy, place, key_name, bytes } = sealed;
+        // Before anything is opened: the bytes alone cannot tell another key from damage, and the remedies differ.
         if key_name != key.name() {
             return Err(self.other_key(what));
         }

@@ -15,8 +15,9 @@ use async_trait::async_trait;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
-    DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads, IngestStage, StoredChunk,
+    ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetCounts, DatasetFilter, Document,
+    DocumentChange, DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads, IngestStage,
+    StoredChunk,
 };
 use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 use weft_core::seam::reading_log::Reading;
@@ -278,6 +279,8 @@ impl DatasetStore for MemoryDatasets {
             return Err(conflict("this document exists already"));
         }
         tables.documents.insert(place, KeptDocument::new(document));
+        let DocumentKey { dataset, id } = &document.key;
+        tables.removed.retain(|(one, _)| one.dataset != *dataset || one.document.as_ref() != Some(id));
         Ok(())
     }
 
@@ -388,13 +391,17 @@ impl DatasetStore for MemoryDatasets {
     }
 
     async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>> {
-        Ok(self.chunks_by_id(tenant, ids).await?.into_iter().map(heads::of_chunk).collect())
+        let found = self.chunks_by_id(tenant, ids).await?.into_iter().map(heads::of_chunk).collect();
+        tokio::task::yield_now().await;
+        Ok(found)
     }
 
     async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
         let all = ChunkFilter { vectors: true, limit: u64::MAX, ..ChunkFilter::default() };
         let mut found = self.chunks(document, &all).await?.0;
         found.retain(|chunk| ids.contains(&chunk.id));
+        // As a store on a disk: others write before what was read arrives.
+        tokio::task::yield_now().await;
         Ok(found)
     }
 
@@ -404,32 +411,16 @@ impl DatasetStore for MemoryDatasets {
         chunks: &[StoredChunk],
         generation: u64,
     ) -> Result<IndexNote> {
-        let mut tables = self.tables();
-        tables.kept(document)?;
-        if tables.dataset(&document.dataset)?.generation != generation {
-            return Err(conflict("the vectors of the dataset were made anew meanwhile"));
-        }
-        let elsewhere = |id: &ChunkId| {
-            tables.documents.values().any(|kept| {
-                kept.document.key.dataset.tenant == document.dataset.tenant
-                    && kept.document.key != *document
-                    && kept.chunks.iter().any(|chunk| chunk.chunk.id == *id)
-            })
-        };
-        if chunks.iter().any(|chunk| elsewhere(&chunk.id)) {
-            return Err(conflict("a chunk with this id exists already, in another document"));
-        }
-        let kept = tables.kept(document)?;
-        for chunk in chunks {
-            match kept.chunks.iter_mut().find(|before| before.chunk.id == chunk.id) {
-                Some(before) => {
-                    *before = KeptChunk { is_parent: before.is_parent, ..KeptChunk::new(chunk) };
-                }
-                None => kept.chunks.push(KeptChunk::new(chunk)),
-            }
-        }
-        kept.count();
-        Ok(kept.noted())
+        self.tables().keep(document, chunks, generation)
+    }
+
+    async fn replace_chunks(
+        &self,
+        document: &DocumentKey,
+        replacements: &[ChunkReplacement],
+        generation: u64,
+    ) -> Result<Option<IndexNote>> {
+        self.tables().replace(document, replacements, generation)
     }
 
     async fn next_ordinal(&self, document: &DocumentKey) -> Result<u64> {

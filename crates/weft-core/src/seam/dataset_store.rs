@@ -1,6 +1,7 @@
 //! Datasets, their documents and the chunks these were cut into. This is the truth; an
 //! [`Index`](super::Index) is made from it.
 
+mod chunks;
 mod generations;
 mod heads;
 mod quota;
@@ -16,6 +17,7 @@ use crate::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use crate::seam::ingest_queue::IndexNote;
 use crate::value::Json;
 
+pub use chunks::{ChunkFilter, ChunkReplacement};
 pub use heads::{ChunkHead, DocumentHead, Heads};
 pub use quota::DocumentQuota;
 
@@ -279,21 +281,6 @@ pub struct StoredChunk {
     pub created_ms: i64,
 }
 
-/// Which chunks of a document to list: those of what is done, in their order, without parents.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ChunkFilter {
-    /// Only those whose text or keywords hold this, whatever its case.
-    pub keywords: Option<String>,
-    /// Only those that are found, or are not.
-    pub available: Option<bool>,
-    /// With their vectors.
-    pub vectors: bool,
-    /// How many to pass over.
-    pub offset: u64,
-    /// How many at most.
-    pub limit: u64,
-}
-
 /// What is made of a document beside its chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -448,6 +435,18 @@ pub trait DatasetStore: Send + Sync {
         chunks: &[StoredChunk],
         generation: u64,
     ) -> Result<IndexNote>;
+
+    /// The same for chunks that follow from what was read, so that nothing is lost of what others have written meanwhile.
+    /// Absent: one of them is not in the place of what it was made of any more, and nothing was kept.
+    ///
+    /// # Errors
+    /// As [`DatasetStore::put_chunks`].
+    async fn replace_chunks(
+        &self,
+        document: &DocumentKey,
+        replacements: &[ChunkReplacement],
+        generation: u64,
+    ) -> Result<Option<IndexNote>>;
 
     /// The place behind the last chunk of a document that is done.
     ///

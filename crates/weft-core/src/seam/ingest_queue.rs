@@ -226,6 +226,14 @@ pub trait IngestQueue: Send + Sync {
     /// When the store cannot be read.
     async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound>;
 
+    /// Notes that there may be a file of this name of a document that is about to be added, so that it is not kept for ever
+    /// when nobody comes to add that: it is among what was [removed](IngestQueue::removed) from this time on. With the
+    /// document the note goes.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()>;
+
     /// At most so many of the documents and datasets that were removed, and are not forgotten. A dataset
     /// comes after its documents. What a worker had is left out until its time has passed.
     ///

@@ -17,6 +17,7 @@ const SHOWN_MAX: usize = 1_200;
 /// Characters of a heading.
 const TITLE_MAX: usize = 200;
 /// The deepest level.
+// As deep as headings go in HTML and Markdown.
 const LEVEL_MAX: u64 = 6;
 
 /// The table of a file that marks its headings. `chunks` are those of the file's pieces, in their order.

@@ -15,6 +15,7 @@ const INSTRUCTIONS: &str = include_str!("../prompts/contents_choice.md");
 const WINDOW: usize = 64;
 /// Entries that a model is shown, at most.
 const SHOWN_MAX: usize = 300;
+// The grades from -1 to 5 and what they count are those of the engine whose `toc_enhance` this is.
 /// The best grade of an entry.
 const GRADE_MAX: f64 = 5.0;
 /// What the mean of a passage's entries has to be at least.

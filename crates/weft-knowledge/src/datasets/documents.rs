@@ -15,6 +15,7 @@ use super::{ROWS_AT_ONCE, address};
 use crate::{contents, pictures};
 
 /// Documents whose metadata is looked at, at most.
+// They are looked through for each question that a model makes a filter for.
 const DOCUMENTS_MAX: u64 = 10_000;
 /// Keys that are counted, at most.
 const KEYS_MAX: usize = 200;

@@ -8,9 +8,8 @@ use weft_core::seam::dataset_store::{Dataset, DatasetStore, DocumentHead, Extra,
 use weft_core::seam::knowledge::Scope;
 use weft_core::{Json, Result};
 
-use super::apart;
-use crate::graph::Subgraph;
 use crate::graph::merge::{Graph, merge};
+use crate::graph::{Subgraph, apart};
 use crate::raptor::dataset::document_id;
 
 /// Graphs that are kept, at most.

@@ -224,6 +224,7 @@ fn query(
         datasets: datasets.iter().map(|dataset| dataset.index().id).collect(),
         documents: request.documents.clone(),
         filter: request.filter.clone(),
+        // Further words count where words are looked for: mixed into the question they would move its vector.
         text: Some(TextQuery { text: question.to_owned(), keywords }),
         // How near a vector is counts in the score, and the score has the one threshold. What is near differs from model
         // to model, so no cosine is too small.
@@ -267,6 +268,7 @@ async fn reranked(
     let question = request.questions.first().map(String::as_str).unwrap_or_default();
     let ids: Vec<ChunkId> = list.iter().map(|scored| scored.chunk.clone()).collect();
     let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
+    // As people wrote them: rerankers have learned to read texts, and not lists of stems.
     let texts: Vec<String> = chunks.iter().map(text).collect();
     if texts.is_empty() {
         return Ok((Vec::new(), 0));

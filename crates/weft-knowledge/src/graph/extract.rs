@@ -2,7 +2,7 @@
 
 use weft_core::{Error, Json, Result};
 
-use super::{DESCRIPTION_MAX, Entity, NAME_MAX, Relation, Subgraph, cut, folded};
+use super::{DESCRIPTION_MAX, Entity, NAME_MAX, Relation, Subgraph, apart, cut, folded};
 use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const INSTRUCTIONS: &str = include_str!("../prompts/graph.md");
@@ -65,10 +65,10 @@ pub async fn extract(
             }
         }
     }
-    Ok(match last {
-        Some(error) if !usable => Err(error),
-        _ => Ok((tidy(graph), notes)),
-    })
+    match last {
+        Some(error) if !usable => Ok(Err(error)),
+        _ => Ok(Ok((apart(move || tidy(graph)).await?, notes))),
+    }
 }
 
 async fn pack(

@@ -94,6 +94,7 @@ pub fn merge(parts: impl IntoIterator<Item = Subgraph>) -> Graph {
     let parts = in_order(parts);
     let mut names = EntityAliases::default();
     for (plural, singular) in plurals(&kinds_said(&parts)) {
+        // Each leads to a shorter name, so none of these ways leads back to where it began.
         names.0.insert(plural, singular);
     }
     for alias in parts.iter().flat_map(|part| &part.aliases) {

@@ -11,6 +11,7 @@ use crate::tokens;
 const INSTRUCTIONS: &str = include_str!("../prompts/graph_question.md");
 /// The name that the passage is shown by.
 pub const TITLE: &str = "Related content in Knowledge Graph";
+// As people know the passage from the engine that they come from.
 /// Tokens of the passage, at most.
 const TOKENS_MAX: usize = 8_196;
 /// Names that a question is about, at most.

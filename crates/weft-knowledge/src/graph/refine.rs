@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use weft_core::{Error, Json, Result};
 
 use super::communities::communities;
-use super::find::alike;
+use super::find::Grams;
 use super::merge::merge;
 use super::names::key;
-use super::{CommunityReport, DESCRIPTION_MAX, NAME_MAX, Subgraph, cut};
+use super::{CommunityReport, DESCRIPTION_MAX, NAME_MAX, Subgraph, apart, cut};
 use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const SAME: &str = include_str!("../prompts/graph_same.md");
@@ -16,7 +16,9 @@ const REPORT: &str = include_str!("../prompts/graph_report.md");
 /// How much of their letters two names have in common that a model is asked about.
 pub(super) const ALIKE_MIN: f64 = 0.5;
 /// Pairs of names that a model is asked about, at most: those that are most alike.
-pub(super) const PAIRS_MAX: usize = 200;
+const PAIRS_MAX: usize = 200;
+/// Pairs that are held before the likeliest of them are chosen: all pairs of names are far too many to be held.
+const PAIRS_HELD_MAX: usize = 10_000;
 /// Pairs of one request.
 const PAIRS_AT_ONCE: usize = 50;
 /// Entities of one graph that are compared, at most.
@@ -36,7 +38,9 @@ const REPORT_MAX: usize = 4_000;
 /// # Errors
 /// When the whole work has ended.
 pub async fn same_names(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<Vec<String>>> {
-    let pairs = pairs(graph);
+    let names = graph.entities.iter().take(COMPARED_MAX).map(|entity| entity.name.clone());
+    let names: Vec<String> = names.collect();
+    let pairs = apart(move || pairs(&names)).await?;
     let (same, _, notes) = match compared(model, &pairs).await? {
         Ok(compared) => compared,
         Err(error) => return Ok(Err(error)),
@@ -78,25 +82,56 @@ pub(super) async fn compared(model: &dyn Ask, pairs: &[(String, String)]) -> Res
     Ok(Ok((same, different, notes)))
 }
 
+/// The pairs of names that are most alike.
+#[derive(Default)]
+pub(super) struct LikeliestPairs {
+    held: Vec<(f64, String, String)>,
+    /// What is less alike than this is not among them.
+    least: f64,
+}
+
+impl LikeliestPairs {
+    pub(super) fn add(&mut self, near: f64, one: &str, other: &str) {
+        if near < self.least {
+            return;
+        }
+        if self.held.len() >= PAIRS_HELD_MAX {
+            self.choose();
+        }
+        self.held.push((near, one.to_owned(), other.to_owned()));
+    }
+
+    fn choose(&mut self) {
+        // Equals in the order of their names, so that the same graph asks the same, and a recording fits.
+        self.held.sort_by(|one, other| {
+            other.0.total_cmp(&one.0).then_with(|| (&one.1, &one.2).cmp(&(&other.1, &other.2)))
+        });
+        self.held.truncate(PAIRS_MAX);
+        self.least = self.held.last().map_or(0.0, |(near, ..)| *near);
+    }
+
+    /// The likeliest first.
+    pub(super) fn into_names(mut self) -> Vec<(String, String)> {
+        self.choose();
+        self.held.into_iter().map(|(_, one, other)| (one, other)).collect()
+    }
+}
+
 /// Pairs of names that are alike, the likeliest first.
-fn pairs(graph: &Subgraph) -> Vec<(String, String)> {
-    let names: Vec<&str> =
-        graph.entities.iter().take(COMPARED_MAX).map(|entity| entity.name.as_str()).collect();
-    let mut pairs: Vec<(f64, &str, &str)> = Vec::new();
-    for (at, one) in names.iter().enumerate() {
-        for other in &names[at + 1..] {
-            let near = alike(one, other);
-            if near >= ALIKE_MIN && key(one) != key(other) {
-                pairs.push((near, one, other));
+fn pairs(names: &[String]) -> Vec<(String, String)> {
+    // Each name is taken into its letters once, and not once for each other one.
+    let names: Vec<(&String, String, Grams)> =
+        names.iter().map(|name| (name, key(name), Grams::of(name))).collect();
+    let mut pairs = LikeliestPairs::default();
+    for (at, (one, one_key, grams)) in names.iter().enumerate() {
+        for (other, other_key, more) in names.iter().skip(at + 1) {
+            let near = grams.alike(more);
+            if near >= ALIKE_MIN && one_key != other_key {
+                pairs.add(near, one, other);
             }
         }
     }
-    // Equals in the order of their names, so that the same graph asks the same, and a recording fits.
-    pairs.sort_by(|one, other| {
-        other.0.total_cmp(&one.0).then_with(|| (one.1, one.2).cmp(&(other.1, other.2)))
-    });
-    pairs.truncate(PAIRS_MAX);
-    pairs.into_iter().map(|(_, one, other)| (one.to_owned(), other.to_owned())).collect()
+    pairs.into_names()
 }
 
 fn numbers(answer: &Json) -> Option<Vec<usize>> {
@@ -110,7 +145,8 @@ fn numbers(answer: &Json) -> Option<Vec<usize>> {
 /// When the whole work has ended.
 pub async fn reports(model: &dyn Ask, graph: &mut Subgraph) -> Result<Result<Vec<String>>> {
     let mut notes = Vec::new();
-    for (names, shown) in shown(graph) {
+    let of = graph.clone();
+    for (names, shown) in apart(move || shown(&of)).await? {
         match ask_json(model, Step::Graph, REPORT, &shown).await? {
             Ok(answer) => match report(&answer, names) {
                 Some(report) => graph.reports.push(report),
@@ -141,19 +177,29 @@ fn shown(graph: &Subgraph) -> Vec<(Vec<String>, String)> {
     groups.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
     groups.truncate(REPORTS_MAX);
     let tell = |group: Vec<usize>| {
-        let mut text = "Entities:\n".to_owned();
-        for at in &group {
-            let (entity, _) = &merged.entities[*at];
-            text.push_str(&format!("- {} ({}): {}\n", entity.name, entity.kind, entity.description));
-        }
-        text.push_str("\nRelations:\n");
-        for (one, other, relation) in &merged.relations {
-            if group.contains(one) && group.contains(other) {
-                let line = format!("- {} → {}: {}\n", relation.source, relation.target, relation.description);
-                text.push_str(&line);
+        let community = group.first().and_then(|at| of.get(*at));
+        let members = || group.iter().filter_map(|at| merged.entities.get(*at));
+        let entities = members()
+            .map(|(entity, _)| format!("- {} ({}): {}\n", entity.name, entity.kind, entity.description));
+        let inside = merged
+            .relations
+            .iter()
+            .filter(|(one, other, _)| of.get(*one) == community && of.get(*other) == community);
+        let relations = inside.map(|(_, _, relation)| {
+            format!("- {} → {}: {}\n", relation.source, relation.target, relation.description)
+        });
+        let title = |title: &str| std::iter::once(title.to_owned());
+        let lines = title("Entities:\n").chain(entities).chain(title("\nRelations:\n")).chain(relations);
+        let (mut text, mut length) = (String::new(), 0);
+        for line in lines {
+            // Lines that nobody would be shown are not even put together: a community may be the whole graph.
+            if length >= SHOWN_MAX {
+                break;
             }
+            length += line.chars().count();
+            text.push_str(&line);
         }
-        let names = group.iter().map(|at| merged.entities[*at].0.name.clone()).collect();
+        let names = members().map(|(entity, _)| entity.name.clone()).collect();
         (names, text.chars().take(SHOWN_MAX).collect())
     };
     groups.into_iter().map(tell).collect()
@@ -201,10 +247,56 @@ mod tests {
 
     #[test]
     fn names_that_are_alike_are_asked_about() {
-        assert_eq!(pairs(&graph()), [("Ada Lovelace".to_owned(), "Lovelace, Ada".to_owned())]);
+        let names: Vec<String> = graph().entities.into_iter().map(|entity| entity.name).collect();
+        assert_eq!(pairs(&names), [("Ada Lovelace".to_owned(), "Lovelace, Ada".to_owned())]);
         assert_eq!(numbers(&json!([0, "x", 2])), Some(vec![0, 2]));
         assert_eq!(numbers(&json!({"same": [1]})), Some(vec![1]));
         assert_eq!(numbers(&json!({"x": 1})), None);
+    }
+
+    #[test]
+    fn of_very_many_pairs_the_likeliest_are_held() {
+        let count = PAIRS_HELD_MAX * 2 + 7;
+        let nearness = |n: usize| (n % 1_000) as f64 / 1_000.0;
+        let chosen = |order: &mut dyn Iterator<Item = usize>| {
+            let mut pairs = LikeliestPairs::default();
+            for n in order {
+                pairs.add(nearness(n), &format!("a{n:05}"), "b");
+                assert!(pairs.held.len() <= PAIRS_HELD_MAX);
+            }
+            pairs.into_names()
+        };
+        let best = chosen(&mut (0..count));
+        assert_eq!((best.len(), best[0].0.as_str()), (PAIRS_MAX, "a00999"));
+        assert_eq!(best, chosen(&mut (0..count).rev()), "whatever the order");
+    }
+
+    /// A model that notes whether it was asked, and has nothing to say.
+    #[derive(Default)]
+    struct Silent(std::sync::atomic::AtomicBool);
+
+    #[async_trait::async_trait]
+    impl Ask for Silent {
+        async fn ask(&self, _: Step, _: &str, _: &str) -> Result<String> {
+            self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+            Ok("[]".to_owned())
+        }
+
+        async fn now_ms(&self) -> Result<i64> {
+            Ok(0)
+        }
+    }
+
+    /// Of many names and a large community each takes longer than a lease may wait.
+    #[tokio::test]
+    async fn what_takes_long_holds_up_nobody() {
+        let (model, mut of) = (Silent::default(), graph());
+        let asked = || model.0.load(std::sync::atomic::Ordering::SeqCst);
+        let (noted, early) = tokio::join!(same_names(&model, &mut of), async { asked() });
+        assert!(noted.unwrap().unwrap().is_empty() && !early && asked());
+        model.0.store(false, std::sync::atomic::Ordering::SeqCst);
+        let (noted, early) = tokio::join!(reports(&model, &mut of), async { asked() });
+        assert!(noted.unwrap().unwrap().len() == 1 && !early && asked());
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use weft_core::{Error, Result};
+use weft_core::Result;
 
-use super::Subgraph;
 use super::find::Grams;
 use super::merge::merge;
 use super::names::key;
-use super::refine::{ALIKE_MIN, COMPARED_MAX, PAIRS_MAX, compared};
+use super::refine::{ALIKE_MIN, COMPARED_MAX, LikeliestPairs, compared};
+use super::{Subgraph, apart};
 use crate::ask::Ask;
 
 /// What names of different documents mean the same, as a graph that has nothing but these. What was found earlier
@@ -28,10 +28,7 @@ pub async fn names_across(
         known.entities.clear();
         (known, pairs)
     };
-    // Comparing all names takes long and would hold up everything else on this thread.
-    let (mut found, pairs) = tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|cause| Error::internal("the comparison of names stopped unexpectedly").because(cause))?;
+    let (mut found, pairs) = apart(work).await?;
     let (same, different, notes) = match compared(model, &pairs).await? {
         Ok(compared) => compared,
         Err(error) => return Ok(Err(error)),
@@ -83,22 +80,18 @@ fn pairs_across(parts: &[Subgraph], known: &Subgraph) -> Vec<(String, String)> {
         (Some(one), Some(other)) => one.intersection(other).next().is_some(),
         _ => false,
     };
-    let mut pairs: Vec<(f64, String, String)> = Vec::new();
+    let mut pairs = LikeliestPairs::default();
     for (at, (one, one_key, grams)) in names.iter().enumerate() {
         for (other, other_key, more) in &names[at + 1..] {
             let near = grams.alike(more);
             if near >= ALIKE_MIN && !together(one_key, other_key) && !said.contains(&pair(one_key, other_key))
             {
                 let [first, second] = pair(one, other);
-                pairs.push((near, first, second));
+                pairs.add(near, &first, &second);
             }
         }
     }
-    pairs.sort_by(|one, other| {
-        other.0.total_cmp(&one.0).then_with(|| (&one.1, &one.2).cmp(&(&other.1, &other.2)))
-    });
-    pairs.truncate(PAIRS_MAX);
-    pairs.into_iter().map(|(_, one, other)| (one, other)).collect()
+    pairs.into_names()
 }
 
 #[cfg(test)]

@@ -184,6 +184,8 @@ impl Library {
             Ok(()) => self.followed(key, noted).await,
             Err(error) => {
                 tracing::warn!(document.id = %key.id, error = error.detail(), "an index did not take a change");
+                // Before anything else can fail: what is about to be written is nothing that others would mend.
+                self.behind.forget(key);
                 self.sync(key).await
             }
         };

@@ -5,11 +5,13 @@ use std::collections::HashSet;
 use tokio::sync::oneshot;
 use weft_core::id::{ChunkId, DocumentKey};
 use weft_core::seam::Embedder;
-use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentState, StoredChunk};
+use weft_core::seam::dataset_store::{
+    ChunkReplacement, Dataset, Document, DocumentChange, DocumentState, StoredChunk,
+};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::seam::embedder::EmbeddingPurpose;
 use weft_core::seam::index::IndexChange;
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, changes};
 
 use super::embed;
 use super::gather::{self, Arriving};
@@ -142,6 +144,10 @@ impl Library {
             Ok(both) => both,
             Err(error) => return gather::failed(arrived.into_iter().map(|one| one.done), &error),
         };
+        if let Err(error) = not_being_read(&document) {
+            // The reading began while vectors were made, and its end would take the chunks away.
+            return gather::failed(arrived.into_iter().map(|one| one.done), &error);
+        }
         for Arriving { before, chunk, generation, done } in arrived {
             if generation == dataset.generation && same_vectors(&before, &document) {
                 chunks.push(chunk);
@@ -152,8 +158,15 @@ impl Library {
             }
         }
         let put = async {
-            self.name(key, &mut chunks).await?;
-            self.put(&document, chunks.clone(), dataset.generation).await
+            for _ in 0..TRIES_MAX {
+                self.name(key, &mut chunks).await?;
+                let new = chunks.iter().cloned().map(ChunkReplacement::added).collect();
+                if self.put(&document, new, dataset.generation).await? {
+                    return Ok(());
+                }
+                // Another process has given the same ids, which follow from the texts, to chunks of its own.
+            }
+            Err(restless(key))
         };
         match put.await {
             Err(error) => gather::failed(added, &error),
@@ -185,6 +198,7 @@ impl Library {
             if taken.is_empty() {
                 return Ok(());
             }
+            // A text that the document has already has used up the first of the ids that follow from it.
             for chunk in chunks.iter_mut().filter(|chunk| taken.contains(&chunk.id)) {
                 chunk.id = namer.chunk(&chunk.content);
             }
@@ -216,9 +230,10 @@ impl Library {
         let (key, id) = (key.clone(), id.clone());
         let replace = async move |library: Self| {
             let _lock = library.lock(&key).await;
-            let EditedChunk { dataset, document, after, .. } = library.edited(&key, &id, edit).await?;
-            library.put(&document, vec![after.clone()], dataset.generation).await?;
-            Ok(after)
+            let EditedChunk { dataset, document, before, after } = library.edited(&key, &id, edit).await?;
+            let changed = ChunkReplacement { before: Some(before), after: after.clone() };
+            let kept = library.put(&document, vec![changed], dataset.generation).await?;
+            if kept { Ok(after) } else { Err(restless(&key)) }
         };
         self.whole(replace).await
     }
@@ -241,14 +256,13 @@ impl Library {
         let key = &before.key;
         let _lock = self.lock(key).await;
         let (within, document) = self.dataset_and_document(key).await?;
-        if within.generation != dataset.generation
-            || !same_vectors(&before, &document)
-            || self.with_vector(key, &old.id).await? != old
-        {
+        // Its reading may have begun while a vector was made.
+        not_being_read(&document)?;
+        if within.generation != dataset.generation || !same_vectors(&before, &document) {
             return Ok(false);
         }
-        self.put(&document, vec![after], dataset.generation).await?;
-        Ok(true)
+        let changed = ChunkReplacement { before: Some(old), after };
+        self.put(&document, vec![changed], dataset.generation).await
     }
 
     /// Makes chunks of a document found or not found; ids that it does not have are passed over. How many
@@ -263,12 +277,17 @@ impl Library {
             let (key, some) = (key.clone(), some.to_vec());
             let switch = async move |library: Self| {
                 let _lock = library.lock(&key).await;
-                let (dataset, document) = library.dataset_and_document(&key).await?;
-                let chunks = library.parts.store.chunks_with_vectors(&key, &some).await?.into_iter();
-                let chunks: Vec<_> = chunks.map(|chunk| StoredChunk { available, ..chunk }).collect();
-                let count = chunks.len() as u64;
-                library.put(&document, chunks, dataset.generation).await?;
-                Ok(count)
+                let with = |chunk: StoredChunk| StoredChunk { available, ..chunk };
+                // The lock is of this process; others may change the same chunks.
+                changes::made("chunk", || async {
+                    let (dataset, document) = library.dataset_and_document(&key).await?;
+                    let chunks = library.parts.store.chunks_with_vectors(&key, &some).await?;
+                    let count = chunks.len() as u64;
+                    let changed = chunks.into_iter().map(|chunk| ChunkReplacement::of(chunk, with)).collect();
+                    let kept = library.put(&document, changed, dataset.generation).await?;
+                    Ok::<_, Error>(kept.then_some(count))
+                })
+                .await
             };
             count += self.whole(switch).await?;
         }
@@ -328,26 +347,30 @@ impl Library {
     }
 
     /// Keeps chunks with vectors of a generation and brings the index to them. Under the lock of the document, which was
-    /// read under it.
+    /// read under it. Not when another process has changed one of them since it was read.
     pub(super) async fn put(
         &self,
         document: &Document,
-        chunks: Vec<StoredChunk>,
+        changed: Vec<ChunkReplacement>,
         generation: u64,
-    ) -> Result<()> {
-        if chunks.is_empty() {
-            return Ok(());
+    ) -> Result<bool> {
+        if changed.is_empty() {
+            return Ok(true);
         }
         let key = &document.key;
-        let note = self.parts.store.put_chunks(key, &chunks, generation).await?;
+        let Some(note) = self.parts.store.replace_chunks(key, &changed, generation).await? else {
+            return Ok(false);
+        };
         self.chunks_changed(key).await?;
+        let chunks: Vec<StoredChunk> = changed.into_iter().map(|one| one.after).collect();
         let hidden = chunks.iter().filter(|chunk| !chunk.available).map(|chunk| chunk.id.clone()).collect();
         let changes = vec![
             IndexChange::Document(indexed_document(document)),
             IndexChange::RemoveChunks(hidden),
             adding(document, chunks),
         ];
-        self.follow_behind(key, self.of_change(key, note), changes).await
+        self.follow_behind(key, self.of_change(key, note), changes).await?;
+        Ok(true)
     }
 
     /// Changes a document. Under its lock. As it is then; absent when it is not at the revision of the change any more.
@@ -359,12 +382,14 @@ impl Library {
         let before = self.parts.store.document(key).await?;
         let recut = change.method.is_some_and(|method| method != before.method);
         let resets = change.settings.as_ref().is_some_and(|settings| *settings != before.settings);
+        // The reading began under the method and the settings that were, and what comes of it would belie the new ones.
         if recut || resets {
             not_being_read(&before)?;
         }
         let update = self.parts.store.update_document(key, change, self.now_ms());
         let Some((changed, note)) = self.noted_if(key, update).await? else { return Ok(None) };
         if recut {
+            // Chunks that were cut in another way must not be found beside the new method.
             self.reset_document(key).await?;
             return self.parts.store.document(key).await.map(Some);
         }

@@ -42,6 +42,7 @@ impl Arrivals {
     pub(super) fn take(&self, key: &DocumentKey) -> Vec<Arriving> {
         let mut all = self.lock();
         let Some(waiting) = all.get_mut(key) else { return Vec::new() };
+        // The others have the lock next, and their callers wait no longer than these did.
         let taken = waiting.drain(..waiting.len().min(CHUNKS_AT_ONCE_MAX)).collect();
         if waiting.is_empty() {
             all.remove(key);

@@ -6,6 +6,7 @@ use weft_core::id::{ChunkId, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::StoredChunk;
 use weft_core::seam::document_reader::{DocumentPiece, ReadDocument};
 
+// As long as the ids that existing clients have seen so far: 64 bits.
 /// Bytes of an id; it is written as twice as many characters.
 const ID_BYTES: usize = 8;
 

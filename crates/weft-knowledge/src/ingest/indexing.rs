@@ -36,6 +36,7 @@ pub(crate) fn indexed_document(document: &Document) -> IndexedDocument {
 
 /// A chunk as it is searched.
 pub(super) fn indexed_chunk(name: &str, chunk: StoredChunk) -> (ChunkId, IndexedChunk) {
+    // A word of a heading counts as one of the title: what stands below it rarely repeats it.
     let mut title = stem(name).to_owned();
     for heading in &chunk.headings {
         title.push('\n');
@@ -59,16 +60,8 @@ pub(crate) fn adding(document: &Document, chunks: Vec<StoredChunk>) -> IndexChan
 impl Library {
     /// The ids of the chunks of a document that can be found.
     pub(super) async fn found_ids(&self, key: &DocumentKey) -> Result<HashSet<ChunkId>> {
-        let mut ids = HashSet::new();
-        for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
-            let filter = ChunkFilter { offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-            let (page, total) = self.parts.store.chunks(key, &filter).await?;
-            ids.extend(page.into_iter().map(|chunk| chunk.id));
-            if offset + CHUNKS_AT_ONCE >= total {
-                break;
-            }
-        }
-        Ok(ids)
+        let filter = ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        Ok(self.pages(key, filter).ids(|_| true).await?.into_iter().collect())
     }
 
     /// Puts what is kept of a document into the index, in place of whatever that has of it, and takes the
@@ -106,20 +99,12 @@ impl Library {
         let index = self.index_of(&key.dataset).await?;
         let mut changes = first;
         changes.push(IndexChange::Document(indexed_document(document)));
-        for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
-            let filter = ChunkFilter {
-                vectors: true,
-                offset,
-                limit: CHUNKS_AT_ONCE,
-                available: Some(true),
-                ..ChunkFilter::default()
-            };
-            let (page, total) = self.parts.store.chunks(key, &filter).await?;
+        let (available, limit) = (Some(true), CHUNKS_AT_ONCE);
+        let filter = ChunkFilter { vectors: true, available, limit, ..ChunkFilter::default() };
+        let mut pages = self.pages(key, filter);
+        while let Some(page) = pages.next().await? {
             changes.push(adding(document, page));
             self.parts.index.write(&index, std::mem::take(&mut changes)).await?;
-            if offset + CHUNKS_AT_ONCE >= total {
-                break;
-            }
         }
         Ok(())
     }
@@ -168,6 +153,7 @@ impl Library {
         let index = self.index_of(dataset).await?;
         // First of all: whatever ends this, the rest is mended.
         self.parts.queue.all_unindexed(dataset).await?;
+        // Not document by document: what belongs to no document that there is would stay.
         self.parts.index.remove(&index).await?;
         let mut done = 0;
         let mut filter = NotedFilter {

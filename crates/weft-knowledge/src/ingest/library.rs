@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
-use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{
     Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
 };
@@ -23,9 +23,7 @@ use super::enrich::Addition;
 use super::gather::Arrivals;
 use super::locks::Locks;
 use super::summaries::ChangedDatasets;
-
-/// Tries to find a name that is free.
-const NAMES_MAX: u32 = 10_000;
+use super::upload::{NUMBERS_MAX, every_number_taken, free_number};
 
 /// What a library is made of.
 #[derive(Clone)]
@@ -57,6 +55,7 @@ pub struct LibraryLimits {
 
 impl Default for LibraryLimits {
     fn default() -> Self {
+        // What clients of the compatible API are used to send.
         Self { file_bytes_max: 128 << 20 }
     }
 }
@@ -183,15 +182,31 @@ impl Library {
         let mut made = Dataset { created_ms: now_ms, updated_ms: now_ms, ..dataset };
         self.check_embedder(&mut made)?;
         // Whether a name is free only the store can say: a look beforehand could be overtaken.
-        for number in 1..=NAMES_MAX {
+        let mut number = 0;
+        loop {
             match self.parts.store.create(&made).await {
                 Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
+                    number = match number {
+                        0 => {
+                            let with =
+                                |number: u32| self.has_dataset(&made.key.tenant, format!("{name}({number})"));
+                            free_number(with).await?
+                        }
+                        NUMBERS_MAX.. => return Err(every_number_taken(&name)),
+                        // Somebody else was faster.
+                        taken => taken + 1,
+                    };
                     made.name = format!("{name}({number})");
                 }
                 outcome => return outcome.map(|()| made),
             }
         }
-        Err(Error::new(ErrorKind::Conflict, format!("every number of the name `{name}` is taken")))
+    }
+
+    async fn has_dataset(&self, tenant: &TenantId, name: String) -> Result<bool> {
+        let counting = Counting::Without;
+        let filter = DatasetFilter { name: Some(name), counting, limit: 1, ..DatasetFilter::default() };
+        Ok(!self.parts.store.datasets(tenant, &filter).await?.0.is_empty())
     }
 
     /// Changes a dataset: `change` says what it is to be, of what it is. It is asked again when somebody else changes the
@@ -242,6 +257,7 @@ impl Library {
                     .help(format!("keep `{}`, or make another dataset", before.embedder)));
             }
         }
+        // The store looks at the revision once more: another process may have been faster since the look above.
         if !self.parts.store.update(&changed).await? {
             return Ok(None);
         }
@@ -306,6 +322,7 @@ impl Library {
             let _lock = library.lock(&key).await;
             let changed = library.change_document(&key, &change).await?;
             if changed.as_ref().is_some_and(|changed| !changed.enabled) {
+                // A summary would go on saying what the document says that is found no more.
                 library.remove_summaries_of(&key).await?;
             }
             Ok(changed)

@@ -10,6 +10,7 @@ use crate::ask::passes;
 /// How often a worker begins with a document before it is given up. It may be what ends its worker.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
 
+// The bounds and defaults of these settings are those of the API that existing clients write them by.
 const KEYWORDS_MAX: u64 = 32;
 const QUESTIONS_MAX: u64 = 10;
 /// Tags of a chunk, at most, when nothing is said.
@@ -222,6 +223,7 @@ pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestOutcome
     let asked = error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
     // Four times as long each time, and never shifted out.
     let pause = PAUSE_MIN_MS << (2 * attempts.saturating_sub(1)).min(16);
+    // Who says when to come back knows better than the table of pauses.
     let pause = pause.min(PAUSE_MAX_MS).max(asked.min(ASKED_MAX_MS));
     IngestOutcome::RetryAt { from_ms: now_ms.saturating_add(pause), reason }
 }

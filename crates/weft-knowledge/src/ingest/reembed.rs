@@ -30,6 +30,7 @@ use super::library::Library;
 use super::plan::{self, IngestPlan};
 use super::used::WorkModels;
 use super::work::vectors;
+use super::worker::ms;
 
 /// Documents that are listed at once.
 const LISTED_AT_ONCE: u64 = 50;
@@ -265,6 +266,8 @@ impl<'a> DatasetWork<'a> {
 
     async fn run(&self) -> Result<WorkEnd> {
         let Reembedder { library, tasks, .. } = self.by;
+        // What is there is of another task or of the generation before: its vectors are of another model, and would be
+        // found together with the new ones.
         if self.taken.is_littered {
             library.index().remove(&self.next).await?;
             tasks.clear(&self.taken.lease).await?;
@@ -276,8 +279,10 @@ impl<'a> DatasetWork<'a> {
             "" => None,
             name => Some(self.models.directory().embedder(&self.dataset.key.tenant, name)?),
         };
+        // After each crash people would see it begin from nothing, though what was made is there still.
         self.count_staged().await?;
         self.stage_all(embedder.as_deref()).await?;
+        // Documents that were removed after they were staged are in no list of what is to be done; only a count tells.
         let held = library.index().size(&self.next).await?.documents as u64;
         let now_ms = library.now_ms();
         let clear_from_ms = now_ms.saturating_add(ms(OLD_KEPT));
@@ -370,25 +375,20 @@ impl<'a> DatasetWork<'a> {
         let Some(document) = found(library.store().document(&key).await)? else { return Ok(None) };
         let mut staging = StagedDocument { document, numbered, name: None };
         let mut changes = vec![
+            // An earlier attempt may have put chunks there that the document has no more.
             IndexChange::Clear(key.id.clone()),
             IndexChange::Document(indexed_document(&staging.document)),
         ];
-        let (mut offset, mut kept) = (0, Vec::new());
+        let filter = ChunkFilter { vectors: true, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        let (mut pages, mut kept) = (library.pages(&key, filter), Vec::new());
         loop {
-            let filter =
-                ChunkFilter { vectors: true, offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-            let Some((mut page, total)) = found(library.store().chunks(&key, &filter).await)? else {
-                return Ok(None);
-            };
+            let Some(page) = found(pages.next().await)? else { return Ok(None) };
+            let Some(mut page) = page else { break };
             if !self.embed(&mut staging, &mut page, embedder).await? {
                 return Ok(None);
             }
             changes.push(adding(&staging.document, page));
             kept.push(library.index().write_behind(&self.next, std::mem::take(&mut changes)).await?);
-            offset += CHUNKS_AT_ONCE;
-            if offset >= total {
-                break;
-            }
         }
         futures::future::try_join_all(kept).await?;
         Ok(Some(staging.numbered))
@@ -451,8 +451,4 @@ impl StagedDocument {
         let with = made.map(|vector| embed::mixed(vector, self.name.as_deref(), share));
         Ok(chunks.iter().map(|chunk| chunk.id.clone()).zip(with).collect())
     }
-}
-
-fn ms(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -117,6 +117,7 @@ impl Library {
             Some(id) => {
                 let key = DocumentKey::new(dataset, id.clone());
                 let Some(lock) = self.locks.try_lock(&key) else { return Ok(false) };
+                // One with the same id may have been added again, such as that with the summaries: then all of it is its own.
                 let is_back = found(self.parts.store.document(&key).await)?.is_some();
                 if !is_back {
                     if let Some(index) = found(self.index_of(dataset).await)? {
@@ -136,6 +137,7 @@ impl Library {
     /// Takes out of the index what a worker may have put there after the document was removed.
     pub(super) async fn forget_if_gone(&self, key: &DocumentKey) -> Result<()> {
         let Some(index) = found(self.index_of(&key.dataset).await)? else {
+            // A worker that wrote after the dataset was removed has begun a new index, which belongs to nobody.
             return self.remove_indexes(&key.dataset).await;
         };
         let _lock = self.lock(key).await;

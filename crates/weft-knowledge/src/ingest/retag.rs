@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::Result;
 use weft_core::id::{ChunkId, DocumentKey};
-use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkFilter, ChunkReplacement, Document, StoredChunk};
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{Error, Result, changes};
 
 use super::edit::not_being_read;
 use super::library::Library;
+use super::pages::ChunkPages;
 
 /// Chunks that are looked at in one step.
 const CHUNKS_AT_ONCE: u64 = 500;
@@ -49,6 +50,16 @@ impl TagChange {
         }
         changed
     }
+
+    /// What it makes of a chunk of a document.
+    fn in_chunk(&self, document: &Document, mut chunk: StoredChunk) -> StoredChunk {
+        let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();
+        chunk.set_tags(self.of(&own));
+        if is_tag_set(document) {
+            chunk.keywords = self.of(&chunk.keywords);
+        }
+        chunk
+    }
 }
 
 /// Whether the tags of a document's chunks are among their keywords: those of a set of tags are.
@@ -73,17 +84,13 @@ impl Library {
     /// # Errors
     /// When the store cannot be read.
     pub async fn count_tags(&self, document: &Document, counts: &mut BTreeMap<String, u64>) -> Result<()> {
-        let mut offset = 0;
-        loop {
-            let chunks = self.chunks_from(&document.key, offset).await?;
-            if chunks.is_empty() {
-                return Ok(());
-            }
-            offset += chunks.len() as u64;
+        let mut pages = self.tagged_pages(&document.key);
+        while let Some(chunks) = pages.next().await? {
             for tag in chunks.iter().flat_map(|chunk| tags(document, chunk)) {
                 *counts.entry(tag.to_owned()).or_default() += 1;
             }
         }
+        Ok(())
     }
 
     /// Changes tags of all chunks of a document. How many chunks have changed.
@@ -91,48 +98,44 @@ impl Library {
     /// # Errors
     /// `NotFound` without the document; `Conflict` while it is read.
     pub async fn retag(&self, document: &Document, change: &TagChange) -> Result<u64> {
-        let (mut offset, mut count) = (0, 0);
-        loop {
-            let chunks = self.chunks_from(&document.key, offset).await?;
-            if chunks.is_empty() {
-                return Ok(count);
-            }
-            // A change of tags moves no chunk, so the pages stay where they are.
-            offset += chunks.len() as u64;
+        let mut count = 0;
+        // A change of tags moves no chunk, so the pages stay where they are.
+        let mut pages = self.tagged_pages(&document.key);
+        while let Some(chunks) = pages.next().await? {
             let touched = |chunk: &&StoredChunk| tags(document, chunk).iter().any(|tag| change.touches(tag));
+            // Only those are put anew: each change of a chunk goes to the index, too.
             let ids: Vec<ChunkId> = chunks.iter().filter(touched).map(|chunk| chunk.id.clone()).collect();
             if !ids.is_empty() {
                 count += self.retag_some(document.key.clone(), ids, change.clone()).await?;
             }
         }
+        Ok(count)
     }
 
     async fn retag_some(&self, key: DocumentKey, ids: Vec<ChunkId>, change: TagChange) -> Result<u64> {
         let retag = async move |library: Self| {
             let _lock = library.lock(&key).await;
-            let (dataset, document) = library.dataset_and_document(&key).await?;
-            // What comes of the reading takes the place of all chunks.
-            not_being_read(&document)?;
-            // Read anew under the lock: the page was read without it, and somebody may have changed them
-            // since.
-            let mut chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
-            for chunk in &mut chunks {
-                let own: Vec<String> = chunk.tags().into_iter().map(str::to_owned).collect();
-                chunk.set_tags(change.of(&own));
-                if is_tag_set(&document) {
-                    chunk.keywords = change.of(&chunk.keywords);
-                }
-            }
-            let count = chunks.len() as u64;
-            library.put(&document, chunks, dataset.generation).await?;
-            Ok(count)
+            // The lock is of this process; others may change the same chunks.
+            changes::made("chunk", || async {
+                let (dataset, document) = library.dataset_and_document(&key).await?;
+                // What comes of the reading takes the place of all chunks.
+                not_being_read(&document)?;
+                // Read anew under the lock: the page was read without it, and somebody may have changed them
+                // since.
+                let chunks = library.parts.store.chunks_with_vectors(&key, &ids).await?;
+                let count = chunks.len() as u64;
+                let with = |chunk: StoredChunk| change.in_chunk(&document, chunk);
+                let changed = chunks.into_iter().map(|chunk| ChunkReplacement::of(chunk, with)).collect();
+                let kept = library.put(&document, changed, dataset.generation).await?;
+                Ok::<_, Error>(kept.then_some(count))
+            })
+            .await
         };
         self.whole(retag).await
     }
 
-    async fn chunks_from(&self, document: &DocumentKey, offset: u64) -> Result<Vec<StoredChunk>> {
-        let filter = ChunkFilter { offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-        Ok(self.parts.store.chunks(document, &filter).await?.0)
+    fn tagged_pages<'a>(&'a self, document: &'a DocumentKey) -> ChunkPages<'a> {
+        self.pages(document, ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() })
     }
 }
 

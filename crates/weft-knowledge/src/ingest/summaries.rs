@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use weft_core::error::found;
-use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentQuota, DocumentState, Extra,
     Settings,
@@ -102,6 +102,7 @@ enum Looked {
 impl Library {
     /// Notes that something of a document has changed that summaries may be of.
     pub(super) fn document_changed(&self, key: &DocumentKey) {
+        // What is made of the others is no reason to make it again.
         if key.id != dataset::document_id(&key.dataset) {
             self.summaries.lock().insert(key.dataset.clone());
         }
@@ -134,19 +135,21 @@ impl Library {
     /// Has the summaries of changed datasets made anew that are not what they would be now.
     pub(super) async fn renew_summaries(&self) -> Result<()> {
         let noted: Vec<DatasetKey> = self.summaries.lock().iter().cloned().collect();
+        let mut outcome = Ok(());
         for key in noted {
             // What changes from here on is noted again.
             self.summaries.lock().remove(&key);
             match self.renew_of(&key).await {
                 Ok(Looked::Settled) => {}
                 Ok(Looked::Later) => self.look_at_summaries(&key),
+                // One whose index takes nothing must not keep the others from theirs.
                 Err(error) => {
                     self.look_at_summaries(&key);
-                    return Err(error);
+                    outcome = outcome.and(Err(error));
                 }
             }
         }
-        Ok(())
+        outcome
     }
 
     async fn renew_of(&self, dataset: &DatasetKey) -> Result<Looked> {
@@ -158,16 +161,19 @@ impl Library {
             return Ok(Looked::Settled);
         }
         let states = vec![DocumentState::Running];
+        // Each document that is read changes what they would be made of, and each time a model would have to be paid.
         let running = DocumentFilter { states, limit: 1, ..DocumentFilter::default() };
         if store.documents(dataset, &running).await?.1 > 0 {
             return Ok(Looked::Later);
         }
         let taking_part = self.summarized_documents(dataset).await?;
         let settings = &taking_part.settings;
+        // Summaries need vectors; to compare names a model is enough.
         if within.embedder.is_empty() && !settings.contains_key("graphrag") {
             return Ok(Looked::Settled);
         }
         if settings.is_empty() {
+            // What nobody asks for any more would go on being found.
             self.remove_documents(dataset, &[key.id]).await?;
             return Ok(Looked::Settled);
         }
@@ -246,17 +252,9 @@ impl Library {
         if key.id == document.id {
             return Ok(());
         }
-        let mut stale: Vec<ChunkId> = Vec::new();
-        for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
-            let filter = ChunkFilter { offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-            let Some((page, total)) = found(self.parts.store.chunks(&key, &filter).await)? else {
-                return Ok(());
-            };
-            stale.extend(page.into_iter().filter(|one| may_be_of(one, &document.id)).map(|one| one.id));
-            if offset + CHUNKS_AT_ONCE >= total {
-                break;
-            }
-        }
+        let filter = ChunkFilter { limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        let stale = self.pages(&key, filter).ids(|one| may_be_of(one, &document.id)).await;
+        let stale = found(stale)?.unwrap_or_default();
         if !stale.is_empty() {
             found(self.remove_chunks(&key, &stale).await)?;
         }

@@ -20,7 +20,7 @@ use weft_core::seam::{ChatModel, Embedder};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result, changes};
 
-use super::enrich::{self, ChunkAdditions};
+use super::enrich::{self, ChunkAdditions, MadeAddition};
 use super::indexing::{CHUNKS_AT_ONCE, stem};
 use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
@@ -165,6 +165,7 @@ impl<'a> DocumentWork<'a> {
             }
             match self.tell().await {
                 Ok(()) => {}
+                // The last word was said while this one was on its way, so that the lease is over is no news.
                 Err(error) if self.said(|said| said.settled) => drop(error),
                 Err(error) if error.kind == ErrorKind::Cancelled => return IngestEnd::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => return IngestEnd::Lost,
@@ -188,6 +189,7 @@ impl<'a> DocumentWork<'a> {
             match stage {
                 IngestStage::Reading => self.read().await?,
                 IngestStage::Enriching => self.enrich_and_tag().await?,
+                // The plan is made before the pipeline runs, which alone knows that words are enough.
                 IngestStage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
                 IngestStage::Embedding => self.embed().await?,
                 IngestStage::Summarizing => self.summarize().await?,
@@ -311,6 +313,7 @@ impl<'a> DocumentWork<'a> {
             after = last;
             done += page.len() as u64;
             let ask = |chunk| async move { enrich::chunk(model, &self.plan, chunk).await }.boxed();
+            // Parents are shown in the place of their parts and never found, so words to find them by are of no use.
             let available: Vec<&StoredChunk> = page.iter().filter(|chunk| chunk.available).collect();
             let asked: Vec<BoxFuture<'_, Result<ChunkAdditions>>> =
                 available.iter().copied().map(ask).collect();
@@ -327,6 +330,7 @@ impl<'a> DocumentWork<'a> {
                 }
             }
             // What was answered is kept, also when something was not.
+            // Only what is kept counts as progress, and a chunk that had all of it already is none.
             amended.retain(|one| one.keywords.is_some() || one.questions.is_some());
             self.amend(&amended).await?;
             if let Some(error) = broken {
@@ -354,6 +358,7 @@ impl<'a> DocumentWork<'a> {
         let store = &self.library.parts.store;
         let key = &self.taken.document.key;
         let known = store.document(key).await?.metadata;
+        // What people or an earlier reading have filled in would win against the answer, so nobody pays for it.
         if self.plan.metadata.iter().all(|(wanted, _)| known.contains_key(wanted)) {
             return Ok(());
         }
@@ -403,6 +408,7 @@ impl<'a> DocumentWork<'a> {
                 break;
             }
             after = last;
+            // A parent holds the text of its parts once more.
             chunks.extend(page.into_iter().filter(|chunk| chunk.available));
         }
         for addition in &parts.additions {
@@ -411,11 +417,17 @@ impl<'a> DocumentWork<'a> {
             }
             let made = addition.make(self.models.directory(), document, &chunks).await;
             if let Some(made) = self.bearable(made)? {
-                made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
-                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &made.value).await?;
+                let value = self.told(made);
+                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
             }
         }
         Ok(())
+    }
+
+    /// What was made of the document, when it is told what is missing of it.
+    fn told(&self, made: MadeAddition) -> Json {
+        made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
+        made.value
     }
 
     async fn embed(&self) -> Result<()> {

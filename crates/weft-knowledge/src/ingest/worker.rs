@@ -79,6 +79,7 @@ impl IngestWorker {
             // Listened for before the look, so that a call in between is not missed.
             let woken = self.library.wake.notified();
             self.look(&mut busy).await;
+            // A mending that broke is of no interest: what it has not done is noted still.
             while mending.try_join_next().is_some() {}
             if Instant::now() >= due && mending.is_empty() {
                 due = self.next_mend();
@@ -100,6 +101,7 @@ impl IngestWorker {
         let all = async {
             while busy.join_next().await.is_some() {}
             while mending.join_next().await.is_some() {}
+            // Callers do not wait for all that their changes do in the index, and the process may end when this returns.
             self.library.changed().await;
         };
         if tokio::time::timeout(grace, all).await.is_err() {
@@ -213,6 +215,7 @@ impl IngestWorker {
                 None
             }
             IngestEnd::Stopped => {
+                // Its run is one like any other and would go on by itself.
                 self.pipelines.stop(&taken.document.key).await;
                 Some(IngestOutcome::Stopped)
             }
@@ -228,6 +231,7 @@ impl IngestWorker {
     }
 }
 
-fn ms(duration: Duration) -> i64 {
+/// A time as leases have it.
+pub(super) fn ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

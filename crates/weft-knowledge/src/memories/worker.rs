@@ -75,6 +75,7 @@ impl MemoryWorker {
         let outcome = tokio::select! {
             biased;
             () = leaving.cancelled() => {
+                // Nothing has failed, so that whoever is there next need not wait.
                 let from_ms = self.0.clock.now_ms();
                 Ok(ExtractionOutcome::RetryAt { from_ms, problem: String::new() })
             }

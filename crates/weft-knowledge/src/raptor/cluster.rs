@@ -33,6 +33,7 @@ pub fn clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
 
 fn block_clusters(vectors: &[&[f32]], settings: &Raptor) -> Vec<Vec<usize>> {
     let count = vectors.len();
+    // Two are a group or they are not; a mixture of distributions cannot tell that of two points.
     if count <= 2 {
         return vec![(0..count).collect()];
     }

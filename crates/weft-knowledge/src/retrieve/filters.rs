@@ -194,8 +194,10 @@ fn condition(
     keys: &[(String, Option<FilterOperator>)],
 ) -> Option<Condition> {
     let key = item.get("key").or_else(|| item.get("name"))?.as_str()?.trim();
-    // In the key's own spelling: models write it with other capitals.
-    let key = &known.iter().find(|known| known.key.eq_ignore_ascii_case(key))?.key;
+    // In the key's own spelling: models write it with other capitals. One that they write as it is may stand behind another
+    // that differs in these alone.
+    let alike = || known.iter().find(|known| known.key.eq_ignore_ascii_case(key));
+    let key = &known.iter().find(|known| known.key == key).or_else(alike)?.key;
     let fixed = keys.iter().find(|(name, _)| name == key).and_then(|(_, operator)| *operator);
     let said = ["op", "operator", "comparison_operator"].iter().find_map(|name| item.get(*name)?.as_str());
     let operator = fixed.or_else(|| FilterOperator::parse(said?))?;
@@ -306,6 +308,15 @@ mod tests {
         );
         check(json!("none"), &[], None, 0);
         check(json!({"filter": []}), &[], None, 0);
+        let twice = [key("Year", 1, &["MCMXCIX"]), key("year", 1, &["1999"])];
+        let meant = |name: &str| {
+            let item = json!({"key": name, "op": "=", "value": "1999"});
+            condition(&item, &twice, &[]).map(|condition| condition.key)
+        };
+        assert_eq!(
+            [meant("year"), meant("Year"), meant("YEAR")].map(Option::unwrap),
+            ["year", "Year", "Year"]
+        );
     }
 
     #[test]

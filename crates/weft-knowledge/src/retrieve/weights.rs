@@ -4,6 +4,9 @@
 
 use crate::rank::VECTOR_WEIGHT;
 
+/// Weights are shown with so many digits.
+const PARTS_OF_ONE: f64 = 1e12;
+
 /// Where a weight comes from, or goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interface {
@@ -80,7 +83,8 @@ impl Interface {
     /// The parameter for a vector weight: what was written is what is read.
     pub fn parameter_for(self, vector_weight: f64) -> f64 {
         match self.counts() {
-            WeightMeaning::Words => 1.0 - vector_weight,
+            // Two subtractions of binary fractions do not give 0.1 back, and clients compare what they read with what they wrote.
+            WeightMeaning::Words => ((1.0 - vector_weight) * PARTS_OF_ONE).round() / PARTS_OF_ONE,
             WeightMeaning::Vectors => vector_weight,
         }
     }
@@ -118,6 +122,10 @@ mod tests {
             for given in [0.0, 0.25, 0.7, 1.0] {
                 let back = interface.parameter_for(interface.vector_weight(Some(given)));
                 assert!((back - given).abs() < 1e-9, "{interface:?}");
+            }
+            for given in (0..=1_000_u32).map(|part| f64::from(part) / 1_000.0) {
+                let back = interface.parameter_for(interface.vector_weight(Some(given)));
+                assert_eq!(back.to_bits(), given.to_bits(), "{interface:?}: {given} came back as {back}");
             }
         }
     }

@@ -24,6 +24,7 @@ pub async fn questions(
     languages: &[String],
     notes: &mut Vec<String>,
 ) -> Result<Vec<String>> {
+    // The question stays among them: a translation may miss what it asks for.
     let mut questions = vec![question.to_owned()];
     let languages = &languages[..languages.len().min(LANGUAGES_MAX)];
     if languages.is_empty() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use weft_core::seam::Knowledge;
+use weft_core::seam::dataset_store::Extra;
 use weft_knowledge::ask::Step;
 use weft_knowledge::combined::CombinedKnowledge;
 use weft_knowledge::retrieve::{FilterChoice, Retrieval, Retrieved, retrieve};
@@ -54,4 +55,24 @@ async fn filters_look_at_both() {
     let found = ask(&together, &model, &Retrieval { filter, ..question("tiger", &[]) }).await;
     assert_eq!(ids(&found), ["k-0"]);
     assert!(model.0.asked.lock().unwrap()[0].1.contains("- year: 1 | 2"));
+}
+
+#[tokio::test]
+async fn a_report_is_told_whichever_has_it() {
+    let beside = Library::default().with("beside", "", &[("b", json!({}), &["one"])]);
+    let kept = Library::default().with("people", "", &[("ada", json!({}), &["Ada wrote."])]);
+    let graph = json!({
+        "entities": [{"name": "Ada", "kind": "person", "description": "She wrote."}],
+        "relations": [],
+        "reports": [{"title": "Notes", "text": "They wrote notes.", "entities": ["Ada"]}],
+    });
+    kept.extra("ada", Extra::Graph, graph);
+    for (first, second) in [(&beside, &kept), (&kept, &beside)] {
+        let together = CombinedKnowledge::new(Arc::new(first.knowledge()), Arc::new(second.knowledge()));
+        beside.answers(Step::GraphQuestion, "{\"entities\": [\"Ada\"]}");
+        let asked = Retrieval { graph: true, ..question("Who is Ada?", &[]) };
+        let found = ask(&together, &beside, &asked).await;
+        let told = &found.passages[0].chunk.content;
+        assert!(told.contains("---- Report: Notes\nThey wrote notes."), "{told}");
+    }
 }

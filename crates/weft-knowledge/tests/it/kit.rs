@@ -8,8 +8,9 @@ use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, DatasetStore, Document,
-    DocumentChange, DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads, StoredChunk,
+    ChunkFilter, ChunkHead, ChunkReplacement, Counting, Dataset, DatasetCounts, DatasetFilter, DatasetStore,
+    Document, DocumentChange, DocumentFilter, DocumentHead, DocumentQuota, DocumentState, Extra, Heads,
+    StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::seam::embedder::{Embedded, EmbeddingPurpose};
@@ -574,6 +575,15 @@ impl DatasetStore for Library {
     }
 
     async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk], _: u64) -> Result<IndexNote> {
+        not_here()
+    }
+
+    async fn replace_chunks(
+        &self,
+        _: &DocumentKey,
+        _: &[ChunkReplacement],
+        _: u64,
+    ) -> Result<Option<IndexNote>> {
         not_here()
     }
 

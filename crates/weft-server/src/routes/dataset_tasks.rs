@@ -14,6 +14,7 @@ use weft_core::seam::dataset_store::{
 };
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::{DocumentId, DocumentKey, Error, ErrorKind, hex};
+use weft_knowledge::ingest::ChunkPages;
 use weft_knowledge::raptor::dataset::{document_id, is_of_dataset, is_wanted};
 use weft_knowledge::raptor::{SummaryScope, is_summary};
 
@@ -239,16 +240,8 @@ async fn delete_summaries(state: &ServerState, document: Document) -> Result<(),
         }
     }
     // All are found before any is removed, which would shift the pages.
-    let (mut offset, mut summaries) = (0, Vec::new());
-    loop {
-        let filter = ChunkFilter { offset, limit: PAGE, ..ChunkFilter::default() };
-        let (chunks, _) = state.app.datasets.chunks(key, &filter).await?;
-        if chunks.is_empty() {
-            break;
-        }
-        offset += chunks.len() as u64;
-        summaries.extend(chunks.into_iter().filter(is_summary).map(|chunk| chunk.id));
-    }
+    let filter = ChunkFilter { limit: PAGE, ..ChunkFilter::default() };
+    let summaries = ChunkPages::new(&*state.app.datasets, key, filter).ids(is_summary).await?;
     if !summaries.is_empty() {
         library.remove_chunks(key, &summaries).await?;
     }

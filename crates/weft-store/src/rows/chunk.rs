@@ -9,7 +9,7 @@ use sea_orm::{
     Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Select,
 };
 use weft_core::id::{ChunkId, DatasetKey, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{ChunkFilter, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkFilter, ChunkReplacement, StoredChunk};
 use weft_core::seam::ingest_queue::IndexNote;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -19,6 +19,47 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk_vector::Slot;
 use crate::rows::{ROWS_AT_ONCE_MAX, dataset, document, index_note};
+
+/// What chunks that are to be kept take the place of.
+#[derive(Clone, Copy)]
+enum ChunkPlaces<'a> {
+    /// Of whatever has their ids.
+    Any,
+    /// Of what they were made of, chunk by chunk.
+    Read(&'a [ChunkReplacement]),
+}
+
+impl ChunkPlaces<'_> {
+    /// Whether what is there is something else.
+    fn are_overtaken(self, there: &HashMap<String, Model>) -> Result<bool> {
+        let Self::Read(replacements) = self else { return Ok(false) };
+        for one in replacements {
+            // Compared as chunks, since rows of an earlier version may say the same in other JSON.
+            let row = there.get(one.after.id.as_str()).cloned();
+            let chunk = row.map(|row| row.into_chunk(None)).transpose()?;
+            if !one.is_of(chunk.as_ref()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Chunks that are to be kept, and the same as rows.
+struct ChunkWrite<'a> {
+    chunks: Vec<&'a StoredChunk>,
+    rows: Vec<Model>,
+    places: ChunkPlaces<'a>,
+    generation: i64,
+}
+
+impl<'a> ChunkWrite<'a> {
+    fn new(chunks: Vec<&'a StoredChunk>, places: ChunkPlaces<'a>, generation: u64) -> Result<Self> {
+        let rows =
+            chunks.iter().map(|chunk| Model::new(chunk, Age::WorkOutcome)).collect::<Result<Vec<_>>>()?;
+        Ok(Self { chunks, rows, places, generation: ids::number(generation) })
+    }
+}
 
 /// Bytes of text in one statement: servers limit how long it may be.
 const BYTES_AT_ONCE_MAX: usize = 1 << 20;
@@ -126,8 +167,9 @@ impl Model {
     }
 
     fn bytes(&self) -> usize {
-        let texts = [&self.content, &self.headings, &self.positions, &self.keywords, &self.fields];
-        texts.iter().map(|text| text.len()).sum::<usize>() + self.searched.as_ref().map_or(0, String::len)
+        let lists = [&self.headings, &self.positions, &self.keywords, &self.questions, &self.fields];
+        let searched = self.searched.as_ref().map_or(0, String::len);
+        lists.iter().map(|list| list.len()).sum::<usize>() + self.content.len() + searched
     }
 
     fn into_chunk(self, vector: Option<Vec<f32>>) -> Result<StoredChunk> {
@@ -243,6 +285,7 @@ impl Store {
             let found = listed(key, &ChunkFilter::default()).filter(these);
             rows.extend(found.all(db).await.map_err(fail)?);
         }
+        // The database has ordered each part by itself.
         rows.sort_by(|a, b| (a.ordinal, &a.id).cmp(&(b.ordinal, &b.id)));
         // An id may be named twice.
         rows.dedup_by(|a, b| a.id == b.id);
@@ -297,24 +340,31 @@ impl Store {
         rows.map(|row| row.into_chunk(None)).collect()
     }
 
+    /// What is noted of the index; absent when the chunks are not in the place of what they were made of any more.
     async fn write_chunks(
         &self,
         key: &DocumentKey,
-        chunks: &[StoredChunk],
-        rows: &[Model],
-        generation: i64,
-    ) -> Result<Result<IndexNote>, DbErr> {
+        write: &ChunkWrite<'_>,
+    ) -> Result<Result<Option<IndexNote>>, DbErr> {
+        let ChunkWrite { chunks, rows, places, generation } = write;
         let transaction = self.begin().await?;
         let Some(before) = document::locked(&transaction, key).await? else {
             return Ok(Err(document::missing(key)));
         };
         // Who makes all vectors anew looks at the documents under their locks, so nothing comes between this and the commit.
-        if dataset::generation(&*transaction, &key.dataset).await? != Some(generation) {
+        if dataset::generation(&*transaction, &key.dataset).await? != Some(*generation) {
             return Ok(Err(dataset::made_anew(&key.dataset)));
         }
-        let mut rows = rows.to_vec();
+        let mut rows = rows.clone();
         let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
         let gone = take_out(&transaction, key, &ids).await?;
+        // Under the lock of the document, which everybody has who changes its chunks. What was taken out comes back with the
+        // end of the transaction.
+        match places.are_overtaken(&gone) {
+            Ok(false) => {}
+            Ok(true) => return Ok(Ok(None)),
+            Err(error) => return Ok(Err(error)),
+        }
         for row in &mut rows {
             // What is a parent was decided when it was made; whoever hides a chunk now makes none of it.
             row.is_parent = gone.get(&row.id).map_or(0, |gone| gone.is_parent);
@@ -324,7 +374,7 @@ impl Store {
         for chunk in chunks {
             if let Some(vector) = &chunk.vector {
                 let of = of_age(key, Age::WorkOutcome);
-                Slot::of(generation).write(&transaction, of, &chunk.id, vector).await?;
+                Slot::of(*generation).write(&transaction, of, &chunk.id, vector).await?;
             }
         }
         let removed = counted(gone.values());
@@ -332,7 +382,18 @@ impl Store {
         let tokens = before.token_count + added.1 - removed.1;
         count(&transaction, key, chunks, tokens).await?;
         transaction.commit().await?;
-        Ok(Ok(index_note::after(&before)))
+        Ok(Ok(Some(index_note::after(&before))))
+    }
+
+    async fn keep_write(&self, key: &DocumentKey, write: ChunkWrite<'_>) -> Result<Option<IndexNote>> {
+        match repeated(|| self.write_chunks(key, &write)).await {
+            Ok(kept) => kept,
+            Err(error) if is_duplicate(&error) => {
+                let message = "a chunk with this id exists already, in another document or twice";
+                Err(Error::new(ErrorKind::Conflict, message))
+            }
+            Err(error) => Err(self.fail("store the chunks", error)),
+        }
     }
 
     pub(crate) async fn keep_chunks(
@@ -341,17 +402,19 @@ impl Store {
         chunks: &[StoredChunk],
         generation: u64,
     ) -> Result<IndexNote> {
-        let rows: Vec<Model> =
-            chunks.iter().map(|chunk| Model::new(chunk, Age::WorkOutcome)).collect::<Result<_>>()?;
-        let generation = ids::number(generation);
-        match repeated(|| self.write_chunks(key, chunks, &rows, generation)).await {
-            Ok(kept) => kept,
-            Err(error) if is_duplicate(&error) => {
-                let message = "a chunk with this id exists already, in another document or twice";
-                Err(Error::new(ErrorKind::Conflict, message))
-            }
-            Err(error) => Err(self.fail("store the chunks", error)),
-        }
+        let write = ChunkWrite::new(chunks.iter().collect(), ChunkPlaces::Any, generation)?;
+        let kept = self.keep_write(key, write).await?;
+        kept.ok_or_else(|| Error::internal("chunks that replace anything were overtaken"))
+    }
+
+    pub(crate) async fn keep_replacements(
+        &self,
+        key: &DocumentKey,
+        replacements: &[ChunkReplacement],
+        generation: u64,
+    ) -> Result<Option<IndexNote>> {
+        let chunks = replacements.iter().map(|one| &one.after).collect();
+        self.keep_write(key, ChunkWrite::new(chunks, ChunkPlaces::Read(replacements), generation)?).await
     }
 
     /// How many there were; nothing without the document.
@@ -415,4 +478,38 @@ async fn count(
         .exec(transaction)
         .await
         .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::seam::document_reader::PieceKind;
+
+    use super::*;
+
+    #[test]
+    fn every_text_of_a_chunk_counts_for_the_length_of_a_statement() {
+        let of = |questions: Vec<String>| {
+            let dataset = DatasetKey::new(&TenantId::from("t"), "d");
+            let chunk = StoredChunk {
+                id: ChunkId::from("c"),
+                document: DocumentKey::new(&dataset, "a"),
+                ordinal: 0,
+                kind: PieceKind::Text,
+                content: "x".to_owned(),
+                searched: None,
+                headings: Vec::new(),
+                positions: Vec::new(),
+                keywords: Vec::new(),
+                questions,
+                fields: serde_json::Map::new(),
+                parent: None,
+                available: true,
+                tokens: 1,
+                vector: None,
+                created_ms: 0,
+            };
+            Model::new(&chunk, Age::WorkOutcome).unwrap().bytes()
+        };
+        assert!(of(vec!["?".repeat(1_000)]) >= of(Vec::new()) + 1_000);
+    }
 }

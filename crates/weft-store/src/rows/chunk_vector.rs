@@ -77,6 +77,7 @@ impl Slot {
         Entity::update_many()
             .col_expr(self.0, Expr::value(None::<Vec<u8>>))
             .filter(these)
+            // A clearing that was cut off begins with the first document again, and finds what it has done.
             .filter(self.0.is_not_null())
             .exec(transaction)
             .await

@@ -198,9 +198,11 @@ impl Store {
     }
 
     pub(crate) async fn create_dataset(&self, dataset: &Dataset) -> Result<()> {
-        let row = Model::new(dataset)?.into_active_model();
+        let row = Model::new(dataset)?;
+        let insert = || Entity::insert(row.clone().into_active_model());
         let _permit = self.inner.gate.permit().await;
-        match Entity::insert(row).exec_without_returning(&self.inner.write).await {
+        // Who gives way to another writer is told of a conflict, which whoever asks would take for one of names.
+        match repeated(|| insert().exec_without_returning(&self.inner.write)).await {
             Ok(_) => Ok(()),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("store the dataset", error)),

@@ -299,6 +299,7 @@ impl Store {
         let mut some = found.clone();
         loop {
             let rows = some.limit(ROWS_AT_ONCE_MAX as u64).all(&self.inner.read).await.map_err(fail)?;
+            // Behind a row and not behind so many rows: each step costs the same, and none is missed when others change the list.
             let next = rows.last().filter(|_| rows.len() == ROWS_AT_ONCE_MAX).map(|row| behind(filter, row));
             for row in rows {
                 let what = || format!("the document `{}`", row.id);
@@ -357,6 +358,7 @@ impl Store {
             for (column, value) in &columns {
                 update = update.col_expr(*column, value.clone());
             }
+            // The note that the index differs is in the same statement, so that nothing can come between the two.
             update.exec(&*transaction).await?;
             // What was given up would go on with pieces that were made under the old settings.
             if change.settings.is_some() && row.state == state(DocumentState::Failed) {
@@ -386,6 +388,7 @@ impl Store {
         for some in ids.chunks(ROWS_AT_ONCE_MAX) {
             let some: Vec<String> = some.iter().map(|id| text(id.as_str())).collect();
             let these = || in_dataset(dataset).add(Column::Id.is_in(some.clone()));
+            // Its row alone tells the name of its file, and whether a worker may still be writing to the index.
             let found: Vec<Left> = left(these()).all(&*transaction).await?;
             blobs.extend(found.iter().map(|left| left.blob.clone()));
             removed::insert(&transaction, dataset, found).await?;

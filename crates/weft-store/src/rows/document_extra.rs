@@ -101,6 +101,7 @@ pub(crate) async fn forget_fresh(transaction: &DatabaseTransaction, key: &Docume
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
     let fresh = Entity::find().filter(of(key)).filter(Column::Kind.lt(0)).all(transaction).await?;
     for row in fresh {
+        // Null takes away what an earlier reading has made, which a missing row would leave.
         replace(transaction, key, -row.kind, (row.value != NOTHING).then_some(&*row.value)).await?;
     }
     forget_fresh(transaction, key).await

@@ -156,6 +156,7 @@ impl FileStore for Files {
             return Err(Error::new(ErrorKind::QuotaExceeded, message)
                 .help("remove sessions or wait until old files are removed, or let an operator raise `attachments.tenant_bytes_max`"));
         }
+        // Behind the row, which keeps the room for them: bytes without one would count for nobody, and be found by nobody.
         self.blobs.put(tenant, &blob(&file.id), bytes).await
     }
 

@@ -159,6 +159,7 @@ impl IdentityStore for Store {
             Err(error) if is_duplicate(&error) => {
                 let found = Entity::find_by_id(text(&identity.hash)).one(&self.inner.write).await;
                 let found = found.map_err(|error| self.fail("read the identity", error))?;
+                // Two sign-ins of one person at the same time add the same.
                 if found.is_some_and(|found| found.user_id == row.user_id) {
                     Ok(())
                 } else {

@@ -79,6 +79,7 @@ impl Store {
     pub(crate) async fn list_noted(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
         let mut found = Entity::find()
             .filter(Column::Unindexed.gt(0))
+            // Who is putting one there brings it to its end; only one that has fallen silent leaves it to others.
             .filter(busy().add(Column::AtMs.gt(filter.now_ms)).not());
         if let Some(dataset) = &filter.dataset {
             found = found.filter(document::in_dataset(dataset));

@@ -18,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{document_extra, fresh, index_note, reading};
+use crate::rows::{document_extra, fresh, index_note, readable, reading};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -101,6 +101,16 @@ async fn stop_now(
     change(transaction, document::of(key), stopped).await.map(drop)
 }
 
+/// What a worker gets of a document that it has taken as it was.
+fn just_taken(row: Model, now_ms: i64) -> Result<TakenDocument> {
+    let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
+    let stage: IngestStage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
+    let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
+    let begun_ms = row.begun_ms.or(Some(now_ms));
+    let document = Model { begun_ms, ..row }.into_document()?;
+    Ok(TakenDocument { lease, document, stage, attempts })
+}
+
 impl Store {
     /// The first of them that is not there, if one is missing; otherwise those that were queued.
     async fn queue_documents(
@@ -155,6 +165,7 @@ impl Store {
             return Ok(Err(document::missing(key)));
         };
         let asleep = row.state == state(DocumentState::Paused);
+        // A worker that has fallen silent will not hear of it, so that is as if nobody had the document.
         if row.state == RUNNING && row.taken != 0 && row.at_ms > now_ms {
             // A pause takes no cancel back.
             let how = std::cmp::max(row.wanted, if how == Wanted::Cancel { 2 } else { 1 });
@@ -173,6 +184,7 @@ impl Store {
     /// Takes what was read just now, unless somebody else was faster.
     async fn take_document(&self, row: &Model, now_ms: i64, until_ms: i64) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
+        // All that the choice below follows from: whoever has changed any of it has chosen otherwise.
         let same = document::of(&row.key())
             .add(Column::State.eq(RUNNING))
             .add(Column::AtMs.eq(row.at_ms))
@@ -219,6 +231,7 @@ impl Store {
         if self.lease(&transaction, lease).await?.is_none() {
             return Ok(false);
         }
+        // Of an attempt that was cut off. Ids follow from texts, so those that come would meet them.
         fresh::forget_chunks(&transaction, &lease.document).await?;
         let (chunks, tokens) = chunk::counted(rows.iter());
         chunk::insert(&transaction, rows.to_vec()).await?;
@@ -326,16 +339,12 @@ impl IngestQueue for Store {
         const DOING: &str = "take documents";
         let ready = self.ready(now_ms, count_max).await.map_err(|error| self.fail(DOING, error))?;
         let mut taken = Vec::new();
-        for mut row in ready {
+        for row in ready {
             let attempt = repeated(|| self.take_document(&row, now_ms, until_ms)).await;
             if !attempt.map_err(|error| self.fail(DOING, error))? {
                 continue;
             }
-            row.begun_ms = row.begun_ms.or(Some(now_ms));
-            let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
-            let stage: IngestStage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
-            let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
-            taken.push(TakenDocument { lease, document: row.into_document()?, stage, attempts });
+            taken.extend(readable([just_taken(row, now_ms)]));
         }
         Ok(taken)
     }
@@ -383,6 +392,7 @@ impl IngestQueue for Store {
     ) -> Result<Vec<StoredChunk>> {
         let fail = |error| self.fail("read the new chunks", error);
         let db = &self.inner.read;
+        // Its next owner may be reading it anew, and a page of the one and a page of the other are no document.
         if Entity::find().filter(held(lease)).count(db).await.map_err(fail)? == 0 {
             return Err(lost(lease));
         }
@@ -436,6 +446,10 @@ impl IngestQueue for Store {
 
     async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
         self.count_to_be_found(dataset).await
+    }
+
+    async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
+        self.note_expected(document, blob, from_ms).await
     }
 
     async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {

@@ -205,6 +205,7 @@ async fn change_in(
     if before != seen.settings {
         return Ok(None);
     }
+    // Vectors of two models cannot be compared, and notes of a type that is gone would go on being found.
     let frozen = before.embedder != settings.embedder || before.types != settings.types;
     if frozen && !memory_message::sizes(db, key).await?.is_empty() {
         let message = "the embedder and the types of a memory with messages cannot be changed";

@@ -60,11 +60,19 @@ pub(crate) mod work;
 
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{ColumnTrait, DbBackend};
+use weft_core::{Error, Result};
 
 /// The sum of a column as a whole number: PostgreSQL and MariaDB would make it a decimal one.
 pub(crate) fn sum(backend: DbBackend, column: impl ColumnTrait) -> Expr {
     let whole = if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
     Expr::expr(column.sum()).cast_as(whole)
+}
+
+/// Those of some rows that can be read. One that is damaged, or that a newer program has written, is named in the log: it must
+/// not keep the others, of other tenants even, from what is done with them.
+pub(crate) fn readable<T>(rows: impl IntoIterator<Item = Result<T>>) -> Vec<T> {
+    let told = |error: &Error| tracing::warn!(error = error.detail(), "what cannot be read is passed over");
+    rows.into_iter().filter_map(|row| row.inspect_err(told).ok()).collect()
 }
 
 /// Rows in one statement: databases limit how many values it may carry.

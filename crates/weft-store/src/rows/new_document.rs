@@ -10,7 +10,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids;
 use crate::open::repeated;
-use crate::rows::{dataset, document, sum, tenant_lock};
+use crate::rows::{dataset, document, removed, sum, tenant_lock};
 
 /// How many documents a tenant has, and how many bytes they are.
 async fn taken_by_documents(db: &DatabaseTransaction, tenant: &str) -> Result<(u64, u64), DbErr> {
@@ -58,6 +58,8 @@ impl Store {
         document::Entity::insert(row.clone().into_active_model())
             .exec_without_returning(&*transaction)
             .await?;
+        // Its file was noted as one that nobody may come to own; now there is its owner.
+        removed::forget(&transaction, within, &row.id).await?;
         transaction.commit().await?;
         Ok(Ok(()))
     }

@@ -15,7 +15,7 @@ use crate::Store;
 use crate::batch::Batch;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::{ROWS_AT_ONCE_MAX, readable};
 
 /// Nobody has it; `state_ms` is from when on it may be taken.
 const WAITING: &str = "waiting";
@@ -90,7 +90,10 @@ impl Model {
     }
 
     fn into_stored(self) -> Result<StoredNotice> {
-        let garbled = |what: &str| Error::new(ErrorKind::Garbled, format!("a stored notice has {what}"));
+        let subject = self.subject.clone();
+        let garbled = |what: &str| {
+            Error::new(ErrorKind::Garbled, format!("the stored notice of `{subject}` has {what}"))
+        };
         let unknown = |what: &str, word: &str| garbled(&format!("the unknown {what} `{word}`"));
         let kind = NoticeKind::parse(&self.kind).ok_or_else(|| unknown("kind", &self.kind))?;
         let at = self.state_ms;
@@ -188,7 +191,8 @@ impl NoticeStore for Store {
             TAKEN.clone_into(&mut row.state);
             (row.state_ms, row.fence, row.attempts) = (until_ms, row.fence + 1, row.attempts + 1);
             let fence = row.fence;
-            let stored = row.into_stored()?;
+            // Like one whose process is gone it comes back when its time has passed.
+            let Some(stored) = readable([row.into_stored()]).pop() else { continue };
             taken.push((NoticeLease { key: stored.notice.key.clone(), fence }, stored));
         }
         Ok(taken)
@@ -236,6 +240,7 @@ impl NoticeStore for Store {
     }
 
     async fn prune_notices(&self, before_ms: i64) -> Result<u64> {
+        // Whatever became of them: what nobody could be told for so long is no news.
         let removal = Entity::delete_many().filter(Column::AtMs.lt(before_ms));
         let _permit = self.inner.gate.permit().await;
         let removed = repeated(|| removal.clone().exec(&self.inner.write)).await;

@@ -100,6 +100,7 @@ pub(crate) async fn note(
         begun_ms: row.begun_ms,
         ended_ms: ended.at_ms,
         duration_ms: ended.duration_ms,
+        // What an attempt that failed had cut is found by nobody.
         chunk_count: if made { row.new_chunks } else { 0 },
         token_count: if made { row.new_tokens } else { 0 },
     };

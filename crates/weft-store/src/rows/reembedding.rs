@@ -145,10 +145,12 @@ impl Store {
             message: String::new(),
             begun_ms: now_ms,
             ended_ms: None,
+            // A task that was called off may have left vectors of another model.
             littered: 1,
             taken: 0,
             // What is to be cleared away is not before its time.
             at_ms: before.as_ref().map_or(now_ms, |before| std::cmp::max(now_ms, before.at_ms)),
+            // A worker of the task before must not report to this one.
             fence: before.as_ref().map_or(0, |before| before.fence + 1),
             attempts: 0,
         };
@@ -222,6 +224,7 @@ impl ReembeddingStore for Store {
         let cancel = async || {
             let transaction = self.begin().await?;
             let mut fields = over(CANCELLED, "", now_ms);
+            // Its worker finds with its next word that the task is not its own any more.
             fields.push((Column::Fence, Expr::col(Column::Fence).add(1)));
             let running = of(dataset).add(Column::State.eq(RUNNING));
             let changed = change(&transaction, running, fields).await?;
@@ -367,6 +370,7 @@ impl ReembeddingStore for Store {
             }
             ReembeddingOutcome::Released { from_ms } => {
                 let mut waiting = again(*from_ms);
+                // Who waits for documents, or has to go, has not failed.
                 waiting.push((Column::Attempts, Expr::col(Column::Attempts).sub(1)));
                 waiting
             }

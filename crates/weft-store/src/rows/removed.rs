@@ -3,11 +3,12 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::Result;
-use weft_core::id::{DatasetKey, DocumentId, TenantId};
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::ingest_queue::Removed;
 
 use crate::Store;
-use crate::ids::{bounded, text};
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::ROWS_AT_ONCE_MAX;
 use crate::rows::document::Left;
@@ -66,6 +67,16 @@ async fn write(
     Ok(())
 }
 
+/// Forgets what was noted of a document, which is there now.
+pub(crate) async fn forget(
+    transaction: &DatabaseTransaction,
+    dataset: &DatasetKey,
+    id: &str,
+) -> Result<(), DbErr> {
+    let note = in_dataset(dataset).add(Column::DocumentId.eq(id));
+    Entity::delete_many().filter(note).exec(transaction).await.map(drop)
+}
+
 /// Notes that documents are removed.
 pub(crate) async fn insert(
     transaction: &DatabaseTransaction,
@@ -89,6 +100,35 @@ pub(crate) async fn insert_dataset(
 }
 
 impl Store {
+    /// Notes a document as removed before it is there.
+    pub(crate) async fn note_expected(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
+        ids::check("document", document.id.as_str())?;
+        ids::fits("blob", blob)?;
+        let dataset = &document.dataset;
+        let row = Model {
+            tenant_id: text(dataset.tenant.as_str()),
+            dataset_id: text(dataset.id.as_str()),
+            document_id: document.id.as_str().to_owned(),
+            blob: blob.to_owned(),
+            from_ms,
+        };
+        let first = async || {
+            let _permit = self.inner.gate.permit().await;
+            Entity::insert(row.clone().into_active_model()).exec_without_returning(&self.inner.write).await
+        };
+        let again = async || {
+            let transaction = self.begin().await?;
+            write(&transaction, dataset, vec![row.clone()]).await?;
+            transaction.commit().await
+        };
+        let noted = match repeated(first).await {
+            // Somebody else is about to add the same one, or it was there before and has left something.
+            Err(error) if is_duplicate(&error) => repeated(again).await,
+            noted => noted.map(drop),
+        };
+        noted.map_err(|error| self.fail("note that a file is about to be stored", error))
+    }
+
     pub(crate) async fn list_removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
         let rows = Entity::find()
             .filter(Column::FromMs.lte(now_ms))

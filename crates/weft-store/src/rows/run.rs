@@ -238,6 +238,7 @@ impl RunStore for Store {
 
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         ids::check("process", by.as_str())?;
+        // A damaged number must not begin anew below those of earlier owners.
         let Some(fence) = seen.checked_add(1) else { return Ok(None) };
         let _permit = self.inner.gate.permit().await;
         let change = async || {

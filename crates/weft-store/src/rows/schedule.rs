@@ -15,7 +15,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::tenant_lock;
+use crate::rows::{readable, tenant_lock};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "schedule")]
@@ -208,6 +208,7 @@ impl ScheduleStore for Store {
     async fn due(&self, now_ms: i64, ahead_ms: i64, count_max: u64) -> Result<Vec<Schedule>> {
         let rows = Entity::find()
             .filter(Column::NextMs.is_not_null())
+            // A clock that was ahead and is right again has decided about times to come; that is to be decided anew.
             .filter(Condition::any().add(Column::NextMs.lte(now_ms)).add(Column::DecidedMs.gt(ahead_ms)))
             .order_by_asc(Column::NextMs)
             .order_by_asc(Column::Id)
@@ -215,7 +216,7 @@ impl ScheduleStore for Store {
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("look for schedules that are due", error))?;
-        rows.into_iter().map(Model::into_schedule).collect()
+        Ok(readable(rows.into_iter().map(Model::into_schedule)))
     }
 
     async fn list(&self, tenant: &TenantId, filter: &ScheduleFilter) -> Result<(Vec<Schedule>, u64)> {

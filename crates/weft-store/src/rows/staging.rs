@@ -95,6 +95,8 @@ impl Store {
             dataset::Entity::find().filter(dataset::of(key)).lock_exclusive().one(&*transaction).await?;
         let Some(set) = set.filter(|_| task.state == RUNNING) else { return Ok(None) };
         let being_read = Condition::all().add(Doc::State.eq(BEING_READ)).add(Doc::Taken.eq(1));
+        // Counted by what the statement changes: between a look and a change a document could get chunks with vectors of the
+        // old model.
         let numbered = document::Entity::update_many()
             .col_expr(Doc::Unindexed, next_number())
             .col_expr(Doc::Staged, Expr::value(-1_i64))
@@ -122,6 +124,7 @@ impl Store {
             .exec(&*transaction)
             .await?;
         let mut done = over(DONE, "Task done", now_ms);
+        // Questions that have read the dataset before this go on with what was, so that is cleared away later.
         done.retain(|(column, _)| !matches!(column, Column::AtMs));
         done.extend([
             to(Column::Progress, 1_f64),

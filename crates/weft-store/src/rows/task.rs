@@ -13,7 +13,7 @@ use weft_core::{Error, ErrorKind, Result, RunId};
 use crate::Store;
 use crate::batch::Batch;
 use crate::ids::{self, bounded, text};
-use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::{ROWS_AT_ONCE_MAX, readable};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "task")]
@@ -131,6 +131,7 @@ pub(crate) fn change(batch: &mut Batch, key: &SessionKey, change: &TaskChange) -
             .collect::<Result<_, _>>()?;
         // Those that were open before are open again, as they are now.
         let replacing = OnConflict::columns([Column::TenantId, Column::Id])
+            // Not when it came up and what asked: those are of the run that has asked first.
             .update_columns([
                 Column::SessionId,
                 Column::RunId,
@@ -201,6 +202,6 @@ impl TaskStore for Store {
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("look for tasks that are due", error))?;
-        rows.into_iter().map(Model::into_task).collect()
+        Ok(readable(rows.into_iter().map(Model::into_task)))
     }
 }

@@ -131,6 +131,7 @@ impl Store {
         let id = text(tenant.as_str());
         lock(&*transaction, &id).await?;
         let (owner, member) = membership::others(&*transaction, &id, who).await?;
+        // The last one of all may go: an empty tenant is nobody's loss.
         if member && !owner {
             transaction.rollback().await?;
             return Ok(MemberChange::LastOwner);
@@ -173,6 +174,7 @@ impl Store {
     ) -> Result<MemberChange, DbErr> {
         let transaction = self.begin().await?;
         lock(&*transaction, &text(invited.tenant.as_str())).await?;
+        // By its removal the invitation is accepted once, however many try at the same time.
         let taken = invitation::Entity::delete_many()
             .filter(invitation::Column::Hash.eq(text(&invited.hash)))
             .filter(invitation::Column::TenantId.eq(text(invited.tenant.as_str())))

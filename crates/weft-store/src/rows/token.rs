@@ -64,7 +64,8 @@ impl TokenStore for Store {
             user_id: token.user.as_ref().map_or_else(String::new, |user| text(user.as_str())),
         };
         let _permit = self.inner.gate.permit().await;
-        let stored = Entity::insert(row.into_active_model()).exec_without_returning(&self.inner.write).await;
+        let insert = || Entity::insert(row.clone().into_active_model());
+        let stored = repeated(|| insert().exec_without_returning(&self.inner.write)).await;
         stored.map(drop).map_err(|error| {
             if is_duplicate(&error) {
                 return Error::new(ErrorKind::Conflict, format!("cannot {DOING}: it is stored already"));

@@ -118,6 +118,7 @@ impl Store {
                 Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove those that nothing uses"))
             }
             Err(error) if is_duplicate(&error) => {
+                // Two things of it are unique, and databases do not agree on how they say which one was taken.
                 let same = Entity::find_by_id(row.id.as_str()).one(&self.inner.write).await;
                 let same = same.map_err(|error| self.fail(DOING, error))?;
                 Err(if same.is_some() { id_taken(&row.id) } else { name_taken(&row.name) })

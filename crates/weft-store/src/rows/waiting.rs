@@ -52,20 +52,31 @@ impl Store {
                 .group_by(Column::TenantId)
                 .into_tuple::<(String, i64)>()
         };
+        let waiting_since = |which: Condition| {
+            Entity::find()
+                .select_only()
+                .column(Column::TenantId)
+                .column_as(Column::AtMs.min(), "since")
+                .filter(which.add(Column::State.eq(RUNNING)))
+                .group_by(Column::TenantId)
+                .into_tuple::<(String, i64)>()
+        };
         let due = || Condition::all().add(Column::AtMs.lte(now_ms));
-        let mut tenants = match self.tenants_with_work().await? {
-            Some(tenants) => tenants,
-            None => counted(due()).all(db).await?.into_iter().map(|(tenant, _)| tenant).collect(),
+        let mut tenants: Vec<(String, i64)> = match self.tenants_with_work().await? {
+            // So few that all of them are looked at: who has waited longest is told by their documents.
+            Some(tenants) => tenants.into_iter().map(|tenant| (tenant, 0)).collect(),
+            None => waiting_since(due()).all(db).await?,
         };
         let under_way = Condition::all().add(Column::AtMs.gt(now_ms)).add(Column::Taken.eq(1));
         // Of one tenant alone it does not matter how many are being read.
         let reading = if tenants.len() > 1 { counted(under_way).all(db).await? } else { Vec::new() };
         let reading: HashMap<String, u64> =
             reading.into_iter().map(|(tenant, count)| (tenant, ids::count(count))).collect();
-        // Whoever has the fewest comes first: a tenant with thousands of documents does not hold up the others.
-        tenants.sort_by_key(|tenant| reading.get(tenant).copied().unwrap_or_default());
+        // Whoever has the fewest comes first: a tenant with thousands of documents does not hold up the others. Among very many
+        // with as many it is who has waited longest, or those at the end of the list would never be looked at.
+        tenants.sort_by_key(|(tenant, since)| (reading.get(tenant).copied().unwrap_or_default(), *since));
         let mut waiting = Vec::new();
-        for tenant in tenants.into_iter().take(TENANTS_AT_ONCE_MAX) {
+        for (tenant, _) in tenants.into_iter().take(TENANTS_AT_ONCE_MAX) {
             let rows = Entity::find()
                 .filter(due().add(Column::State.eq(RUNNING)).add(Column::TenantId.eq(tenant.as_str())))
                 .order_by_asc(Column::AtMs)

@@ -13,7 +13,7 @@ use weft_core::{CanvasId, Error, ErrorKind, Result, SessionId};
 use crate::Store;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::{ROWS_AT_ONCE_MAX, readable};
 
 /// Nobody has it; `at_ms` is from when on it may be taken.
 pub(crate) const WAITING: &str = "waiting";
@@ -108,8 +108,10 @@ impl Model {
     }
 
     fn into_stored(self) -> Result<StoredWork> {
-        let garbled =
-            |what: &str| Error::new(ErrorKind::Garbled, format!("a stored piece of work has {what}"));
+        let run = self.run_id.clone();
+        let garbled = |what: &str| {
+            Error::new(ErrorKind::Garbled, format!("the stored work of the run `{run}` has {what}"))
+        };
         let at_ms = self.at_ms;
         let state = match self.state.as_str() {
             WAITING => WorkState::Waiting { from_ms: at_ms },
@@ -198,7 +200,8 @@ impl WorkQueue for Store {
             TAKEN.clone_into(&mut row.state);
             (row.at_ms, row.fence, row.attempts) = (until_ms, row.fence + 1, row.attempts + 1);
             let fence = row.fence;
-            let stored = row.into_stored()?;
+            // Like the work of a worker that is gone it comes back when its time has passed.
+            let Some(stored) = readable([row.into_stored()]).pop() else { continue };
             taken.push(Taken { lease: Lease { run: stored.work.run.clone(), fence }, stored });
         }
         Ok(taken)
@@ -277,6 +280,7 @@ impl WorkQueue for Store {
             Entity::delete_many()
                 .filter(Column::TenantId.eq(text(tenant.as_str())))
                 .filter(Column::Source.eq(text(source)))
+                // What a worker has may have begun already, and a run that nobody knows of would be the worse end.
                 .filter(Column::State.eq(WAITING))
                 .exec(&self.inner.write)
                 .await

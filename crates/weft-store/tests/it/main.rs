@@ -14,6 +14,7 @@ mod crash;
 mod disk;
 mod files;
 mod journal;
+mod queues;
 mod upgrade;
 mod urls;
 mod workspace;

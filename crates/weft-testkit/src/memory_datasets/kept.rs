@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::id::DocumentKey;
-use weft_core::seam::dataset_store::{Document, DocumentFilter, IngestStage, StoredChunk};
-use weft_core::seam::ingest_queue::{Removed, Wanted};
+use weft_core::Result;
+use weft_core::id::{ChunkId, DocumentKey};
+use weft_core::seam::dataset_store::{ChunkReplacement, Document, DocumentFilter, IngestStage, StoredChunk};
+use weft_core::seam::ingest_queue::{IndexNote, Removed, Wanted};
 
-use super::KeptDocument;
+use super::{DatasetTables, KeptDocument, conflict};
 
 /// A chunk with what is staged for it.
 #[derive(Clone, Debug)]
@@ -78,5 +79,57 @@ impl KeptDocument {
             && filter.metadata.as_ref().is_none_or(|wanted| wanted.matches(&document.metadata))
             && filter.from_ms.is_none_or(|from| document.created_ms >= from)
             && filter.to_ms.is_none_or(|to| document.created_ms <= to)
+    }
+}
+
+impl DatasetTables {
+    /// Keeps chunks in place of whatever has their ids.
+    pub(super) fn keep(
+        &mut self,
+        document: &DocumentKey,
+        chunks: &[StoredChunk],
+        generation: u64,
+    ) -> Result<IndexNote> {
+        self.kept(document)?;
+        if self.dataset(&document.dataset)?.generation != generation {
+            return Err(conflict("the vectors of the dataset were made anew meanwhile"));
+        }
+        let elsewhere = |id: &ChunkId| {
+            self.documents.values().any(|kept| {
+                kept.document.key.dataset.tenant == document.dataset.tenant
+                    && kept.document.key != *document
+                    && kept.chunks.iter().any(|chunk| chunk.chunk.id == *id)
+            })
+        };
+        if chunks.iter().any(|chunk| elsewhere(&chunk.id)) {
+            return Err(conflict("a chunk with this id exists already, in another document"));
+        }
+        let kept = self.kept(document)?;
+        for chunk in chunks {
+            match kept.chunks.iter_mut().find(|before| before.chunk.id == chunk.id) {
+                Some(before) => {
+                    *before = KeptChunk { is_parent: before.is_parent, ..KeptChunk::new(chunk) };
+                }
+                None => kept.chunks.push(KeptChunk::new(chunk)),
+            }
+        }
+        kept.count();
+        Ok(kept.noted())
+    }
+
+    /// The same, if each is still in the place of what it was made of.
+    pub(super) fn replace(
+        &mut self,
+        document: &DocumentKey,
+        replacements: &[ChunkReplacement],
+        generation: u64,
+    ) -> Result<Option<IndexNote>> {
+        let kept = self.kept(document)?;
+        let there = |id: &ChunkId| kept.chunks.iter().map(|one| &one.chunk).find(|one| one.id == *id);
+        if !replacements.iter().all(|one| one.is_of(there(&one.after.id))) {
+            return Ok(None);
+        }
+        let chunks: Vec<StoredChunk> = replacements.iter().map(|one| one.after.clone()).collect();
+        self.keep(document, &chunks, generation).map(Some)
     }
 }

@@ -250,6 +250,13 @@ impl IngestQueue for MemoryDatasets {
         Ok(self.count_to_be_found(dataset))
     }
 
+    async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
+        let DocumentKey { dataset, id } = document.clone();
+        let note = Removed { dataset, document: Some(id), blob: blob.to_owned() };
+        self.tables().leave((note, from_ms));
+        Ok(())
+    }
+
     async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
         Ok(self.list_removed(now_ms, count_max))
     }

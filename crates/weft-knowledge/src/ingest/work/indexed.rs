@@ -20,6 +20,7 @@ impl DocumentWork<'_> {
         let key = &self.taken.document.key;
         let _lock = self.right(key).await?;
         let note = parts.queue.unindexed(key).await?;
+        // Read before anything is put in: what is there then and does not come again is what has to go.
         let mut old = self.library.found_ids(key).await?;
         // Its name and metadata may have changed since it was taken.
         let document = parts.store.document(key).await?;

@@ -23,6 +23,7 @@ impl DocumentWork<'_> {
         self.words_alone.store(!vectors, Ordering::Relaxed);
         let mut asked = self.taken.document.clone();
         if handed.contents {
+            // A chunker of the pipeline asks for the table; the settings of the document need not.
             asked.settings.insert("toc_extraction".to_owned(), true.into());
         }
         let mut read = read_document(handed, chunks);
@@ -44,13 +45,14 @@ impl DocumentWork<'_> {
                     let available: Vec<StoredChunk> =
                         chunks.iter().filter(|chunk| chunk.available).cloned().collect();
                     let made = addition.make(self.models.directory(), &asked, &available).await;
-                    self.bearable(made)?.map_or(Json::Null, |made| made.value)
+                    self.bearable(made)?.map_or(Json::Null, |made| self.told(made))
                 }
             } else {
                 Json::Null
             };
             parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
         }
+        // Before the chunks: with them the document goes to the next stage, and a crash would leave the metadata behind.
         self.add_metadata(found).await?;
         self.keep_new(&chunks).await
     }

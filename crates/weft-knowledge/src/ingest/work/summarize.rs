@@ -112,6 +112,7 @@ impl DocumentWork<'_> {
             groups.iter().map(|group| by.settings.fingerprint(&members(nodes, group))).collect();
         let several = groups.iter().zip(&of).filter(|(group, _)| group.len() > 1);
         let missing: Vec<SummaryGroup> = several
+            // A chunk may be in several clusters, so two groups can be of the same chunks.
             .filter(|(_, of)| summaries.used.insert((*of).clone()) && !summaries.known.contains_key(*of))
             .map(|(group, of)| SummaryGroup::new(of, &members(nodes, group)))
             .collect();
@@ -165,6 +166,7 @@ impl DocumentWork<'_> {
                 futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE).collect().await;
             let (mut made, mut broken) = (Vec::new(), None);
             for (group, answer) in groups.iter().zip(answers) {
+                // One group that a model refuses to sum up does not make the others worthless.
                 match self.bearable(answer) {
                     Ok(Some(text)) if !text.trim().is_empty() => {
                         let text = text.trim().chars().take(SUMMARY_CHARS_MAX).collect();

@@ -84,6 +84,7 @@ impl DocumentWork<'_> {
     /// The tags that the nearest texts have, those with the most of their scores first.
     async fn tags_of(&self, sets: &[DatasetId], chunk: &StoredChunk) -> Result<Vec<String>> {
         let tenant = &self.dataset.key.tenant;
+        // Each word is looked for in the whole set, so that a very long chunk would cost as much as many short ones.
         let text: String = chunk.content.chars().take(COMPARED_MAX).collect();
         let query = IndexQuery {
             datasets: sets.to_vec(),
@@ -102,6 +103,7 @@ impl DocumentWork<'_> {
         ids.sort();
         let found = self.library.parts.store.chunks_by_id(tenant, &ids).await?;
         let mut tags: HashMap<String, f32> = HashMap::new();
+        // A document of a set may name the set: its own chunk, as it was read before, is nearest to itself.
         for neighbour in found.iter().filter(|neighbour| neighbour.id != chunk.id) {
             let score = scores.get(&neighbour.id).copied().unwrap_or_default();
             for tag in &neighbour.keywords {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use weft_core::ErrorKind;
 use weft_core::id::DocumentKey;
 use weft_core::seam::dataset_store::{DocumentChange, DocumentState};
 use weft_core::seam::index::IndexedDocument;
-use weft_knowledge::ingest::{Availability, ChunkEdit, NewChunk};
+use weft_knowledge::ingest::{Availability, ChunkEdit, NewChunk, TagChange};
 
 use super::fakes::{Fault, Faults};
 use super::kit::{Process, World};
@@ -147,6 +148,53 @@ async fn edits_in_two_processes_are_both_found() {
         assert!(world.work(&world.process(Faults::default())).await);
         assert_eq!(world.index.contents(&key), ["first", "second"], "after step {step}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_one_chunk_in_two_processes_both_stay() {
+    let (world, key) = done("", "a\nb").await;
+    let one = world.process(Faults::default()).library;
+    let other = world.process(Faults::default()).library;
+    let id = world.found(&key).await.remove(0).id;
+    let tagged = ChunkEdit { tags: Some(vec!["x".into()]), ..ChunkEdit::default() };
+    one.update_chunk(&key, &id, tagged).await.unwrap();
+    let document = world.store.document(&key).await.unwrap();
+    let rename = TagChange::Rename { from: "x".into(), to: "y".into() };
+    let (hidden, renamed) = tokio::join!(
+        one.switch_chunks(&key, std::slice::from_ref(&id), Availability::Hidden),
+        other.retag(&document, &rename)
+    );
+    assert_eq!((hidden.unwrap(), renamed.unwrap()), (1, 1));
+    let chunk = world.found(&key).await.remove(0);
+    assert!(!chunk.available && chunk.tags() == ["y"], "{chunk:?}");
+    let (first, second) = tokio::join!(one.add_chunk(&key, new("same")), other.add_chunk(&key, new("same")));
+    assert_ne!(first.unwrap().id, second.unwrap().id);
+    assert_eq!(world.texts(&key).await, ["a", "b", "same", "same"]);
+    assert!(world.work(&world.process(Faults::default())).await);
+    assert_eq!(world.index.contents(&key), ["b", "same", "same"]);
+}
+
+/// What would be taken away when the reading ends.
+#[tokio::test(start_paused = true)]
+async fn a_chunk_is_refused_whose_document_begins_to_be_read_meanwhile() {
+    let (world, key) = done("hash@Test", "a").await;
+    let id = world.found(&key).await.remove(0).id;
+    // The first step is that of the embedder, which is asked after the document was looked at.
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let meanwhile = async |process: &Process| {
+        process.faults.held().await;
+        world.queue(std::slice::from_ref(&key)).await;
+        process.faults.release();
+    };
+    let (added, ()) = tokio::join!(process.library.add_chunk(&key, new("b")), meanwhile(&process));
+    assert_eq!(added.unwrap_err().kind, ErrorKind::Conflict);
+    assert!(world.work(&world.process(Faults::default())).await);
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let edit = ChunkEdit { content: Some("c".into()), ..ChunkEdit::default() };
+    let (changed, ()) = tokio::join!(process.library.update_chunk(&key, &id, edit), meanwhile(&process));
+    assert_eq!(changed.unwrap_err().kind, ErrorKind::Conflict);
+    assert!(world.work(&world.process(Faults::default())).await);
+    assert_eq!(world.texts(&key).await, ["a"]);
 }
 
 #[tokio::test(start_paused = true)]

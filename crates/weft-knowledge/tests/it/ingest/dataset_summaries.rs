@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use weft_core::id::DocumentKey;
-use weft_core::seam::dataset_store::{DocumentChange, DocumentState, Extra, StoredChunk};
+use weft_core::id::{DatasetKey, DocumentKey};
+use weft_core::seam::dataset_store::{Dataset, DocumentChange, DocumentState, Extra, StoredChunk};
 use weft_core::{ErrorKind, Json};
 use weft_knowledge::ingest::ChunkEdit;
 use weft_knowledge::raptor::dataset::{DOCUMENTS, NAME, document_id};
@@ -221,4 +221,32 @@ async fn without_vectors_every_document_says_why_there_are_none() {
     let (state, message) = world.state(&world.key("a")).await;
     assert!(state == DocumentState::Done && message.contains("Summaries (raptor) need vectors"), "{message}");
     assert!(world.store.document(&summaries_key(&world)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dataset_that_cannot_be_summed_up_keeps_no_other_from_it() {
+    let first = world("hash@Test").await;
+    let process = first.process(Faults::default());
+    let mut all = vec![first.clone()];
+    // In whatever order they are looked at, the first one is hardly before all others.
+    for name in (0..7).map(|n| format!("refused{n}")) {
+        let key = DatasetKey::new(&first.dataset.tenant, name.as_str());
+        let made = Dataset { key: key.clone(), name, ..dataset("hash@Test", &over_all()) };
+        first.store.create(&made).await.unwrap();
+        let refused = World { dataset: key, ..first.clone() };
+        process.faults.refuse(&summaries_key(&refused));
+        all.push(refused);
+    }
+    for (n, world) in all.iter().enumerate() {
+        let key = world.add(&format!("a{n}"), &text(1)).await;
+        world.queue(std::slice::from_ref(&key)).await;
+    }
+    let stop = CancellationToken::new();
+    tokio::select! {
+        biased;
+        () = process.worker.run(&stop, Duration::ZERO) => unreachable!("nobody has stopped it"),
+        () = tokio::time::sleep(Duration::from_secs(300)) => {}
+    }
+    let summaries = first.store.document(&summaries_key(&first)).await.unwrap();
+    assert_eq!(summaries.state, DocumentState::Done);
 }

@@ -289,6 +289,10 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
         self.inner.to_be_found(dataset).await
     }
 
+    async fn expect_file(&self, document: &DocumentKey, blob: &str, from_ms: i64) -> Result<()> {
+        self.faults.around(self.inner.expect_file(document, blob, from_ms)).await
+    }
+
     async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
         self.inner.removed(now_ms, count_max).await
     }

@@ -4,13 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::json;
+use weft_core::id::DatasetKey;
 use weft_core::seam::dataset_store::DocumentState;
+use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, WriteConfirmation};
 use weft_core::seam::ingest_queue::Wanted;
-use weft_knowledge::ingest::WorkerPace;
+use weft_core::seam::{BlobStore, Index};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_knowledge::Library;
+use weft_knowledge::ingest::{LibraryLimits, LibraryParts, Naming, NewChunk, WorkerPace};
 use weft_store::Store;
+use weft_testkit::MemoryBlobs;
 
-use super::fakes::{Fault, Faults};
+use super::fakes::{FakeIndex, Fault, Faults, Faulty, LineReader, Models};
 use super::kit::{Dump, World, dataset};
 
 const DOCUMENTS: usize = 26;
@@ -194,4 +202,107 @@ async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
         }
     }
     panic!("there are more steps");
+}
+
+/// The seams of a process that does not break.
+fn parts(world: &World) -> LibraryParts {
+    LibraryParts {
+        store: Arc::clone(&world.store),
+        queue: Arc::clone(&world.queue),
+        blobs: Arc::new(world.blobs.clone()),
+        index: Arc::new(world.index.clone()),
+        reader: Arc::new(LineReader::default()),
+        models: Arc::new(Models::new(&Faults::default())),
+        clock: Arc::clone(&world.clock),
+        additions: Vec::new(),
+    }
+}
+
+/// A place for files whose process is killed as soon as something is stored.
+struct LastStored(MemoryBlobs);
+
+#[async_trait]
+impl BlobStore for LastStored {
+    async fn put(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<()> {
+        self.0.put(tenant, name, bytes).await?;
+        std::future::pending().await
+    }
+
+    async fn get(&self, tenant: &TenantId, name: &str) -> Result<Bytes> {
+        self.0.get(tenant, name).await
+    }
+
+    async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
+        self.0.remove(tenant, name).await
+    }
+
+    async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
+        self.0.remove_all(tenant).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_whose_upload_was_killed_is_cleared_away() {
+    let world = World::new("").await;
+    let parts = LibraryParts { blobs: Arc::new(LastStored(world.blobs.clone())), ..parts(&world) };
+    let killed = Library::new(parts, LibraryLimits::default());
+    let upload = killed.upload(&world.dataset, "lost.txt", "text".into(), Naming::Exact);
+    tokio::time::timeout(Duration::from_secs(1), upload).await.unwrap_err();
+    let next = world.process(Faults::default()).library;
+    let kept = next.upload(&world.dataset, "kept.txt", "text".into(), Naming::Exact).await.unwrap();
+    next.mend().await.unwrap();
+    assert_eq!(world.blobs.names().len(), 2, "its process may be slow, and not gone");
+    tokio::time::sleep(Duration::from_secs(25 * 3_600)).await;
+    next.mend().await.unwrap();
+    assert_eq!(world.blobs.names(), [kept.blob]);
+    assert!(world.idle().await);
+}
+
+/// An index that accepts what is to be written with others, and does not write it.
+struct Forgetful(FakeIndex);
+
+#[async_trait]
+impl Index for Forgetful {
+    async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
+        self.0.write(dataset, changes).await
+    }
+
+    async fn write_behind(&self, _: &DatasetKey, _: Vec<IndexChange>) -> Result<WriteConfirmation> {
+        Ok(Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            Err(Error::new(ErrorKind::Unavailable, "the disk is full"))
+        }))
+    }
+
+    async fn remove(&self, dataset: &DatasetKey) -> Result<()> {
+        self.0.remove(dataset).await
+    }
+
+    async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
+        self.0.search(tenant, query).await
+    }
+
+    async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize> {
+        self.0.size(dataset).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_index_has_not_written_is_mended_although_the_store_was_away_then() {
+    let world = World::new("").await;
+    let key = world.add("d", "a").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    // The first thing that the queue hears is that the document is to be put into the index anew.
+    let queue = Faulty { inner: Arc::clone(&world.queue), faults: Faults::at(0, Fault::Fail) };
+    let index = Arc::new(Forgetful(world.index.clone()));
+    let parts = LibraryParts { queue: Arc::new(queue), index, ..parts(&world) };
+    let library = Library::new(parts, LibraryLimits::default());
+    let new = NewChunk { content: "b".into(), ..NewChunk::default() };
+    library.add_chunk(&key, new).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.noted().await, std::slice::from_ref(&key));
+    assert_eq!(library.mend().await.unwrap(), 1);
+    assert_eq!(world.index.contents(&key), ["a", "b"]);
+    assert!(world.noted().await.is_empty());
 }

@@ -8,16 +8,17 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weft_core::Result;
+use weft_core::id::{CanvasId, DocumentKey};
 use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
-use weft_knowledge::ingest::{Addition, IngestEnding, MadeAddition};
+use weft_knowledge::ingest::{Addition, IngestEnding, MadeAddition, PipelineRunner};
 use weft_testkit::MemoryDatasets;
 use weft_testkit::memory_store::MemoryStore;
 
 use super::fakes::{Faults, hashed};
-use super::kit::{World, dataset};
+use super::kit::{Process, World, dataset};
 
 async fn with_settings(settings: Json) -> World {
     let memory = MemoryDatasets::new();
@@ -337,4 +338,36 @@ async fn what_models_read_for_documents_is_noted() {
     assert_eq!(world.used(&uses).await, [("dataset:d|hash@Test||".to_owned(), texts)]);
     let counts = &process.library.counts().documents;
     assert_eq!((counts.get(IngestEnding::Done), counts.get(IngestEnding::Failed)), (1, 0));
+}
+
+/// A pipeline whose chunker wants a table of contents.
+#[derive(Debug)]
+struct Chunker;
+
+#[async_trait]
+impl PipelineRunner for Chunker {
+    async fn run(&self, _: &CanvasId, _: &Document) -> Result<Json> {
+        let document = json!({"file": "f", "name": "d.txt", "contents": true});
+        Ok(json!({"document": document, "chunks": [{"text": "a"}, {"text": "b"}]}))
+    }
+
+    async fn stop(&self, _: &DocumentKey) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_missing_of_what_a_pipeline_asks_for_is_told() {
+    let mut world = with_settings(json!({"pipeline_id": "p", "filename_embd_weight": 0.0})).await;
+    world.additions = vec![Arc::new(Count)];
+    let key = world.add("d", "what the pipeline reads").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    let worker = process.worker.clone().with_pipelines(Arc::new(Chunker));
+    assert!(world.work(&Process { worker, ..process }).await);
+    let (state, message) = world.state(&key).await;
+    assert_eq!(
+        (state, message.as_str()),
+        (DocumentState::Done, "Task done. Incomplete: part 2 gave nothing")
+    );
+    assert_eq!(world.texts(&key).await, ["a", "b"]);
+    assert_eq!(world.store.extra(&key, Extra::Contents).await.unwrap(), Some(json!(["a", "b"])));
 }

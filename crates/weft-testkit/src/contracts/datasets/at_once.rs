@@ -5,10 +5,12 @@
 use futures::future::join_all;
 use weft_core::ErrorKind::QuotaExceeded;
 use weft_core::seam::DatasetStore;
-use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentQuota};
+use weft_core::seam::dataset_store::{
+    ChunkReplacement, Document, DocumentChange, DocumentQuota, StoredChunk,
+};
 use weft_core::{Error, changes};
 
-use super::{dataset, document, tenant};
+use super::{chunk, dataset, document, tenant};
 
 /// Each adds something of its own to what it reads.
 pub(super) async fn changes_all_stay(store: &dyn DatasetStore) {
@@ -67,4 +69,51 @@ pub(super) async fn documents_are_no_more_than_may_be(store: &dyn DatasetStore) 
     assert_eq!(added.iter().filter(|added| added.is_ok()).count(), 1);
     store.add_document_within(&document(&other.key, "x.txt"), few).await.unwrap();
     store.add_document(&made(20)).await.unwrap();
+}
+
+/// Each adds a keyword of its own to the one chunk that all of them read, and a chunk that all of them call the same.
+pub(super) async fn changes_of_chunks_all_stay(store: &dyn DatasetStore) {
+    let of = dataset(&tenant(), "d");
+    store.create(&of).await.unwrap();
+    let made = document(&of.key, "a.txt");
+    store.add_document(&made).await.unwrap();
+    let (key, first) = (&made.key, chunk(&made.key, 0, "x"));
+    let add = async |new: &StoredChunk| {
+        store.replace_chunks(key, &[ChunkReplacement::added(new.clone())], 0).await.unwrap()
+    };
+    assert!(
+        add(&StoredChunk { vector: Some(vec![0.5]), ..first.clone() }).await.is_some_and(|note| note.first)
+    );
+    let read = async || store.chunks_with_vectors(key, std::slice::from_ref(&first.id)).await;
+    let change = async |n: u64| {
+        changes::made("chunk", || async {
+            let with = |mut chunk: StoredChunk| {
+                chunk.keywords.push(format!("k{n}"));
+                chunk
+            };
+            let changed: Vec<_> =
+                read().await?.into_iter().map(|one| ChunkReplacement::of(one, with)).collect();
+            Ok::<_, Error>(store.replace_chunks(key, &changed, 0).await?.map(drop))
+        })
+        .await
+    };
+    let all = join_all((0..8).map(async |n| change(n).await)).await;
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
+    let there = read().await.unwrap();
+    assert_eq!((there.len(), there[0].keywords.len()), (1, 9), "{:?}", there[0].keywords);
+    assert_eq!(there[0].vector, Some(vec![0.5]));
+    // One is first, and the others choose another id.
+    let second = chunk(key, 1, "y");
+    let added = join_all((0..4).map(async |_| add(&second).await)).await;
+    assert_eq!(added.iter().flatten().count(), 1);
+    // What follows from a state that is over is not kept, nor is anything that is written together with it.
+    let third = ChunkReplacement::added(chunk(key, 2, "z"));
+    let stale = ChunkReplacement::of(first.clone(), |one| StoredChunk { tokens: 77, ..one });
+    assert_eq!(store.replace_chunks(key, &[third.clone(), stale], 0).await.unwrap(), None);
+    store.remove_chunks(key, std::slice::from_ref(&second.id)).await.unwrap();
+    let gone = ChunkReplacement::of(second, |one| StoredChunk { tokens: 78, ..one });
+    assert_eq!(store.replace_chunks(key, &[gone], 0).await.unwrap(), None);
+    let held = store.document(key).await.unwrap();
+    assert_eq!((held.chunk_count, held.token_count), (1, 3));
+    assert_eq!(store.chunks_with_vectors(key, std::slice::from_ref(&third.after.id)).await.unwrap(), []);
 }

@@ -32,6 +32,7 @@ pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {
     documents_are_changed(store).await;
     chunks_come_back_as_they_were(store).await;
     chunks_are_listed(store).await;
+    at_once::changes_of_chunks_all_stay(store).await;
     what_is_removed_is_gone(store).await;
     extras_are_kept(store).await;
 }

@@ -223,7 +223,14 @@ impl Both<'_> {
         assert_eq!(left(2_000).await.len(), 1);
         self.queue.forget(set, Some(&made.key.id), 2_000).await.unwrap();
         assert_eq!(left(END).await, []);
+        // A file that comes before its document, which nobody adds, and which somebody adds.
+        self.queue.expect_file(&made.key, &made.blob, 3_000).await.unwrap();
+        self.queue.expect_file(&made.key, &made.blob, 4_000).await.unwrap();
+        assert_eq!(left(3_999).await, []);
+        self.queue.forget(set, Some(&made.key.id), 3_999).await.unwrap();
+        assert_eq!(left(4_000).await, std::slice::from_ref(&gone));
         self.store.add_document(&made).await.unwrap();
+        assert_eq!(left(END).await, [], "it was added");
         self.store.remove(set).await.unwrap();
         assert_eq!(left(1_000).await, [gone, (None, String::new())]);
         self.queue.forget(set, None, 1_000).await.unwrap();

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use weft_core::error::found;
 use weft_core::id::DocumentKey;
 use weft_core::seam::dataset_store::{ChunkFilter, Extra, IngestStage, StoredChunk};
 use weft_core::seam::ingest_queue::Amended;
@@ -71,19 +72,12 @@ impl DocumentWork<'_> {
         gathered: &mut Gathered,
         summaries: &mut Summaries,
     ) -> Result<()> {
-        for offset in (0..).step_by(BLOCK_MAX) {
-            let filter = ChunkFilter {
-                vectors: true,
-                offset,
-                limit: BLOCK_MAX as u64,
-                available: Some(true),
-                ..ChunkFilter::default()
-            };
-            let (page, total) = match self.library.parts.store.chunks(document, &filter).await {
-                // It was removed meanwhile, so the summaries are about to be made anew.
-                Err(error) if error.kind == weft_core::ErrorKind::NotFound => return Ok(()),
-                page => page?,
-            };
+        let (available, limit) = (Some(true), BLOCK_MAX as u64);
+        let filter = ChunkFilter { vectors: true, available, limit, ..ChunkFilter::default() };
+        let mut pages = self.library.pages(document, filter);
+        // One that was removed meanwhile has no more of them, and the summaries are about to be made anew.
+        while let Some(page) = found(pages.next().await)?.flatten() {
+            // The summaries of a document by itself say once more what its chunks say.
             for chunk in page.into_iter().filter(|chunk| chunk.vector.is_some() && !is_summary(chunk)) {
                 if gathered.before + gathered.block.len() >= CHUNKS_MAX {
                     self.warn(format!("Only the first {CHUNKS_MAX} chunks of the dataset are summed up"));
@@ -93,9 +87,6 @@ impl DocumentWork<'_> {
                 if gathered.block.len() >= BLOCK_MAX {
                     self.sum_block(by, gathered, summaries).await?;
                 }
-            }
-            if offset + BLOCK_MAX as u64 >= total {
-                break;
             }
         }
         Ok(())
@@ -110,6 +101,7 @@ impl DocumentWork<'_> {
         let block = std::mem::take(&mut gathered.block);
         gathered.before += block.len();
         match block.len() {
+            // One chunk needs no summary, but what belongs to it may be in another block.
             0 | 1 => gathered.next.extend(block),
             _ => gathered.next.extend(self.level(by, 1, &block, summaries).await?),
         }
@@ -119,15 +111,11 @@ impl DocumentWork<'_> {
     /// The summaries that are found until these are done.
     async fn earlier_summaries(&self) -> Result<std::collections::HashMap<String, Arc<StoredChunk>>> {
         let mut earlier = std::collections::HashMap::new();
-        for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
-            let filter =
-                ChunkFilter { vectors: true, offset, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
-            let (page, total) = self.library.parts.store.chunks(&self.taken.document.key, &filter).await?;
+        let filter = ChunkFilter { vectors: true, limit: CHUNKS_AT_ONCE, ..ChunkFilter::default() };
+        let mut pages = self.library.pages(&self.taken.document.key, filter);
+        while let Some(page) = pages.next().await? {
             let known = page.into_iter().filter_map(|chunk| Some((of(&chunk)?, Arc::new(chunk))));
             earlier.extend(known);
-            if offset + CHUNKS_AT_ONCE >= total {
-                break;
-            }
         }
         Ok(earlier)
     }
@@ -145,6 +133,7 @@ impl DocumentWork<'_> {
         let queue = &self.library.parts.queue;
         let chunks: Vec<StoredChunk> = right.iter().map(|chunk| StoredChunk::clone(chunk)).collect();
         queue.put_new(&self.taken.lease, &chunks, IngestStage::Summarizing).await?;
+        // New chunks come without their vectors; these were made, and paid for, before.
         for some in right.chunks(AMENDED_AT_ONCE) {
             let with = |chunk: &Arc<StoredChunk>| Amended {
                 id: chunk.id.clone(),

@@ -1,0 +1,63 @@
+//! The chunks of a document, some at a time: all of them may not fit into memory.
+
+use weft_core::Result;
+use weft_core::id::{ChunkId, DocumentKey};
+use weft_core::seam::DatasetStore;
+use weft_core::seam::dataset_store::{ChunkFilter, StoredChunk};
+
+use super::library::Library;
+
+/// A walk through the chunks of a document. Chunks that are removed during it move the pages behind them, so whoever removes some
+/// finds all of them before.
+pub struct ChunkPages<'a> {
+    store: &'a dyn DatasetStore,
+    document: &'a DocumentKey,
+    /// With the place of the next page.
+    filter: ChunkFilter,
+    is_over: bool,
+}
+
+impl std::fmt::Debug for ChunkPages<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ChunkPages").field("document", self.document).finish_non_exhaustive()
+    }
+}
+
+impl<'a> ChunkPages<'a> {
+    /// The chunks that a filter lets through, from its offset on, as many in a page as its limit says.
+    pub fn new(store: &'a dyn DatasetStore, document: &'a DocumentKey, filter: ChunkFilter) -> Self {
+        Self { store, document, filter, is_over: false }
+    }
+
+    /// The next page; absent behind the last one. There is a first one, which may be empty.
+    ///
+    /// # Errors
+    /// `NotFound` without the document; otherwise when the store cannot be read.
+    pub async fn next(&mut self) -> Result<Option<Vec<StoredChunk>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let (page, total) = self.store.chunks(self.document, &self.filter).await?;
+        self.filter.offset = self.filter.offset.saturating_add(self.filter.limit.max(1));
+        self.is_over = self.filter.offset >= total;
+        Ok(Some(page))
+    }
+
+    /// The ids of all chunks that are like this.
+    ///
+    /// # Errors
+    /// As [`ChunkPages::next`].
+    pub async fn ids(mut self, are_wanted: impl Fn(&StoredChunk) -> bool) -> Result<Vec<ChunkId>> {
+        let mut ids = Vec::new();
+        while let Some(page) = self.next().await? {
+            ids.extend(page.into_iter().filter(|chunk| are_wanted(chunk)).map(|chunk| chunk.id));
+        }
+        Ok(ids)
+    }
+}
+
+impl Library {
+    pub(super) fn pages<'a>(&'a self, document: &'a DocumentKey, filter: ChunkFilter) -> ChunkPages<'a> {
+        ChunkPages::new(&*self.parts.store, document, filter)
+    }
+}

@@ -1,0 +1,98 @@
+//! What is taken from queues, and in which order.
+
+use sea_orm::{ConnectionTrait as _, Database};
+use weft_core::TurnInput;
+use weft_core::id::{RunKey, ScheduleKey, TenantId};
+use weft_core::seam::notice_store::Notice;
+use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
+use weft_core::seam::work_queue::Work;
+use weft_core::seam::{DatasetStore, IngestQueue, NoticeStore, ScheduleStore, WorkQueue};
+use weft_store::Store;
+use weft_testkit::contracts::datasets::{dataset, document};
+
+const DAMAGE: [&str; 4] = [
+    "UPDATE work SET input = '{' WHERE run_id = 'damaged'",
+    "UPDATE notice SET said = '{' WHERE subject = 'damaged'",
+    "UPDATE schedule SET terms = '{' WHERE id = 'damaged'",
+    "UPDATE document SET settings = '{' WHERE name = 'damaged'",
+];
+
+fn work(tenant: &TenantId, run: &str) -> Work {
+    let run = RunKey::new(tenant, run);
+    let (canvas, source) = ("c".into(), "daily".into());
+    Work { run, canvas, session: None, input: TurnInput::default(), source, due_ms: 1 }
+}
+
+fn schedule(tenant: &TenantId, id: &str) -> Schedule {
+    Schedule {
+        key: ScheduleKey::new(tenant, id),
+        canvas: "c".into(),
+        name: id.into(),
+        timing: Timing::Every { every_ms: 60_000, from_ms: 0 },
+        input: TurnInput::default(),
+        session: SessionPolicy::New,
+        misfire: Misfire::Once,
+        next_ms: Some(1),
+        decided_ms: 0,
+        revision: 0,
+        created_ms: 0,
+        updated_ms: 0,
+    }
+}
+
+/// One of another tenant, or one that a newer program has written.
+#[tokio::test]
+async fn what_cannot_be_read_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("weft.db").display());
+    let store = Store::open(&url).await.unwrap();
+    for name in ["damaged", "whole"] {
+        let tenant = TenantId::from(format!("of-{name}"));
+        WorkQueue::push(&store, &[work(&tenant, name)], 1).await.unwrap();
+        store.push_notices(&[Notice::run_failed(&RunKey::new(&tenant, name), 1)]).await.unwrap();
+        ScheduleStore::create(&store, &schedule(&tenant, name), 9).await.unwrap();
+        let of = dataset(&tenant, "d");
+        DatasetStore::create(&store, &of).await.unwrap();
+        let made = document(&of.key, name);
+        store.add_document(&made).await.unwrap();
+        IngestQueue::queue(&store, &of.key, std::slice::from_ref(&made.key.id), 1).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let db = Database::connect(&url).await.unwrap();
+    for sql in DAMAGE {
+        assert_eq!(db.execute_unprepared(sql).await.unwrap().rows_affected(), 1, "{sql}");
+    }
+    db.close().await.unwrap();
+    let store = Store::open(&url).await.unwrap();
+    let taken = WorkQueue::take(&store, 9, 10, 5).await.unwrap();
+    let runs: Vec<&str> = taken.iter().map(|one| one.lease.run.id.as_str()).collect();
+    assert_eq!(runs, ["whole"]);
+    let told = store.take_notices(9, 10, 5).await.unwrap();
+    let subjects: Vec<&str> = told.iter().map(|(lease, _)| lease.key.subject.as_str()).collect();
+    assert_eq!(subjects, ["whole"]);
+    let due = ScheduleStore::due(&store, 9, i64::MAX, 5).await.unwrap();
+    let ids: Vec<&str> = due.iter().map(|one| one.key.id.as_str()).collect();
+    assert_eq!(ids, ["whole"]);
+    let taken = IngestQueue::take(&store, 9, 10, 5).await.unwrap();
+    let names: Vec<&str> = taken.iter().map(|one| one.document.name.as_str()).collect();
+    assert_eq!(names, ["whole"]);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_very_many_tenants_nobody_waits_for_ever() {
+    let store = Store::open("sqlite::memory:").await.unwrap();
+    for n in 0..70 {
+        let of = dataset(&TenantId::from(format!("t{n:02}")), "d");
+        DatasetStore::create(&store, &of).await.unwrap();
+        let made = document(&of.key, "a.txt");
+        store.add_document(&made).await.unwrap();
+        // Those at the end of the list are the first that came.
+        let ids = std::slice::from_ref(&made.key.id);
+        IngestQueue::queue(&store, &of.key, ids, 2_000 - n).await.unwrap();
+    }
+    let taken = IngestQueue::take(&store, 9_000, 10_000, 2).await.unwrap();
+    let tenants: Vec<&str> = taken.iter().map(|one| one.document.key.dataset.tenant.as_str()).collect();
+    assert_eq!(tenants, ["t69", "t68"]);
+    store.close().await.unwrap();
+}
