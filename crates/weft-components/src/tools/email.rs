@@ -193,9 +193,11 @@ fn addresses(text: &str) -> Vec<String> {
 
 /// A text as HTML: as it is when it has markup, else with its lines kept.
 fn html(text: &str) -> String {
-    let has_markup = text.match_indices('<').any(|(at, _)| {
+    // Looked for once: from each of a million `<` the way to an end that is not there would be the whole text.
+    let last_end = text.rfind('>').unwrap_or(0);
+    let has_markup = text.match_indices('<').take_while(|(at, _)| *at < last_end).any(|(at, _)| {
         let behind = text[at + 1..].trim_start_matches('/');
-        behind.starts_with(|c: char| c.is_ascii_alphabetic() || c == '!') && behind.contains('>')
+        behind.starts_with(|c: char| c.is_ascii_alphabetic() || c == '!')
     });
     if has_markup {
         return text.to_owned();
@@ -351,5 +353,13 @@ mod tests {
         assert_eq!(addresses(" a@b.c;d@e.f ,\n,\"x, y\" <g@h.i>"), ["a@b.c", "d@e.f", "\"x, y\" <g@h.i>"]);
         assert_eq!(html("<p>x</p>"), "<p>x</p>");
         assert_eq!(html("1 < 2 & 3 > 2"), "1 &lt; 2 &amp; 3 &gt; 2");
+        assert_eq!(html("> a <b"), "&gt; a &lt;b");
+    }
+
+    #[test]
+    fn a_text_of_beginnings_of_tags_is_gone_through_in_moments() {
+        let begun = std::time::Instant::now();
+        assert!(html(&"<a".repeat(1_000_000)).starts_with("&lt;a"));
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 }

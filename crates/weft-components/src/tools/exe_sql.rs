@@ -243,13 +243,12 @@ fn without_marks(text: &str) -> String {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("[ID:") {
         sql.push_str(before);
-        match behind.split_once(']') {
-            Some((number, behind)) if number.trim().chars().all(|c| c.is_ascii_digit()) => rest = behind,
-            _ => {
-                sql.push_str("[ID:");
-                rest = behind;
-            }
-        }
+        // As far as a number goes: to look for the bracket would be a way to the end for each mark without one.
+        let after = behind.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+        rest = after.strip_prefix(']').unwrap_or_else(|| {
+            sql.push_str("[ID:");
+            behind
+        });
     }
     sql.push_str(rest);
     sql
@@ -445,6 +444,15 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Unsupported);
             assert!(error.full().contains("by an MCP server"), "{}", error.full());
         }
+    }
+
+    #[test]
+    fn a_text_of_beginnings_of_marks_is_gone_through_in_moments() {
+        let begun = std::time::Instant::now();
+        let text = "[ID: 1 [ID:".repeat(500_000);
+        assert_eq!(super::without_marks(&text), text);
+        assert_eq!(super::without_marks("a[ID: 1 ][ID:][ID:1 2]"), "a[ID:1 2]");
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
     #[test]
