@@ -421,6 +421,49 @@ mod tests {
         assert_eq!(json!(finished.outputs)["attachment"]["format"], "markdown");
     }
 
+    /// A memory that keeps what it is handed.
+    #[derive(Default)]
+    struct Kept(std::sync::Mutex<Vec<weft_core::seam::memories::Turn>>);
+
+    #[async_trait]
+    impl weft_core::seam::Memories for Kept {
+        async fn remember(
+            &self,
+            _: &weft_core::id::MemoryKey,
+            _: &str,
+            turn: &weft_core::seam::memories::Turn,
+        ) -> Result<()> {
+            self.0.lock().unwrap().push(turn.clone());
+            Ok(())
+        }
+
+        async fn recall(
+            &self,
+            _: &weft_core::TenantId,
+            _: &weft_core::seam::memories::MemoryQuery,
+        ) -> Result<weft_core::seam::memories::Recollection> {
+            Ok(weft_core::seam::memories::Recollection::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_memory_is_told_no_secret() {
+        let node = Node::new("Message", json!({"content": "It is {Agent:A@key}", "memory_ids": ["m"]}));
+        let component = node.build();
+        let kept = Arc::new(Kept::default());
+        let memories = Arc::clone(&kept);
+        let setting = Setting {
+            query: "Is it s3cret-key?",
+            seams: Some(Box::new(move |seams| seams.memories = memories)),
+            ..Setting::values([("Agent:A@key", json!("s3cret-key"))])
+        };
+        let stage = Stage::new(&node, &*component, setting);
+        stage.ctx.run.masks.add("secret.key", &json!("s3cret-key")).unwrap();
+        component.run(&stage.ctx).await.unwrap();
+        let turn = kept.0.lock().unwrap().pop().unwrap();
+        assert_eq!((turn.query.as_str(), turn.response.as_str()), ("Is it ***?", "It is ***"));
+    }
+
     #[tokio::test]
     async fn letters_that_a_file_cannot_hold_are_a_warning() {
         let node = Node::new("Message", json!({"content": "snow \u{2603}", "output_format": "pdf"}));

@@ -46,13 +46,14 @@ impl Remembering {
             user if user.trim().is_empty() => run.input.user_id.clone(),
             user => user,
         };
+        // It is stored where secrets are not known.
+        let shown = |text: &str| run.masks.text(text).into_owned();
         let turn = Turn {
             user,
             agent: run.canvas.as_str().to_owned(),
             session: run.session.as_str().to_owned(),
-            query: run.input.query.clone(),
-            // It is stored where secrets are not known.
-            response: run.masks.text(&response).into_owned(),
+            query: shown(&run.input.query),
+            response: shown(&response),
         };
         // By this a memory knows a turn that it is handed again.
         let origin = format!("{}/{}/{}", run.run, ctx.activation, ctx.part);

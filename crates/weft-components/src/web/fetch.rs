@@ -10,7 +10,7 @@ use url::Url;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, NodeContext, Result, Template};
 
-use super::{refused, rendered, send, shown};
+use super::{refused, rendered, send, shown, with_scheme};
 
 /// Bytes of an answer, at most.
 // A text of a page is a few hundred kilobytes at most. What is larger is something to be downloaded, and no
@@ -71,8 +71,7 @@ fn address(text: &str) -> Result<Url> {
     if text.contains('\\') {
         return Err(wrong("has a backslash"));
     }
-    let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    let mut url = Url::parse(&text).map_err(|_| wrong("is not an address"))?;
+    let mut url = Url::parse(&with_scheme(text, "https")).map_err(|_| wrong("is not an address"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("is not an address of the web"));
     }
