@@ -95,7 +95,8 @@ impl Component for Iteration {
             return Err(Error::invalid(format!(
                 "`{reference}` has {} items; at most {ITEMS_MAX} can be run",
                 items.len()
-            )));
+            ))
+            .help("run it over parts of the list, such as ListOperations gives"));
         }
         Ok(Finished { items: Some(items.clone()), ..Finished::default() })
     }
