@@ -74,6 +74,8 @@ impl RemoteSandbox {
         if url.path() == "/" {
             url.set_path(PATH);
         }
+        // Nobody tells the service: what it gives a program is its own setting, and a failure has to name that.
+        let limits = Limits { memory_bytes: usize::MAX, ..limits };
         Ok(Self { http, url, limits, slots: FairSlots::new(at_once), patience: PATIENCE })
     }
 
@@ -204,7 +206,11 @@ fn told(status: u16, body: &[u8], limits: Limits) -> Result<Ran> {
     let mut printed = Printed::new(limits.printed_bytes);
     printed.piece(Stream::Out, &answer.stdout);
     printed.piece(Stream::Error, &answer.stderr);
-    let files = files(std::mem::take(&mut answer.artifacts))?;
+    // Of a program that has failed none are kept, as in every other sandbox.
+    let files = match &result {
+        Ok(_) => files(std::mem::take(&mut answer.artifacts))?,
+        Err(_) => Vec::new(),
+    };
     Ok(Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated, files })
 }
 
@@ -295,6 +301,25 @@ mod tests {
             let answer = json!({"status": "success", "stdout": "1", "artifacts": artifacts}).to_string();
             assert!(told(200, answer.as_bytes(), LIMITS).is_err());
         }
+    }
+
+    #[test]
+    fn of_a_program_that_failed_no_files_come_along() {
+        for artifacts in [json!([{"name": "b.png", "data": "iVBO"}]), json!([{"name": "b.png", "data": "*"}])]
+        {
+            let ran =
+                read(&json!({"status": "program_error", "stderr": "NameError: x", "artifacts": artifacts}));
+            let failed = Failure::Program { message: "NameError: x".to_owned(), line: None };
+            assert_eq!((ran.result, ran.files), (Err(failed), Vec::new()));
+        }
+    }
+
+    #[test]
+    fn a_memory_limit_is_the_services() {
+        let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
+        let sandbox = RemoteSandbox::new(http, "http://127.0.0.1:9385", LIMITS, 1).unwrap();
+        let error = Failure::Memory.error(sandbox.limits());
+        assert!(error.full().contains("`sandbox.remote`"), "{}", error.full());
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub fn unfenced(source: &str) -> Cow<'_, str> {
 pub struct Limits {
     /// From its first to its last step.
     pub time: Duration,
-    /// Bytes of memory for its values.
+    /// Bytes of memory for its values; `usize::MAX` where a service has a limit of its own, which is not known here.
     pub memory_bytes: usize,
     /// Bytes of its result as JSON. More is a failure.
     pub output_bytes: usize,
@@ -212,6 +212,11 @@ impl Failure {
                 let message = format!("the program ran longer than {} seconds", limits.time.as_secs_f64());
                 (ErrorKind::Timeout, message, "let it do less at once, or raise `sandbox.seconds`")
             }
+            Self::Memory if limits.memory_bytes == usize::MAX => {
+                let message =
+                    "the program used more memory than the service at `sandbox.remote` gives it".to_owned();
+                (ErrorKind::Invalid, message, "let it keep less at once, or raise the limit of that service")
+            }
             Self::Memory => {
                 let message =
                     format!("the program used more than {} MiB of memory", limits.memory_bytes / MIB);
@@ -331,6 +336,9 @@ mod tests {
         check(program, ErrorKind::Invalid, "in line 3: TypeError: no (a program defines `main(args)`");
         check(Failure::Time, ErrorKind::Timeout, "1.5 seconds");
         check(Failure::Memory, ErrorKind::Invalid, "64 MiB");
+        let elsewhere = Failure::Memory.error(Limits { memory_bytes: usize::MAX, ..limits });
+        assert!(elsewhere.full().contains("the service at `sandbox.remote`"), "{}", elsewhere.full());
+        assert!(!elsewhere.full().contains("sandbox.memory_bytes"), "{}", elsewhere.full());
         check(Failure::Output, ErrorKind::Invalid, "9 bytes");
         check(
             Failure::Language(Language::Python),
