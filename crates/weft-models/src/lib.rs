@@ -30,6 +30,7 @@ mod sampling;
 pub mod script;
 pub mod scripted;
 mod secret;
+mod sent_tokens;
 mod speech;
 mod sse;
 mod tool_images;

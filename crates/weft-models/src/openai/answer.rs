@@ -16,7 +16,7 @@ use crate::estimate::SentUsage;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
 use crate::sse::{EVENT_BYTES_MAX, SseBuffer};
-use crate::{estimate, failure};
+use crate::{estimate, failure, sent_tokens};
 
 #[derive(Deserialize)]
 struct WireChunk {
@@ -44,24 +44,33 @@ struct WireDelta {
     tool_calls: Option<Vec<CallPiece>>,
 }
 
-#[derive(Deserialize, Clone, Copy)]
+#[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct WireTokens {
+    #[serde(deserialize_with = "sent_tokens::read")]
     prompt_tokens: Option<u64>,
+    #[serde(deserialize_with = "sent_tokens::read")]
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
     /// As DeepSeek says it.
+    #[serde(deserialize_with = "sent_tokens::read")]
     prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct PromptDetails {
+    #[serde(deserialize_with = "sent_tokens::read")]
     cached_tokens: Option<u64>,
+    #[serde(deserialize_with = "sent_tokens::read")]
     cache_write_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct CompletionDetails {
+    #[serde(deserialize_with = "sent_tokens::read")]
     reasoning_tokens: Option<u64>,
 }
 

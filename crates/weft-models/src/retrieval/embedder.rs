@@ -131,7 +131,8 @@ impl Embedder for HttpEmbedder {
         let mut answers = asking.buffered(REQUESTS_AT_ONCE_MAX);
         while let Some(answer) = answers.try_next().await? {
             all.vectors.extend(answer.vectors);
-            all.tokens += answer.tokens;
+            // What a provider says may be any number.
+            all.tokens = all.tokens.saturating_add(answer.tokens);
         }
         if one_length(&all.vectors) {
             Ok(all)

@@ -50,12 +50,12 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
     }
     #[derive(Deserialize)]
     struct Billed {
-        #[serde(default)]
-        input_tokens: Option<f64>,
+        #[serde(default, deserialize_with = "crate::sent_tokens::read")]
+        input_tokens: Option<u64>,
     }
     let answer: CohereAnswer = serde_json::from_slice(body)?;
     let billed = answer.meta.and_then(|meta| meta.billed_units).and_then(|billed| billed.input_tokens);
-    Ok(Vectors::in_order(answer.embeddings.float, billed.map(|tokens| tokens as u64)))
+    Ok(Vectors::in_order(answer.embeddings.float, billed))
 }
 
 fn rerank(asked: &Passages<'_>) -> Json {

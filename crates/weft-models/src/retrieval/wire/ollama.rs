@@ -25,7 +25,7 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
     struct OllamaAnswer {
         embeddings: Vec<Vec<f32>>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "crate::sent_tokens::read")]
         prompt_eval_count: Option<u64>,
     }
     let answer: OllamaAnswer = serde_json::from_slice(body)?;
