@@ -268,6 +268,7 @@ impl Retries {
         let again = if self.idempotent { Delivery::Idempotent } else { of_method(&request) };
         loop {
             let (answer, now) = sent(ctx, request.clone(), again).await;
+            // What is wrong with the request itself would be so again.
             let passing = match &answer {
                 Ok(response) => response.status == 429 || response.status >= 500,
                 Err(error) => {

@@ -19,6 +19,7 @@ use crate::fallback::FallbackModel;
 use crate::pictures::VisionPictureReader;
 
 /// Models of one server that are remembered by name.
+// Canvases name them, and anybody may make canvases.
 const NAMES_MAX: usize = 1000;
 /// The name sent when one server stands for everything and nobody named a model.
 const UNNAMED: &str = "default";

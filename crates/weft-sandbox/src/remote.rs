@@ -113,6 +113,7 @@ impl Sandbox for RemoteSandbox {
 
     async fn run(&self, tenant: &TenantId, mut program: Program) -> Result<Ran> {
         program.limits = program.limits.within(self.limits);
+        // A service is asked by many: one tenant must not have all of its places.
         let _slot = self.slots.acquire(tenant).await?;
         let (status, body) = self.answer(&program).await?;
         told(status, &body, program.limits)
@@ -160,6 +161,7 @@ fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
         return Err(Error::invalid(message).help("let it write fewer or smaller files"));
     }
     let read = |file: Artifact| {
+        // Looked at here, where the service can be named that has sent it.
         STANDARD.decode(&file.content).map_err(|cause| {
             Error::new(ErrorKind::Garbled, "cannot read a file that the sandbox gives").because(cause)
         })?;

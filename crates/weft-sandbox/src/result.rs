@@ -12,6 +12,7 @@ const DIGITS_FITTING: usize = 19;
 
 /// A result as its interpreter writes it.
 pub fn read(json: &str) -> Result<Json, Failure> {
+    // Hardly any result has halves of characters, and looking for them costs as much as reading it.
     let read = serde_json::from_str(json).or_else(|_| serde_json::from_str(&without_halves(json)));
     read.map_err(|error| Failure::Program {
         message: format!("what the program returns cannot be read as JSON: {error}"),

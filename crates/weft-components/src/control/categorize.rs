@@ -193,6 +193,7 @@ impl Categorize {
     /// is part of a longer one counts only where the longer one does not stand.
     fn chosen(&self, reply: &str) -> Option<&Category> {
         let exact = |name: &str| {
+            // As models set a word off: in quotes, in bold, with a full stop.
             let name = name.trim().trim_matches(['"', '\'', '`', '*', '.', '。']).trim();
             self.categories.iter().find(|category| category.name.trim().to_lowercase() == name.to_lowercase())
         };

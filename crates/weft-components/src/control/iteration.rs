@@ -9,6 +9,7 @@ use weft_core::{
 use crate::params::{Field, Kind, Params, described, fields, pointer};
 
 /// Rounds at once, at most.
+// Each round may hold a connection and values of its own.
 pub const PARALLELISM_MAX: usize = 64;
 /// Items of one Iteration, at most.
 pub const ITEMS_MAX: usize = 100_000;

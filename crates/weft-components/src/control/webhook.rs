@@ -207,6 +207,7 @@ fn answer(params: &mut Params<'_>) -> WebhookAnswer {
     };
     let status = status.unwrap_or_else(|| {
         let told = member("status").map(weft_core::value::to_text).unwrap_or_default();
+        // In the words that those know who make such canvases elsewhere.
         let message = format!("Invalid response status code: {told}, must be between 200 and 399");
         params.problem(ParamProblem::new("/response/status", message));
         200

@@ -267,6 +267,7 @@ impl ExcelProcessor {
     fn given(&self, ctx: &NodeContext) -> Result<Tables> {
         let Some(reference) = &self.rows else { return Ok(Tables::new()) };
         let value = ctx.inputs.json(reference);
+        // A value that went through a template is a text.
         let parsed = value.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
         let tables = tables(parsed.as_ref().unwrap_or(&value))?;
         let mut size = Size::default();

@@ -167,6 +167,7 @@ impl ListOperations {
     }
 }
 
+// Two objects with the same members are one, in whatever order they were written.
 fn canonical(value: &Json) -> String {
     let mut value = value.clone();
     value.sort_all_objects();

@@ -119,6 +119,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             persists: params.take(&PERSIST_SESSION),
             uploads: known.into_iter().filter_map(std::result::Result::ok).collect(),
             asking: Asking::read(&mut params),
+            // What may go to another branch must not have been seen.
             streams: exception.goto.is_empty(),
             default: exception.covering(),
             warnings: params.warnings(),

@@ -137,6 +137,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     ],
     time_limit: None,
     measuring_only: false,
+    // The id of the file follows from the work, so that doing it again makes the same one.
     tool: Some(weft_core::ToolSpec { function: "generate_document", idempotent: true, sources: false }),
     build,
 };

@@ -294,6 +294,7 @@ impl Component for Invoke {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let response = self.retries.send(ctx, self.request(ctx)?).await?;
+        // A canvas that goes on with the page of an error takes it for an answer.
         if self.fail_on_status && response.status >= 400 {
             return Err(refused(&response).help("correct the request, or set `fail_on_status` to false"));
         }

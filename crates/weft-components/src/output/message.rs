@@ -140,6 +140,7 @@ impl Message {
         let model = match self.aloud.then(|| ctx.run.seams.models.speech(&ctx.run.tenant, "")) {
             Some(Ok(model)) => Some(model),
             Some(Err(error)) => {
+                // The words are there all the same.
                 let warning = format!("the text is not read aloud: {}", error.full());
                 ctx.signal(Signal::Warn(warning)).await?;
                 None
@@ -204,6 +205,7 @@ impl Voice<'_> {
 
     /// Says the text form of a value.
     async fn say_value(&mut self, value: &Json) -> Result<()> {
+        // Its size is counted once, where it is said.
         let room = self.ctx.inputs.room().afresh();
         let mut text = BoundedText::new(&room);
         text.push_value(value)?;

@@ -36,7 +36,9 @@ impl Remembering {
     /// Hands a turn to each memory, once, however often the work is begun. A memory that cannot take it
     /// is warned of: what was said has been said.
     pub(super) async fn remember(&self, ctx: &NodeContext, said: &str) -> Result<()> {
+        // A memory that is named twice is told once.
         let memories = each_once(self.memories.iter().cloned());
+        // What a model has thought is nothing that was said to the user.
         let response = without_thinking(said);
         if memories.is_empty() || response.trim().is_empty() {
             return Ok(());

@@ -70,6 +70,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             cc: params.take(&CC_EMAIL),
             subject: params.take(&SUBJECT),
             content: params.take(&CONTENT),
+            // Addresses are compared without regard to case, as most servers do.
             allowed: params
                 .take(&ALLOWED)
                 .iter()
@@ -140,6 +141,7 @@ impl Email {
                 .help("`allowed_recipients` says where mail may go"));
         }
         let from = text(&self.from)?;
+        // As it is: a blank at the end of a password is a part of it.
         let password = self.password.render(&ctx.inputs)?;
         let user = match (password.is_empty(), text(&self.user)?) {
             (true, _) => String::new(),
@@ -147,6 +149,7 @@ impl Email {
             (false, user) => user,
         };
         let html = html(&text(&self.content)?);
+        // For those who read mail without markup.
         let plain = page_text(html.clone()).await?;
         let port = u16::try_from(self.port).unwrap_or(u16::MAX);
         Ok(Mail {
@@ -157,6 +160,7 @@ impl Email {
             subject: text(&self.subject)?,
             html,
             text: plain,
+            // By it a server that is handed the mail a second time can know it.
             id: name_of(ctx),
             time_limit: TIME_LIMIT,
         })

@@ -186,6 +186,7 @@ impl ExeSql {
             port: if on_a_server { u16::try_from(self.port).unwrap_or(u16::MAX) } else { 0 },
             name: text(&self.database)?,
             user: of_server(&self.username)?,
+            // Not trimmed: a blank at the end of a password is a part of it.
             password: Secret::new(if on_a_server {
                 self.password.render(&ctx.inputs)?
             } else {

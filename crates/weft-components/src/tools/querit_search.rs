@@ -155,6 +155,7 @@ pub(super) fn answered(answer: &HttpResponse) -> Result<Json> {
     let status = code.trim().parse().ok().filter(|status| (400..600).contains(status)).unwrap_or(400);
     let said: String = text(&json, "/error_msg").trim().chars().take(SAID_MAX).collect();
     let said = if said.is_empty() { format!("it failed ({code})") } else { format!("{said} ({code})") };
+    // As if the status had said it: whoever tries again looks at the kind.
     let kind = refused(&HttpResponse { status, headers: Vec::new(), body: String::new() }).kind;
     Err(Error::new(kind, said)
         .help("look whether `api_key` holds a key that is still good, and what was asked for"))

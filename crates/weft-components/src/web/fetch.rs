@@ -40,6 +40,7 @@ pub async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(U
     let first = self::address(address)?;
     let mut url = first.clone();
     for _ in 0..=REDIRECTS_MAX {
+        // Also when it comes back by way of another server: the headers were meant for the first one.
         let own = url.origin() == first.origin();
         let headers = if own { how.headers } else { &[] };
         let request = HttpRequest {
@@ -54,6 +55,7 @@ pub async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(U
         let answer = send(ctx, request).await?;
         match next(&url, &answer)? {
             Some(next) => url = next,
+            // Whoever fetches a page wants its text, and that of an error is none of it.
             None if answer.status >= 400 => return Err(refused(&answer).help("try another address")),
             None => return Ok((url, answer)),
         }

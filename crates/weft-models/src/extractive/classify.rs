@@ -9,6 +9,7 @@ use super::material::last_paragraph;
 use super::terms::DistinctTerms;
 
 /// What a shared term of the name counts, next to one of the description.
+// A description is long and shares something with most of what is said.
 const NAME_WEIGHT: usize = 3;
 
 /// The category for a request whose schema lists them under `properties.category.enum`. The last one

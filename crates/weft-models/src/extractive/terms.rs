@@ -68,6 +68,7 @@ fn stem(word: &str) -> Option<String> {
     if STOP_WORDS.contains(&word) {
         return None;
     }
+    // Of a short word the rest would be another one, and other scripts have other endings.
     if word.len() > 4 && word.is_ascii() {
         for (ending, instead) in [("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", "")] {
             if let Some(start) =

@@ -227,6 +227,7 @@ impl NativeAssembly {
         self.used += estimate::completed(sent(end), &self.request, &self.said);
         let paused =
             matches!(&end.captured_stop_reason, Some(Stopped::Other(reason)) if reason == "pause_turn");
+        // With calls it waits for their results, and goes on with them.
         if paused && self.calls.is_empty() && self.pauses < PAUSES_MAX {
             (self.stage, self.pauses) = (Stage::Paused, self.pauses + 1);
             return;
@@ -295,6 +296,7 @@ impl NativeAssembly {
 
 /// Tokens, as far as they were sent.
 fn sent(end: &StreamEnd) -> SentUsage {
+    // A negative number is nothing that was counted.
     let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
     let Some(used) = &end.captured_usage else { return SentUsage::default() };
     let of_prompt = used.prompt_tokens_details.as_ref();

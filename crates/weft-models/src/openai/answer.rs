@@ -151,6 +151,7 @@ impl OpenAiAssembly {
         let chunk: WireChunk = match serde_json::from_slice(data) {
             Ok(chunk) => chunk,
             Err(cause) => {
+                // Whoever looks for the mistake has to see what came, and an event may have megabytes.
                 let seen = String::from_utf8_lossy(&data[..data.len().min(200)]).into_owned();
                 return self.fail(failure::garbled(&self.model, format!("{cause} in `{seen}`"), &self.key));
             }
@@ -181,10 +182,12 @@ impl OpenAiAssembly {
     fn choice(&mut self, choice: WireChoice) {
         self.usage = choice.usage.or(self.usage);
         let delta = choice.delta.unwrap_or_default();
+        // Two names for one thing: servers send the one or the other.
         if let Some(text) = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty()) {
             self.said.push_str(&text);
             self.ready.push_back(Ok(ChatDelta::Thinking(text)));
         }
+        // What a model says in place of an answer is read as one.
         if let Some(text) = delta.content.or(delta.refusal).filter(|text| !text.is_empty()) {
             self.said.push_str(&text);
             self.tags.push(text, &mut self.parts);
@@ -267,6 +270,7 @@ impl OpenAiAssembly {
 
 fn stop_reason(reason: &str) -> StopReason {
     match reason {
+        // Compatible servers hand on the words of the models behind them.
         "stop" | "eos" | "end_turn" => StopReason::Stop,
         "length" | "max_tokens" => StopReason::Length,
         "tool_calls" | "function_call" => StopReason::ToolCalls,

@@ -19,6 +19,7 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
 };
 
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
+    // Its models make other vectors of questions than of passages.
     let input_type = match asked.purpose {
         EmbeddingPurpose::Query => "search_query",
         EmbeddingPurpose::Passage => "search_document",
