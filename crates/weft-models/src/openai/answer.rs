@@ -12,6 +12,7 @@ use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
 
 use super::calls::{CallAssembly, CallPiece};
+use super::content;
 use crate::estimate::SentUsage;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
@@ -20,8 +21,7 @@ use crate::{estimate, failure, sent_tokens};
 
 #[derive(Deserialize)]
 struct WireChunk {
-    #[serde(default)]
-    choices: Vec<WireChoice>,
+    choices: Option<Vec<WireChoice>>,
     usage: Option<WireTokens>,
     error: Option<Json>,
 }
@@ -37,7 +37,8 @@ struct WireChoice {
 
 #[derive(Deserialize, Default)]
 struct WireDelta {
-    content: Option<String>,
+    #[serde(default, deserialize_with = "content::read")]
+    content: Vec<TaggedPart>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
     refusal: Option<String>,
@@ -159,12 +160,14 @@ impl OpenAiAssembly {
         if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
             return self.fail(failure::reported(&self.model, error, &self.key));
         }
-        if chunk.choices.is_empty() && chunk.usage.is_none() {
+        // A list that is empty is null, where a server is written in Go.
+        let choices = chunk.choices.unwrap_or_default();
+        if choices.is_empty() && chunk.usage.is_none() {
             return self.odd(data);
         }
         self.understood = true;
         self.usage = chunk.usage.or(self.usage);
-        for choice in chunk.choices {
+        for choice in choices {
             self.choice(choice);
         }
     }
@@ -183,15 +186,22 @@ impl OpenAiAssembly {
         self.usage = choice.usage.or(self.usage);
         let delta = choice.delta.unwrap_or_default();
         // Two names for one thing: servers send the one or the other.
-        if let Some(text) = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty()) {
-            self.said.push_str(&text);
-            self.ready.push_back(Ok(ChatDelta::Thinking(text)));
-        }
+        let thought = delta.reasoning_content.or(delta.reasoning).map(TaggedPart::Thinking);
         // What a model says in place of an answer is read as one.
-        if let Some(text) = delta.content.or(delta.refusal).filter(|text| !text.is_empty()) {
-            self.said.push_str(&text);
-            self.tags.push(text, &mut self.parts);
-            self.say();
+        let refusal = delta.refusal.filter(|_| delta.content.is_empty()).map(TaggedPart::Text);
+        for part in thought.into_iter().chain(delta.content).chain(refusal) {
+            match part {
+                TaggedPart::Thinking(text) | TaggedPart::Text(text) if text.is_empty() => {}
+                TaggedPart::Thinking(text) => {
+                    self.said.push_str(&text);
+                    self.ready.push_back(Ok(ChatDelta::Thinking(text)));
+                }
+                TaggedPart::Text(text) => {
+                    self.said.push_str(&text);
+                    self.tags.push(text, &mut self.parts);
+                    self.say();
+                }
+            }
         }
         for piece in delta.tool_calls.into_iter().flatten() {
             self.call(piece);
