@@ -374,8 +374,10 @@ mod tests {
     #[test]
     fn long_blocks_are_read_in_moments() {
         let begun = std::time::Instant::now();
-        for part in [".a", "-", " ~ 'a'", "|upper", "[0]"] {
-            drop(rendered(&format!("{{{{ x{} }}}}", part.repeat(60_000 / part.len()))));
+        for part in [".a", "-", " ~ 'a'", "|upper", "[0]", ":a", ", a", " a"] {
+            for end in ["", "@content + 1"] {
+                drop(rendered(&format!("{{{{ x{}{end} }}}}", part.repeat(60_000 / part.len()))));
+            }
         }
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
