@@ -17,7 +17,7 @@ use crate::estimate::SentUsage;
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
-use crate::{estimate, failure};
+use crate::{CALLS_MAX, estimate, failure};
 
 /// How often an answer is gone on with that its provider has paused. Anthropic pauses after some ten searches.
 const PAUSES_MAX: u32 = 8;
@@ -183,6 +183,10 @@ impl NativeAssembly {
             return;
         }
         let index = self.calls.len();
+        if index >= CALLS_MAX {
+            let cause = format!("more than {CALLS_MAX} tool calls");
+            return self.fail(failure::garbled(&self.asking.model, cause, &self.asking.key));
+        }
         self.said.push_str(&call.fn_name);
         self.said.push_str(&arguments);
         if let Some(seal) = call.thought_signatures.and_then(|mut all| all.pop()) {

@@ -7,9 +7,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::ChatDelta;
 
-/// Calls of one answer.
-// More than any model means; a server that repeats one without an end would fill the memory.
-const CALLS_MAX: usize = 128;
+use crate::CALLS_MAX;
 
 #[derive(Deserialize, Default)]
 pub(super) struct CallPiece {
