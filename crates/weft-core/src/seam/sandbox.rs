@@ -88,6 +88,16 @@ impl Limits {
             printed_bytes: self.printed_bytes.min(most.printed_bytes),
         }
     }
+
+    /// The same as a failure has to tell it: where a service has a limit of memory of its own, that one was reached.
+    #[must_use]
+    pub fn told_within(self, most: Self) -> Self {
+        let within = self.within(most);
+        Self {
+            memory_bytes: if most.memory_bytes == usize::MAX { usize::MAX } else { within.memory_bytes },
+            ..within
+        }
+    }
 }
 
 /// A program to run once. It defines a function `main`, whose return value is the result.
@@ -339,6 +349,12 @@ mod tests {
         let elsewhere = Failure::Memory.error(Limits { memory_bytes: usize::MAX, ..limits });
         assert!(elsewhere.full().contains("the service at `sandbox.remote`"), "{}", elsewhere.full());
         assert!(!elsewhere.full().contains("sandbox.memory_bytes"), "{}", elsewhere.full());
+        let service = Limits { time: Duration::from_secs(1), memory_bytes: usize::MAX, ..limits };
+        let told = Failure::Memory.error(limits.told_within(service));
+        assert!(told.full().contains("the service at `sandbox.remote`"), "{}", told.full());
+        assert_eq!(limits.told_within(service).time, Duration::from_secs(1));
+        let less = Limits { memory_bytes: 8 << 20, ..limits };
+        assert_eq!(limits.told_within(less), less);
         check(Failure::Output, ErrorKind::Invalid, "9 bytes");
         check(
             Failure::Language(Language::Python),
