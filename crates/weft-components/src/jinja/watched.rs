@@ -108,6 +108,7 @@ fn compared(environment: &mut Environment<'static>, budget: &Budget) {
 fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), JinjaError> {
     let count = count(args);
     let Some(items) = args.first() else { return Ok(()) };
+    // Each member may be a group of its own: a pair, its key and a list.
     if name == "groupby" {
         budget.charge(count.saturating_mul(3 * NODE_COST))?;
     }
@@ -162,6 +163,7 @@ fn charge_all(budget: &Budget, value: &Value, times: usize, depth: usize) -> Res
 fn charge_common(budget: &Budget, one: &Value, other: &Value, depth: usize) -> Result<(), JinjaError> {
     let sequence = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
     if let (Some(one), Some(other)) = (one.as_str(), other.as_str()) {
+        // Texts of different lengths are told apart by these alone.
         let same = if one.len() == other.len() { one.len() } else { 0 };
         return budget.charge_read(STEP_COST + same);
     }

@@ -115,6 +115,7 @@ impl QueritSearch {
 
 /// Whether it is a letter and a number, or two dates.
 fn is_range(text: &str) -> bool {
+    // The reader of dates takes other forms as well, and that of numbers a plus.
     let date = |text: &str| text.parse::<jiff::civil::Date>().is_ok() && text.len() == "2024-01-01".len();
     let number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 0) && !text.starts_with('+');
     match text.split_once("to") {
