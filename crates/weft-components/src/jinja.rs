@@ -735,6 +735,7 @@ mod tests {
             "['y', 'z']|reject('in', Agent:A@big) == 7",
             "Agent:A@texts is eq(Agent:A@texts)",
             "Agent:A@many is eq(Agent:A@many)",
+            "Agent:A@texts|select('lt', Agent:A@texts[0] ~ 'x')|list == 7",
             "'x'.format(Agent:A@big)",
             "Agent:A@list|map('default', Agent:A@big) == 7",
         ] {
