@@ -262,7 +262,7 @@ impl Script {
                 }
             }
             let ran = self.run(tools, ctx).await?;
-            match outcome(&ran) {
+            match outcome(&ran, LIMITS.told_within(ctx.run.seams.sandbox.limits())) {
                 Err(problem) => return Ok(ToolStep::Done(told(Err(problem), &ran, self.answers.len()))),
                 Ok(Outcome::Result(result)) => {
                     return Ok(ToolStep::Done(told(Ok(result), &ran, self.answers.len())));
@@ -332,7 +332,7 @@ impl Script {
 }
 
 /// What a run came to, or what is wrong with the script.
-fn outcome(ran: &Ran) -> Result<Outcome> {
+fn outcome(ran: &Ran, limits: Limits) -> Result<Outcome> {
     let value = match &ran.result {
         Ok(value) => value.clone(),
         // The place is one in what runs the script.
@@ -340,7 +340,7 @@ fn outcome(ran: &Ran) -> Result<Outcome> {
             let error = Error::invalid(format!("the script failed: {message}"));
             return Err(error.help("mend the script and run it again"));
         }
-        Err(failure) => return Err(failure.error(LIMITS)),
+        Err(failure) => return Err(failure.error(limits)),
     };
     match serde_json::from_value(value) {
         // A script may change what runs it. One that waits for nothing would be run again for ever.

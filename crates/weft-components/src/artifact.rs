@@ -7,7 +7,9 @@ use weft_core::component::Attachment;
 use weft_core::context::Signal;
 use weft_core::effect::Delivery;
 use weft_core::id::FileId;
-use weft_core::seam::document_writer::{DocumentFormat, MadeDocument, WriteRequest};
+use weft_core::seam::document_writer::{
+    DocumentContent, DocumentFormat, MadeDocument, PageSettings, WriteRequest,
+};
 use weft_core::seam::file_store::{StoredFile, download_path, named_in, plain_name};
 use weft_core::value::to_text;
 use weft_core::{Error, Json, NodeContext, Result};
@@ -28,7 +30,7 @@ struct KeptDocument {
 /// # Errors
 /// What making or keeping it fails with.
 pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
-    let name = with_ending(name, request.format);
+    let name = with_ending(&ctx.run.masks.text(name), request.format);
     let masked = without_secrets(ctx, request)?;
     let request = masked.as_ref().unwrap_or(request);
     // The request is part of what the journal knows of it: the same work gives the same file.
@@ -61,10 +63,12 @@ fn without_secrets(ctx: &NodeContext, request: &WriteRequest) -> Result<Option<W
         return Ok(None);
     }
     let unwritable = |cause| Error::internal("cannot look for secrets in the document").because(cause);
-    let content = serde_json::to_value(&request.content).map_err(unwritable)?;
-    let Some(content) = masks.json(&content) else { return Ok(None) };
-    let content = serde_json::from_value(content).map_err(unwritable)?;
-    Ok(Some(WriteRequest { content, ..request.clone() }))
+    // What stands around the text as well: a head of pages has references, too.
+    let around = serde_json::to_value((&request.content, &request.page)).map_err(unwritable)?;
+    let Some(around) = masks.json(&around) else { return Ok(None) };
+    let (content, page): (DocumentContent, PageSettings) =
+        serde_json::from_value(around).map_err(unwritable)?;
+    Ok(Some(WriteRequest { format: request.format, content, page }))
 }
 
 /// A name with the ending of a format.

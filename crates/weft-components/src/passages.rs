@@ -47,6 +47,7 @@ pub fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
         for (key, value) in metadata.iter().filter(|(key, _)| !key.eq_ignore_ascii_case(URL)) {
             head.push_str(&format!("{}: {}\n", folded(key), folded(&shown(value))));
         }
+        // It could else end its own block and begin another one, or bring marks of its own.
         let content = neutral(chunk.content.trim());
         let content = content.as_str();
         let counted = usize::try_from(tokens).ok().filter(|tokens| *tokens > 0);

@@ -24,6 +24,7 @@ impl Text {
         // By its blocks: a text with references alone needs no template engine.
         if Jinja::recognises(text, source.names()) {
             return Jinja::parse(text, source.names()).map(Self::Jinja).map_err(|error| {
+                // As canvases of other products have their references.
                 let help = if text.contains("{{#") {
                     "write references as `{Component@output}` or `{env.name}`"
                 } else {

@@ -120,15 +120,19 @@ pub fn rendered(headers: &[(String, Template)], inputs: &Inputs) -> Result<Vec<(
 /// `Invalid` when it grows too large, or when a segment would lead upwards.
 pub fn address(template: &Template, inputs: &Inputs) -> Result<String> {
     let mut address = String::new();
-    for segment in template.segments() {
+    let segments = template.segments();
+    for (place, segment) in segments.iter().enumerate() {
         match segment {
             Segment::Literal(literal) => address.push_str(literal),
             Segment::Reference(reference) => {
                 let mut value = BoundedText::new(inputs.room());
                 value.push_value(&inputs.json(reference))?;
                 let value = value.finish();
-                let authority = address.split_once("://").map_or(address.as_str(), |(_, behind)| behind);
-                if authority.trim().is_empty() {
+                let scheme = behind_scheme(&address);
+                // Of `https://{…}.example.org` the value is a part of the name: it must not name another server, which
+                // would be sent the headers.
+                let is_label = scheme.is_some() && segments.get(place + 1).is_some_and(goes_on_with_a_name);
+                if scheme.unwrap_or(address.as_str()).trim().is_empty() && !is_label {
                     address.push_str(&value);
                 } else if matches!(value.as_str(), "." | "..") && !address.contains(['?', '#']) {
                     return Err(Error::invalid(format!(
@@ -144,6 +148,32 @@ pub fn address(template: &Template, inputs: &Inputs) -> Result<String> {
         }
     }
     Ok(address)
+}
+
+/// What stands behind the scheme of an address, if it has one.
+fn behind_scheme(address: &str) -> Option<&str> {
+    let (scheme, behind) = address.split_once("://")?;
+    // Further behind `://` stands in a query that holds another address.
+    let is_one = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    scheme.trim_start().chars().all(is_one).then_some(behind)
+}
+
+/// Whether a text goes on with the name of a host.
+fn goes_on_with_a_name(segment: &Segment) -> bool {
+    match segment {
+        Segment::Literal(text) => {
+            text.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_'))
+        }
+        Segment::Reference(_) => false,
+    }
+}
+
+/// An address with this scheme, unless it has one.
+pub fn with_scheme(address: &str, scheme: &str) -> String {
+    match behind_scheme(address) {
+        Some(_) => address.to_owned(),
+        None => format!("{scheme}://{address}"),
+    }
 }
 
 /// As RFC 3986 §2 wants characters that stand for themselves.
@@ -238,6 +268,7 @@ impl Retries {
         let again = if self.idempotent { Delivery::Idempotent } else { of_method(&request) };
         loop {
             let (answer, now) = sent(ctx, request.clone(), again).await;
+            // What is wrong with the request itself would be so again.
             let passing = match &answer {
                 Ok(response) => response.status == 429 || response.status >= 500,
                 Err(error) => {
@@ -349,7 +380,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::{address, page_text, shown};
+    use super::{address, page_text, shown, with_scheme};
     use serde_json::json;
     use std::collections::HashSet;
     use weft_core::reference::{Inputs, Names};
@@ -378,6 +409,22 @@ mod tests {
         check("https://a.example/?q={sys.query}", "..", Some("https://a.example/?q=.."));
         check("{sys.query}", "https://b.example/x?y=z", Some("https://b.example/x?y=z"));
         check("http://{sys.query}/x", "b.example:80", Some("http://b.example:80/x"));
+        check("https://{sys.query}.a.example/x", "eu", Some("https://eu.a.example/x"));
+        check("https://{sys.query}.a.example/x", "b.example/", Some("https://b.example%2F.a.example/x"));
+        check(
+            "a.example/?u=https://{sys.query}",
+            "b.example/&r=2",
+            Some("a.example/?u=https://b.example%2F%26r%3D2"),
+        );
+    }
+
+    #[test]
+    fn an_address_in_a_query_is_no_scheme() {
+        let check = |text: &str, expected: &str| assert_eq!(with_scheme(text, "https"), expected);
+        check("a.example/?u=http://b.example", "https://a.example/?u=http://b.example");
+        check("HTTP://a.example", "HTTP://a.example");
+        check("a.example:8/x", "https://a.example:8/x");
+        check("ftp://a.example", "ftp://a.example");
     }
 
     #[test]

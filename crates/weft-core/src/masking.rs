@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Map;
 
-use crate::seam::chat_model::ChatRequest;
+use crate::seam::chat_model::{ChatMessage, ChatRequest, ToolSchema};
 use crate::seam::secrets;
 use crate::value::Json;
 use crate::{Error, Result};
@@ -189,16 +189,55 @@ impl Masks {
         change(&mut value, &|text| owned(self.text(text))).then_some(value)
     }
 
-    /// Takes secrets out of what a model is asked.
+    /// Takes secrets out of what a model is asked: of messages, of the tools on offer, and of the form of the answer.
     pub fn request(&self, request: &mut ChatRequest) {
         if self.is_empty() {
             return;
         }
         for message in &mut request.messages {
-            if let Some(text) = owned(self.text(&message.text)) {
-                message.text = text;
+            self.message(message);
+        }
+        if let Some(schema) = request.schema.as_ref().and_then(|schema| self.json(schema)) {
+            request.schema = Some(schema);
+        }
+        // Requests share their tools, and hardly any holds a secret.
+        let masked: Vec<Option<ToolSchema>> = request.tools.iter().map(|tool| self.tool(tool)).collect();
+        if masked.iter().any(Option::is_some) {
+            let tools = masked.into_iter().zip(&*request.tools);
+            request.tools = tools.map(|(masked, tool)| masked.unwrap_or_else(|| tool.clone())).collect();
+        }
+    }
+
+    fn message(&self, message: &mut ChatMessage) {
+        if let Some(text) = owned(self.text(&message.text)) {
+            message.text = text;
+        }
+        // Of pictures those at an address: among the letters that stand for bytes a short secret stands by chance.
+        for image in message.images.iter_mut().filter(|image| !image.starts_with("data:")) {
+            if let Some(text) = owned(self.text(image)) {
+                *image = text;
             }
         }
+        for call in &mut message.tool_calls {
+            let Some(text) = owned(self.text(&call.arguments)) else { continue };
+            // As JSON where they are: with stars in the place of a number they would be none any more.
+            call.arguments = match serde_json::from_str::<Json>(&call.arguments) {
+                Ok(arguments) => self.json(&arguments).unwrap_or(arguments).to_string(),
+                Err(_) => text,
+            };
+        }
+    }
+
+    /// A tool as a model may be shown it, if that is not as it is.
+    fn tool(&self, tool: &ToolSchema) -> Option<ToolSchema> {
+        let (description, parameters) = (owned(self.text(&tool.description)), self.json(&tool.parameters));
+        if description.is_none() && parameters.is_none() {
+            return None;
+        }
+        let mut masked = tool.clone();
+        masked.description = description.unwrap_or(masked.description);
+        masked.parameters = parameters.unwrap_or(masked.parameters);
+        Some(masked)
     }
 
     /// An object as it is stored: with marks that lead back to the secrets, but for the members that are named
@@ -399,6 +438,47 @@ mod tests {
         assert_eq!(masks().json(&value), Some(expected));
         assert_eq!(masks().json(&json!(["ada", 5])), None);
         assert!(!format!("{:?}", masks()).contains("cret"));
+    }
+
+    #[test]
+    fn a_model_is_asked_without_secrets_wherever_they_stand() {
+        use crate::seam::chat_model::{Author, ToolCall};
+        let call = |arguments: Json| ToolCall {
+            id: "c".to_owned(),
+            name: "t".to_owned(),
+            arguments: arguments.to_string(),
+        };
+        let message = ChatMessage {
+            images: vec![
+                "https://a.example/?k=s%22cret-1".to_owned(),
+                "data:image/png;base64,123456".to_owned(),
+            ],
+            tool_calls: vec![call(json!({"key": "s\"cret-1", "pin": 123_456}))],
+            ..ChatMessage::new(Author::User, "Use s\"cret-12")
+        };
+        let tool = |description: &str| ToolSchema {
+            name: "t".to_owned(),
+            description: description.to_owned(),
+            parameters: json!({"properties": {"k": {"default": "s\"cret-1"}}}),
+            deferred: false,
+        };
+        let mut request = ChatRequest {
+            messages: vec![message],
+            tools: vec![tool("plain"), tool("with s\"cret-1")].into(),
+            schema: Some(json!({"enum": ["s\"cret-1"]})),
+            ..ChatRequest::default()
+        };
+        masks().request(&mut request);
+        let ChatMessage { text, images, tool_calls, .. } = &request.messages[0];
+        assert_eq!((text.as_str(), images[0].as_str()), ("Use ***", "https://a.example/?k=***"));
+        assert_eq!(images[1], "data:image/png;base64,123456");
+        assert_eq!(tool_calls[0].arguments, r#"{"key":"***","pin":123456}"#);
+        assert_eq!(
+            (request.tools[0].description.as_str(), request.tools[1].description.as_str()),
+            ("plain", "with ***")
+        );
+        assert_eq!(request.tools[0].parameters["properties"]["k"]["default"], "***");
+        assert_eq!(request.schema, Some(json!({"enum": ["***"]})));
     }
 
     #[test]

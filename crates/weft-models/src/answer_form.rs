@@ -47,6 +47,7 @@ impl<M: ChatModel> ChatModel for AnswerForm<M> {
             return self.model.chat(plain).await;
         }
         let refusal = match opened(&self.model, request).await {
+            // Servers refuse a parameter that they do not know as they refuse any other mistake.
             Err(error) if error.kind == ErrorKind::Invalid => error,
             other => return other,
         };

@@ -84,6 +84,7 @@ impl AnswerCache {
     }
 
     fn keep(&self, key: Key, record: CacheRecorder) {
+        // A number of seconds that an operator writes may be any.
         let Some(until) = Instant::now().checked_add(self.lifetime) else { return };
         let answer = CachedAnswer { deltas: record.deltas.into(), bytes: record.bytes, until };
         let mut kept = self.lock();
@@ -209,6 +210,7 @@ fn keeping(answer: ChatStream, key: Key, answers: Arc<AnswerCache>) -> ChatStrea
     let mut record = Some(CacheRecorder::default());
     let note = move |delta: &Result<ChatDelta>| {
         let Some(mut so_far) = record.take() else { return };
+        // What broke off is no answer, and neither is what follows.
         let Ok(delta) = delta else { return };
         match delta {
             ChatDelta::Restarted => so_far = CacheRecorder::default(),

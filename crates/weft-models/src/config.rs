@@ -377,6 +377,7 @@ impl ModelsConfig {
     /// vectors and this build can use them.
     #[must_use]
     pub fn with_installed(mut self, folder: &Path) -> Self {
+        // A model that cannot run would be an error at every start.
         if !cfg!(feature = "local-embedder") {
             return self;
         }

@@ -54,6 +54,7 @@ impl<M: ChatModel> ChatModel for Deadlines<M> {
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let begun = Instant::now();
         let name = self.model.info().name.clone();
+        // Whoever gives an answer ten seconds waits no longer for its beginning.
         let first = self.limits.first.min(self.limits.total);
         let Ok(answer) = tokio::time::timeout(first, self.model.chat(request)).await else {
             return Err(late(&name, "did not begin to answer", first));

@@ -19,7 +19,11 @@ use crate::fallback::FallbackModel;
 use crate::pictures::VisionPictureReader;
 
 /// Models of one server that are remembered by name.
+// Canvases name them, and anybody may make canvases.
 const NAMES_MAX: usize = 1000;
+/// A longer name is not remembered.
+// A canvas may have a name of megabytes, and a thousand of those would fill the memory; no server has such a model.
+const NAME_BYTES_MAX: usize = 256;
 /// The name sent when one server stands for everything and nobody named a model.
 const UNNAMED: &str = "default";
 /// The configured models.
@@ -312,7 +316,7 @@ impl OneServerModels {
         }
         let model = model(&self.server.entry(name), &self.client)?;
         // Names come from canvases: a model beyond this is set up anew each time, and the map does not grow.
-        if by_name.len() < NAMES_MAX {
+        if by_name.len() < NAMES_MAX && name.len() <= NAME_BYTES_MAX {
             by_name.insert(name.to_owned(), Arc::clone(&model));
         }
         Ok(model)

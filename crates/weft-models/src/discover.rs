@@ -89,6 +89,7 @@ pub fn discover(found: &FoundKeys, local: Option<&LocalServer>) -> Discovered {
             base_url: Some(server.base_url.clone()),
             ..ModelEntry::new(model, server.provider)
         };
+        // After those with keys: whoever has set one means that model.
         entries.extend(server.models.iter().map(entry));
         sources.extend(server.models.iter().map(|_| format!("of the server at {}", server.base_url)));
     }

@@ -57,6 +57,7 @@ pub(crate) struct SentUsage {
 /// The usage that a provider sent, with an estimate where it said nothing or nought of the question or the answer:
 /// budgets are counted with it.
 pub(crate) fn completed(sent: SentUsage, request: &ChatRequest, answer: &str) -> Usage {
+    // No question is empty.
     let prompt = sent.prompt.filter(|tokens| *tokens > 0);
     // Some servers send zeros in place of nothing; only an empty answer has none.
     let completion = sent.completion.filter(|tokens| *tokens > 0 || answer.is_empty());

@@ -11,6 +11,7 @@ use weft_core::{Error, Result};
 use crate::config::MODEL_FILES;
 
 /// Installed models that are looked at.
+// A folder may be named by mistake, such as one with thousands.
 const INSTALLED_MAX: usize = 64;
 /// What `weft models add` notes beside the files.
 const NOTE_FILE: &str = "weft.json";

@@ -30,6 +30,7 @@ mod sampling;
 pub mod script;
 pub mod scripted;
 mod secret;
+mod sent_tokens;
 mod speech;
 mod sse;
 mod tool_images;
@@ -50,6 +51,10 @@ pub use script::{Reply, Script, Step};
 pub use scripted::ScriptedModel;
 pub use secret::Secret;
 pub use weft_core::seam::chat_model::{ModelKind, Prices};
+
+/// Calls of one answer, at most.
+// More than any model means; a server that repeats one without an end would fill the memory.
+pub(crate) const CALLS_MAX: usize = 128;
 
 /// The id of call number `at` of a conversation, from 0, for providers that give none.
 pub(crate) fn call_id(at: usize) -> String {

@@ -45,6 +45,7 @@ pub(crate) fn offer<'a>(wire: Provider, info: &ModelInfo, request: &'a ChatReque
         |why: &str| vec![format!("`{}` cannot be made to call a tool {why}; it was left free", info.name)];
     match wire {
         Provider::Ollama => {
+            // It has no way to demand a call: the next best is that there is no other tool.
             let named = |tool: &&ToolSchema| match &request.tool_choice {
                 ToolChoice::Named(name) => tool.name == *name,
                 _ => true,

@@ -76,6 +76,7 @@ impl<F: Another> Renewable<F> {
             self.stage = OpeningStage::Over;
             return Some(error);
         }
+        // Whoever decides takes the failure itself.
         let told = Error::new(error.kind, error.full());
         match (self.another)(error) {
             // Somebody may have begun to read in this very moment.

@@ -80,6 +80,7 @@ impl RemoteModel {
 
     async fn exchange(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
         let mut sending = body(self.client.post(self.url.clone()));
+        // A local server without keys may refuse an empty one.
         if !self.key.is_empty() {
             sending = sending.bearer_auth(self.key.reveal());
         }

@@ -74,6 +74,7 @@ const RULES: &[SamplingRule] = &[
             models: &["gpt-5", "o1", "o3", "o4"],
         },
         actions: &[
+            // Models that reason refuse these, and know the limit by another name only.
             Drop(&["temperature", "top_p", "presence_penalty", "frequency_penalty"]),
             Rename("max_tokens", "max_completion_tokens"),
         ],
@@ -84,6 +85,7 @@ const RULES: &[SamplingRule] = &[
     },
     SamplingRule {
         fits: Fits { provider: "anthropic", hosts: ANY, models: ANY },
+        // Canvases write temperatures as OpenAI has them, which go to 2.
         actions: &[Drop(PENALTIES), Clamp("temperature", 0.0, 1.0)],
     },
     SamplingRule { fits: Fits { provider: "gemini", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
@@ -124,9 +126,20 @@ impl Fits {
         // A short pattern such as `o1` must begin the name, or it would be found anywhere.
         let model = |part: &&str| if part.len() < 3 { name.starts_with(part) } else { name.contains(part) };
         (self.provider.is_empty() || self.provider == asked.provider)
-            && (self.hosts.is_empty() || self.hosts.iter().any(|host| asked.base_url.contains(host)))
+            && (self.hosts.is_empty() || self.hosts.iter().any(|host| is_at(asked.base_url, host)))
             && (self.models.is_empty() || self.models.iter().any(model))
     }
+}
+
+/// Whether an address is of a host: its own, or that of a gateway which has the host in the path.
+fn is_at(address: &str, host: &str) -> bool {
+    // Whole parts of a name: `z.ai` is not in `quiz.ai`.
+    let goes_on = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
+    address.match_indices(host).any(|(at, found)| {
+        let bytes = address.as_bytes();
+        !goes_on(at.checked_sub(1).and_then(|before| bytes.get(before)))
+            && !goes_on(bytes.get(at + found.len()))
+    })
 }
 
 /// Applies the table to what a request asks for.
@@ -298,5 +311,12 @@ mod tests {
         assert_eq!(asked(qwen, "qwen3-max-preview", None).params["enable_thinking"], json!(true));
         assert_eq!(asked("http://x", "llama", Some(true)).warnings.len(), 1);
         assert_eq!(asked("http://x", "llama", None).warnings.len(), 0);
+        let switched = |base_url: &str| asked(base_url, "glm", Some(true)).params.contains_key("thinking");
+        for known in ["https://api.z.ai/v4", "https://z.ai", "https://gateway.example/z.ai/v4"] {
+            assert!(switched(known), "{known}");
+        }
+        for other in ["https://api.quiz.ai/v1", "https://z.aiven.example/v1", "https://x-z.ai/v1"] {
+            assert!(!switched(other), "{other}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::script::{Fault, Playback, Reply, Script, Step};
 /// The window a scripted model says it has.
 const WINDOW: usize = 128_000;
 /// How many requests a scripted model remembers; later ones are answered and forgotten.
+// A server may play a script for days.
 const REQUESTS_REMEMBERED_MAX: usize = 10_000;
 
 /// A model that plays a [`Script`]. Clones play the same one.

@@ -61,6 +61,7 @@ impl SseBuffer {
     /// Reads one line; `true` when it ends an event.
     fn line(&mut self, from: usize, to: usize) -> bool {
         let line = &self.buffer[from..to];
+        // The standard has three kinds of line ends; servers use these two.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             return self.open;

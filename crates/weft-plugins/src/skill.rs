@@ -254,9 +254,9 @@ impl Skill {
         let language = language(script)
             .ok_or_else(|| Error::invalid(format!("`{script}` is no script in Python or JavaScript")))?;
         let sandbox = &ctx.run.seams.sandbox;
-        let limits = LIMITS.within(sandbox.limits());
+        let (limits, told) = (LIMITS.within(sandbox.limits()), LIMITS.told_within(sandbox.limits()));
         let ran = sandbox.run(&ctx.run.tenant, Program { language, source, arguments, limits }).await?;
-        let result = ran.result.map_err(|failure| failure.error(limits))?;
+        let result = ran.result.map_err(|failure| failure.error(told))?;
         let mut told = json!({"result": result});
         for (name, printed) in [("stdout", ran.stdout), ("stderr", ran.stderr)] {
             if !printed.is_empty() {

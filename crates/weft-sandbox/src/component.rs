@@ -44,6 +44,7 @@ pub struct ComponentOrder {
 /// Reads a component from standard input and writes its machine code to standard output.
 pub fn compile(length: u64, confinement: Confinement) -> ExitCode {
     let mut bytes = Vec::new();
+    // Whoever sends it may end in the middle: half a component is none.
     let read = std::io::stdin().lock().take(length.min(COMPONENT_MAX)).read_to_end(&mut bytes);
     if read.ok().and_then(|count| u64::try_from(count).ok()) != Some(length) {
         return ExitCode::from(REFUSED);

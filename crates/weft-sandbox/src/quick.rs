@@ -31,6 +31,7 @@ const PROGRAM_STACK: usize = 1 << 20;
 /// What a program's text is called in the places that errors name.
 const FILE: &str = "program.js";
 /// A time limit that is none.
+// Thirty years, which can still be added to the clock.
 const EVER: Duration = Duration::from_secs(1 << 30);
 
 /// What scripts for Node.js expect to find.
@@ -98,6 +99,7 @@ fn run(
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
     let timers = Timers::install(ctx).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
+    // Handed over as data: in the text of the program they could be some of it.
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
     let job = Pending { ctx, watch, timers };
     let Some(main) = main_of(&job, &program.source)? else {
@@ -150,6 +152,7 @@ fn no_main() -> Failure {
 
 fn script<'js>(ctx: &Ctx<'js>, file: &str, source: &str) -> rquickjs::Result<Value<'js>> {
     let mut options = EvalOptions::default();
+    // Programs that people have were written for scripts, where it is off.
     (options.strict, options.filename) = (false, Some(file.to_owned()));
     ctx.eval_with_options(source, options)
 }

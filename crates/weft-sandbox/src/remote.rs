@@ -26,7 +26,7 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::{StreamRequest, StreamingHttp};
 
 use crate::printed::{Printed, Stream};
-use crate::result::shortened;
+use crate::result::{read_around, shortened};
 
 /// How much longer than a program may take its service is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -74,6 +74,8 @@ impl RemoteSandbox {
         if url.path() == "/" {
             url.set_path(PATH);
         }
+        // Nobody tells the service: what it gives a program is its own setting, and a failure has to name that.
+        let limits = Limits { memory_bytes: usize::MAX, ..limits };
         Ok(Self { http, url, limits, slots: FairSlots::new(at_once), patience: PATIENCE })
     }
 
@@ -111,9 +113,10 @@ impl Sandbox for RemoteSandbox {
 
     async fn run(&self, tenant: &TenantId, mut program: Program) -> Result<Ran> {
         program.limits = program.limits.within(self.limits);
+        // A service is asked by many: one tenant must not have all of its places.
         let _slot = self.slots.acquire(tenant).await?;
         let (status, body) = self.answer(&program).await?;
-        told(status, &body, program.limits)
+        told(status, &body, program.language, program.limits)
     }
 }
 
@@ -158,6 +161,7 @@ fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
         return Err(Error::invalid(message).help("let it write fewer or smaller files"));
     }
     let read = |file: Artifact| {
+        // Looked at here, where the service can be named that has sent it.
         STANDARD.decode(&file.content).map_err(|cause| {
             Error::new(ErrorKind::Garbled, "cannot read a file that the sandbox gives").because(cause)
         })?;
@@ -179,7 +183,7 @@ fn yes() -> bool {
 }
 
 /// What became of a program, in words of ours.
-fn told(status: u16, body: &[u8], limits: Limits) -> Result<Ran> {
+fn told(status: u16, body: &[u8], language: Language, limits: Limits) -> Result<Ran> {
     if status == 429 {
         return Err(
             Error::new(ErrorKind::RateLimited, "the sandbox is asked too often").help("try again later")
@@ -191,20 +195,25 @@ fn told(status: u16, body: &[u8], limits: Limits) -> Result<Ran> {
             Error::new(ErrorKind::Unavailable, message).help("see whether `sandbox.remote` is its address")
         );
     }
-    let mut answer: ServiceAnswer = serde_json::from_slice(body).map_err(|cause| {
+    let body = String::from_utf8_lossy(body);
+    let mut answer: ServiceAnswer = read_around(&body, language).map_err(|cause| {
         Error::new(ErrorKind::Garbled, "cannot read what the sandbox says")
             .because(cause)
             .help("see whether `sandbox.remote` is the address of an executor")
     })?;
-    let outcome = outcome(&mut answer)?;
+    let outcome = outcome(&mut answer, language)?;
     let result = match failure(&answer) {
         Some(failure) => Err(failure?),
-        None => value(outcome, &answer, limits),
+        None => within(value(outcome, &answer.stdout, language), limits),
     };
     let mut printed = Printed::new(limits.printed_bytes);
     printed.piece(Stream::Out, &answer.stdout);
     printed.piece(Stream::Error, &answer.stderr);
-    let files = files(std::mem::take(&mut answer.artifacts))?;
+    // Of a program that has failed none are kept, as in every other sandbox.
+    let files = match &result {
+        Ok(_) => files(std::mem::take(&mut answer.artifacts))?,
+        Err(_) => Vec::new(),
+    };
     Ok(Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated, files })
 }
 
@@ -242,7 +251,7 @@ fn failure(answer: &ServiceAnswer) -> Option<Result<Failure>> {
 }
 
 /// The result, from whichever place the service has for it; it is taken out of what was printed.
-fn outcome(answer: &mut ServiceAnswer) -> Result<Option<ReturnedValue>> {
+fn outcome(answer: &mut ServiceAnswer, language: Language) -> Result<Option<ReturnedValue>> {
     if let Some(outcome) = answer.result.take() {
         return Ok(Some(outcome));
     }
@@ -251,29 +260,29 @@ fn outcome(answer: &mut ServiceAnswer) -> Result<Option<ReturnedValue>> {
     let Some(encoded) = printed[start..].strip_prefix(MARKER) else { return Ok(None) };
     let garbled = || Error::new(ErrorKind::Garbled, "cannot read the result that the sandbox gives");
     let decoded = STANDARD.decode(encoded.trim()).map_err(|cause| garbled().because(cause))?;
-    let outcome = serde_json::from_slice(&decoded).map_err(|cause| garbled().because(cause))?;
+    let outcome = read_around(&String::from_utf8_lossy(&decoded), language);
+    let outcome = outcome.map_err(|cause| garbled().because(cause))?;
     answer.stdout.truncate(start);
     Ok(Some(outcome))
 }
 
-fn value(
-    outcome: Option<ReturnedValue>,
-    answer: &ServiceAnswer,
-    limits: Limits,
-) -> std::result::Result<Json, Failure> {
-    let value = match outcome {
+fn value(outcome: Option<ReturnedValue>, stdout: &str, language: Language) -> Json {
+    match outcome {
         Some(ReturnedValue { present: true, value }) => value,
         Some(_) => Json::Null,
         // The oldest services have printed the result and nothing else.
-        None => match answer.stdout.trim() {
+        None => match stdout.trim() {
             "" => Json::Null,
             // In JSON, or as Python shows it.
-            printed => serde_json::from_str(printed)
+            printed => read_around(printed, language)
                 .ok()
                 .or_else(|| literal(printed))
                 .unwrap_or_else(|| Json::from(printed)),
         },
-    };
+    }
+}
+
+fn within(value: Json, limits: Limits) -> std::result::Result<Json, Failure> {
     if value.to_string().len() > limits.output_bytes { Err(Failure::Output) } else { Ok(value) }
 }
 
@@ -283,7 +292,7 @@ mod tests {
     use crate::LIMITS;
 
     fn read(answer: &Json) -> Ran {
-        told(200, answer.to_string().as_bytes(), LIMITS).unwrap()
+        told(200, answer.to_string().as_bytes(), Language::Python, LIMITS).unwrap()
     }
 
     #[test]
@@ -293,8 +302,27 @@ mod tests {
         assert_eq!(ran.files, [WrittenFile { name: "b.png".to_owned(), base64: "iVBO".to_owned() }]);
         for artifacts in [json!(vec![file; 11]), json!([{"name": "x", "data": "*"}])] {
             let answer = json!({"status": "success", "stdout": "1", "artifacts": artifacts}).to_string();
-            assert!(told(200, answer.as_bytes(), LIMITS).is_err());
+            assert!(told(200, answer.as_bytes(), Language::Python, LIMITS).is_err());
         }
+    }
+
+    #[test]
+    fn of_a_program_that_failed_no_files_come_along() {
+        for artifacts in [json!([{"name": "b.png", "data": "iVBO"}]), json!([{"name": "b.png", "data": "*"}])]
+        {
+            let ran =
+                read(&json!({"status": "program_error", "stderr": "NameError: x", "artifacts": artifacts}));
+            let failed = Failure::Program { message: "NameError: x".to_owned(), line: None };
+            assert_eq!((ran.result, ran.files), (Err(failed), Vec::new()));
+        }
+    }
+
+    #[test]
+    fn a_memory_limit_is_the_services() {
+        let http = Arc::new(weft_net::OperatorHttp::new().unwrap());
+        let sandbox = RemoteSandbox::new(http, "http://127.0.0.1:9385", LIMITS, 1).unwrap();
+        let error = Failure::Memory.error(sandbox.limits());
+        assert!(error.full().contains("`sandbox.remote`"), "{}", error.full());
     }
 
     #[test]
@@ -332,6 +360,24 @@ mod tests {
     }
 
     #[test]
+    fn a_result_is_read_as_one_of_a_program_here() {
+        let value = r#"{"value": [18446744073709551616, "\ud83d"]}"#;
+        let marked = format!("{MARKER}{}", STANDARD.encode(value));
+        let answers = [
+            format!(r#"{{"status": "success", "result": {value}}}"#),
+            json!({"status": "success", "stdout": marked}).to_string(),
+            json!({"status": "success", "stdout": r#"[18446744073709551616, "\ud83d"]"#}).to_string(),
+        ];
+        for answer in answers {
+            let result = |language: Language| told(200, answer.as_bytes(), language, LIMITS).unwrap().result;
+            assert_eq!(result(Language::Python), Ok(json!(["18446744073709551616", "\u{fffd}"])), "{answer}");
+            // There they are no other numbers than those that JSON has.
+            let expected = json!([18_446_744_073_709_551_616.0_f64, "\u{fffd}"]);
+            assert_eq!(result(Language::JavaScript), Ok(expected), "{answer}");
+        }
+    }
+
+    #[test]
     fn every_way_to_fail_has_its_word() {
         let check =
             |answer: Json, expected: Failure| assert_eq!(read(&answer).result, Err(expected), "{answer}");
@@ -357,7 +403,8 @@ mod tests {
     #[test]
     fn what_the_service_fails_with_is_no_failure_of_the_program() {
         let check = |status: u16, body: &str, expected: ErrorKind| {
-            assert_eq!(told(status, body.as_bytes(), LIMITS).unwrap_err().kind, expected, "{status} {body}");
+            let error = told(status, body.as_bytes(), Language::Python, LIMITS).unwrap_err();
+            assert_eq!(error.kind, expected, "{status} {body}");
         };
         check(429, "", ErrorKind::RateLimited);
         check(500, "oh", ErrorKind::Unavailable);

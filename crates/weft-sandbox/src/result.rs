@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use serde::de::DeserializeOwned;
 use weft_core::Json;
-use weft_core::seam::sandbox::Failure;
+use weft_core::seam::sandbox::{Failure, Language};
 
 /// Bytes of a message of a program, at most.
 const MESSAGE_MAX: usize = 2_000;
@@ -12,6 +13,7 @@ const DIGITS_FITTING: usize = 19;
 
 /// A result as its interpreter writes it.
 pub fn read(json: &str) -> Result<Json, Failure> {
+    // Hardly any result has halves of characters, and looking for them costs as much as reading it.
     let read = serde_json::from_str(json).or_else(|_| serde_json::from_str(&without_halves(json)));
     read.map_err(|error| Failure::Program {
         message: format!("what the program returns cannot be read as JSON: {error}"),
@@ -23,6 +25,18 @@ pub fn read(json: &str) -> Result<Json, Failure> {
 /// their last digits would be lost.
 pub fn read_with_large_numbers(json: &str) -> Result<Json, Failure> {
     read(&without_large_numbers(json))
+}
+
+/// What somebody says who hands on the result of a program in this language, read as the result would be by itself.
+///
+/// # Errors
+/// For what is not JSON of this form.
+pub fn read_around<T: DeserializeOwned>(json: &str, language: Language) -> serde_json::Result<T> {
+    let json = match language {
+        Language::Python => without_large_numbers(json),
+        Language::JavaScript => Cow::Borrowed(json),
+    };
+    serde_json::from_str(&json).or_else(|_| serde_json::from_str(&without_halves(&json)))
 }
 
 /// JSON in which whole numbers beyond 64 bits are texts.

@@ -151,6 +151,7 @@ impl SystemPython {
         // said of it.
         for _ in 0..2 {
             let cell = self.cell(tenant);
+            // Two programs of a tenant that come at once wait for one parent, and start no two.
             let parent = cell.get_or_try_init(|| self.start()).await?;
             let exchanged = async { exchange(parent.connect().await?, request, bytes_max).await };
             match tokio::time::timeout(time + PATIENCE, exchanged).await {

@@ -81,6 +81,7 @@ impl Begin {
 #[async_trait]
 impl Component for Begin {
     fn shape(&self) -> Shape {
+        // Without fields nothing stands in for a form.
         let reads = if self.fields.is_empty() { Reads::default() } else { Reads::always([query()]) };
         // Without a form whoever starts the run says what there is.
         let named = NodeOutputs::named(self.fields.keys().map(String::as_str));

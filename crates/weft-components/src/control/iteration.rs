@@ -9,6 +9,7 @@ use weft_core::{
 use crate::params::{Field, Kind, Params, described, fields, pointer};
 
 /// Rounds at once, at most.
+// Each round may hold a connection and values of its own.
 pub const PARALLELISM_MAX: usize = 64;
 /// Items of one Iteration, at most.
 pub const ITEMS_MAX: usize = 100_000;
@@ -95,7 +96,8 @@ impl Component for Iteration {
             return Err(Error::invalid(format!(
                 "`{reference}` has {} items; at most {ITEMS_MAX} can be run",
                 items.len()
-            )));
+            ))
+            .help("run it over parts of the list, such as ListOperations gives"));
         }
         Ok(Finished { items: Some(items.clone()), ..Finished::default() })
     }

@@ -153,6 +153,7 @@ impl Component for Loop {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let value = |variable: &Variable| match &variable.start {
             Start::Constant(value) => Value::from(value.clone()),
+            // Not its text: one that is still being written goes on in the loop.
             Start::From(reference) => ctx.value(reference),
         };
         let outputs: Outputs =

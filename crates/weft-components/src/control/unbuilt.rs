@@ -91,6 +91,7 @@ impl Component for Unbuilt {
         Shape {
             unsupported: Some(format!("{} ({})", self.sentence(), remedy(&self.kind))),
             main_output: "result",
+            // What refers to it is told that it cannot run, and not that it has no such output.
             outputs: NodeOutputs::any(),
             ..Shape::default()
         }

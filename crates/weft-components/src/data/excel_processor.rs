@@ -1,11 +1,14 @@
 //! ExcelProcessor: reads tables from spreadsheets, puts them together, and writes spreadsheets.
 
+mod join;
+
 use std::collections::HashMap;
 
 use async_trait::async_trait;
 use indexmap::{IndexMap, IndexSet};
 use serde_json::{Map, json};
 use weft_core::effect::Delivery;
+use weft_core::id::FileId;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
 use weft_core::value::to_text;
 use weft_core::{
@@ -16,6 +19,7 @@ use weft_core::{
 use crate::artifact;
 use crate::params::{Field, Kind, Params, choice, described, fields};
 use crate::tools::search::table;
+use join::join;
 
 /// Rows that are shown of each table, at most.
 // The text is for prompts: the first rows tell what columns mean, and all of them are in `data`.
@@ -24,10 +28,13 @@ const SHOWN: usize = 20;
 // Each row is an object with the names of its columns: a million of them takes gigabytes that the file did
 // not.
 const ROWS_MAX: usize = 200_000;
-/// Cells of a table that is written, at most.
+/// Cells of all tables together, at most, and of a table that is joined or written.
 // As many as the reader of spreadsheets takes. Rows that have no column in common make a cell of each pair of them, so
 // that a limit of rows alone leaves memory open.
 const CELLS_MAX: usize = 5_000_000;
+/// Files that are read, at most.
+// A list may name one file as often as it likes, and each time it would be read anew.
+const FILES_MAX: usize = 500;
 
 static INPUT_FILES: Field = Field::raw(
     "input_files",
@@ -211,26 +218,28 @@ impl ExcelProcessor {
     /// The tables of all files: by the file's name, and the sheet's when there are several.
     async fn read(&self, ctx: &NodeContext) -> Result<Tables> {
         let mut tables = Tables::new();
-        for reference in &self.files {
-            for id in artifact::named(&ctx.inputs.json(reference))? {
-                let reading = async {
-                    let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &id).await?;
-                    let sheets = ctx.run.seams.documents.sheets(&file.name, bytes).await?;
-                    Ok((file.name, sheets))
-                };
-                // Kept with the run, because the file may be gone when work is done again.
-                let question = ctx.effects.question("tables", &id);
-                let ((name, sheets), _): ((String, Vec<Sheet>), _) =
-                    ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
-                let sheets = self.selection.apply(&name, sheets)?;
-                // A file with one table is known by its own name.
-                let single = sheets.len() == 1;
-                for sheet in sheets {
-                    let wanted = if single { name.clone() } else { format!("{name}_{}", sheet.name) };
-                    // Two files may have the same name.
-                    let name = free(&tables, &wanted);
-                    tables.insert(name, objects(sheet));
-                }
+        let mut size = Size::default();
+        for id in self.named(ctx)? {
+            let reading = async {
+                let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &id).await?;
+                let sheets = ctx.run.seams.documents.sheets(&file.name, bytes).await?;
+                Ok((file.name, sheets))
+            };
+            // Kept with the run, because the file may be gone when work is done again.
+            let question = ctx.effects.question("tables", &id);
+            let ((name, sheets), _): ((String, Vec<Sheet>), _) =
+                ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
+            let sheets = self.selection.apply(&name, sheets)?;
+            // A file with one table is known by its own name.
+            let single = sheets.len() == 1;
+            for sheet in sheets {
+                let wanted = if single { name.clone() } else { format!("{name}_{}", sheet.name) };
+                let rows = objects(sheet);
+                // After each, because the files that follow would be in memory beside it.
+                size.add(&rows)?;
+                // Two files may have the same name.
+                let name = free(&tables, &wanted);
+                tables.insert(name, rows);
             }
         }
         if tables.is_empty() {
@@ -238,26 +247,53 @@ impl ExcelProcessor {
                 Error::invalid("there is no table in the files").help("attach a spreadsheet or a CSV file")
             );
         }
-        within_limits(&tables)?;
         Ok(tables)
+    }
+
+    /// The files to read, in their order.
+    fn named(&self, ctx: &NodeContext) -> Result<Vec<FileId>> {
+        let mut ids = Vec::new();
+        for reference in &self.files {
+            ids.extend(artifact::named(&ctx.inputs.json(reference))?);
+        }
+        if ids.len() <= FILES_MAX {
+            Ok(ids)
+        } else {
+            Err(Error::invalid(format!("{} files are named, more than {FILES_MAX}", ids.len()))
+                .help("read them in several steps"))
+        }
     }
 
     fn given(&self, ctx: &NodeContext) -> Result<Tables> {
         let Some(reference) = &self.rows else { return Ok(Tables::new()) };
         let value = ctx.inputs.json(reference);
+        // A value that went through a template is a text.
         let parsed = value.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
         let tables = tables(parsed.as_ref().unwrap_or(&value))?;
-        within_limits(&tables)?;
+        let mut size = Size::default();
+        tables.values().try_for_each(|rows| size.add(rows))?;
         Ok(tables)
     }
 }
 
-fn within_limits(tables: &Tables) -> Result<()> {
-    let rows: usize = tables.values().map(Vec::len).sum();
-    if rows <= ROWS_MAX {
-        Ok(())
-    } else {
-        Err(Error::invalid(format!("the tables have {rows} rows, more than {ROWS_MAX}"))
+/// How large tables are together.
+#[derive(Default)]
+struct Size {
+    rows: usize,
+    cells: usize,
+}
+
+impl Size {
+    /// Adds a table.
+    fn add(&mut self, rows: &[Map<String, Json>]) -> Result<()> {
+        self.rows += rows.len();
+        self.cells += rows.iter().map(Map::len).sum::<usize>();
+        let (count, what, max) = match self {
+            Self { rows, .. } if *rows > ROWS_MAX => (*rows, "rows", ROWS_MAX),
+            Self { cells, .. } if *cells > CELLS_MAX => (*cells, "cells", CELLS_MAX),
+            Self { .. } => return Ok(()),
+        };
+        Err(Error::invalid(format!("the tables have {count} {what}, more than {max}"))
             .help("divide the file"))
     }
 }
@@ -331,62 +367,6 @@ fn tables(value: &Json) -> Result<Tables> {
 /// All rows, one table below the other.
 fn concat(tables: Tables) -> Vec<Map<String, Json>> {
     tables.into_values().flatten().collect()
-}
-
-/// Rows that have the same value in a column, side by side; what has no counterpart stays alone. A column that both have is
-/// kept under a name with `_2`.
-fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
-    let mut joined: Option<Vec<Map<String, Json>>> = None;
-    for (name, rows) in tables {
-        // A table without rows has no columns to look at, and joins nothing.
-        if !rows.is_empty() && !rows.iter().any(|row| row.contains_key(column)) {
-            return Err(Error::invalid(format!("`{name}` has no column `{column}`"))
-                .help("`join_on` names a column that all tables have"));
-        }
-        let Some(left) = joined.take() else {
-            joined = Some(rows);
-            continue;
-        };
-        // In the order of the rows, so that what has no counterpart keeps its place.
-        let mut by_value: IndexMap<String, Vec<Map<String, Json>>> = IndexMap::new();
-        for row in rows {
-            by_value.entry(row.get(column).map(to_text).unwrap_or_default()).or_default().push(row);
-        }
-        let mut result = Vec::new();
-        let mut met: IndexSet<String> = IndexSet::new();
-        for row in left {
-            let value = row.get(column).map(to_text).unwrap_or_default();
-            match by_value.get(&value) {
-                None => result.push(row),
-                Some(others) => {
-                    met.insert(value);
-                    result.extend(others.iter().map(|other| beside(&row, other, column)));
-                }
-            }
-            // Asked at every row: a value that is frequent on both sides multiplies.
-            if result.len() > ROWS_MAX {
-                return Err(Error::invalid(format!("the joined table has more than {ROWS_MAX} rows"))
-                    .help("join by a column whose values differ"));
-            }
-        }
-        result.extend(
-            by_value.into_iter().filter(|(value, _)| !met.contains(value)).flat_map(|(_, rows)| rows),
-        );
-        joined = Some(result);
-    }
-    Ok(joined.unwrap_or_default())
-}
-
-fn beside(row: &Map<String, Json>, other: &Map<String, Json>, column: &str) -> Map<String, Json> {
-    let mut both = row.clone();
-    for (name, value) in other.iter().filter(|(name, _)| *name != column) {
-        // With several tables there may be a column `x_2` already, which must not be lost.
-        let free = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}_{number}")));
-        if let Some(name) = free.into_iter().find(|name| !both.contains_key(name)) {
-            both.insert(name, value.clone());
-        }
-    }
-    both
 }
 
 /// Rows as a sheet whose first row names the columns, in the order in which they come up.
@@ -474,18 +454,6 @@ impl Component for ExcelProcessor {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_third_table_with_the_same_column_loses_nothing() {
-        let row = |json: serde_json::Value| json.as_object().unwrap().clone();
-        let both = super::beside(
-            &row(serde_json::json!({"id": 1, "x": 1})),
-            &row(serde_json::json!({"id": 1, "x": 2})),
-            "id",
-        );
-        let all = super::beside(&both, &row(serde_json::json!({"id": 1, "x": 3})), "id");
-        assert_eq!(serde_json::Value::from(all), serde_json::json!({"id": 1, "x": 1, "x_2": 2, "x_3": 3}));
-    }
-
-    #[test]
     fn a_header_of_one_word_is_numbered_in_moments() {
         let words = vec![serde_json::Value::from("a"); 30_000];
         let begun = std::time::Instant::now();
@@ -505,6 +473,23 @@ mod tests {
         let error = super::sheet("t", &rows(3_000)).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.message.contains("9000000 cells"), "{error:?}");
+    }
+
+    #[test]
+    fn all_tables_together_have_a_limit_of_cells() {
+        let wide: super::Map<String, Json> = (0..1_000).map(|at| (at.to_string(), Json::Null)).collect();
+        let rows = vec![wide; 100];
+        let mut size = super::Size::default();
+        let added = (0..100).take_while(|_| size.add(&rows).is_ok()).count();
+        assert_eq!(added, 50);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_names_one_file_again_and_again_is_refused_before_it_is_read() {
+        let values = [("begin@file", json!(vec![json!({"id": "one"}); 501]))];
+        let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
+        let error = run(&node, setting(&files().await, values)).await.unwrap_err();
+        assert!(error.message.contains("501 files"), "{error:?}");
     }
 
     use std::sync::Arc;

@@ -167,6 +167,7 @@ impl ListOperations {
     }
 }
 
+// Two objects with the same members are one, in whatever order they were written.
 fn canonical(value: &Json) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
@@ -177,9 +178,9 @@ fn by_keys(a: &Json, b: &Json, keys: &[String]) -> Ordering {
     if keys.is_empty() {
         return order(a, b);
     }
-    let member = |value: &Json, key: &str| value.get(key).cloned().unwrap_or_default();
+    // Not copied: two are looked at for each comparison, and a member may be a whole document.
     keys.iter()
-        .map(|key| order(&member(a, key), &member(b, key)))
+        .map(|key| order(a.get(key).unwrap_or(&Json::Null), b.get(key).unwrap_or(&Json::Null)))
         .find(|order| order.is_ne())
         .unwrap_or(Ordering::Equal)
 }

@@ -65,7 +65,6 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             ],
         },
     ],
-    // It may ask a model several times.
     outputs: &[
         weft_core::OutputSpec::new("formalized_content", "string", "the passages as a text for prompts"),
         weft_core::OutputSpec::new("json", "array", "the passages"),
@@ -75,6 +74,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         weft_core::OutputSpec::new("filter", "any", "the filter on metadata that was used"),
         weft_core::OutputSpec::new("notes", "array", "what could not be done as asked"),
     ],
+    // It may ask a model several times.
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
     tool: Some(ToolSpec { function: "search_my_dataset", idempotent: true, sources: true }),

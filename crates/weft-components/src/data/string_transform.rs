@@ -12,6 +12,9 @@ use crate::text::Text;
 
 /// Bytes that a piece takes besides its text.
 const PIECE_COST: usize = size_of::<Json>();
+/// Delimiters of one node, at most.
+// Each is looked for in the whole text and compared at every piece, so that both together make the time.
+const DELIMITERS_MAX: usize = 100;
 
 static METHOD: Field<&str> = Field::choice(
     "method",
@@ -50,6 +53,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.problem(
                 ParamProblem::new("/delimiters", "there is no delimiter").help("add one, such as `,`"),
             );
+        }
+        if delimiters.len() > DELIMITERS_MAX {
+            let message = format!("there are {} delimiters, more than {DELIMITERS_MAX}", delimiters.len());
+            params.problem(ParamProblem::new("/delimiters", message).help("cut in several steps"));
         }
         // A method that is none says nothing about what else has to be there.
         let wrong_so_far = params.problems().len();
@@ -196,5 +203,8 @@ mod tests {
         check(json!({"delimiters": []}), &["/delimiters", "/split_ref"]);
         check(json!({"method": "merge", "script": "{% if %}"}), &["/script"]);
         check(json!({"method": "fold"}), &["/method"]);
+        // Many delimiters and many pieces together would take hours.
+        check(json!({"split_ref": "{Agent:A@t}", "delimiters": vec![","; 100]}), &[]);
+        check(json!({"split_ref": "{Agent:A@t}", "delimiters": vec![","; 101]}), &["/delimiters"]);
     }
 }

@@ -79,6 +79,7 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
         params.problem(ParamProblem::new(at("parameter"), "is missing").help("name the value to use"));
     }
     let operand = if operator.takes_operand() { operand(params, value) } else { Operand::Value(Json::Null) };
+    // Read to the end first: the author is told of every mistake at once.
     Some(Assignment { target: target?, operator, operand })
 }
 

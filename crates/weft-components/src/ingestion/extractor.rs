@@ -171,6 +171,7 @@ impl Extractor {
         if !chunk.is_empty() && !says_it {
             messages.push(ChatMessage::new(Author::User, chunk.to_owned()));
         }
+        // Providers refuse an empty message.
         messages.retain(|message| !message.text.trim().is_empty());
         Ok(messages)
     }
@@ -298,6 +299,7 @@ impl Component for Extractor {
         }
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
         if !model.info().writes() {
+            // A document without keywords is found all the same.
             let message = "nothing is extracted: no language model is configured";
             ctx.signal(Signal::Warn(message.to_owned())).await?;
             return passed::finished(&document, chunks);

@@ -54,6 +54,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.warn(problem.help("weigh vectors against words when you search"));
         }
         let share = params.take(&FILENAME_EMBD_WEIGHT).unwrap_or(NAME_SHARE);
+        // Editors write the usual one whether or not anybody means it.
         if (share - NAME_SHARE).abs() > f64::EPSILON {
             params.ignored(&FILENAME_EMBD_WEIGHT, "the settings of the dataset say it");
         }

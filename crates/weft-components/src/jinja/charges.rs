@@ -109,6 +109,7 @@ impl Budget {
         let text = value.as_str().map(str::len);
         match (filter, text) {
             ("map", _) => self.charge_value(value, 0),
+            // Of a text they make a value for each letter.
             ("list" | "sort" | "unique" | "select" | "reject", Some(bytes)) => {
                 self.charge(bytes.saturating_mul(NODE_COST))
             }
@@ -136,6 +137,7 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
     environment.add_function("weft_each", move |value: Value| {
         b.charge_read(value.len().unwrap_or_default())?;
+        // What is worked out on the way becomes a list of its own.
         if value.kind() == ValueKind::Iterable {
             b.charge(value.len().unwrap_or_default().saturating_mul(NODE_COST))?;
         }
@@ -166,6 +168,7 @@ fn changing(environment: &mut Environment<'static>, budget: &Budget) {
         let (from, to) = (args.needed_text("old")?, args.needed_text("new")?);
         // A negative number is everywhere.
         let most = args.number("count")?.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        // A text that is empty stands before each letter and at the end.
         let found = if from.is_empty() { text.len() + 1 } else { text.matches(from.as_str()).count() };
         b.charge(text.len().saturating_add(found.min(most).saturating_mul(to.len())))?;
         Ok::<_, JinjaError>(text.replacen(from.as_str(), &to, most))

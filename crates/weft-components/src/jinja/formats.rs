@@ -87,6 +87,7 @@ fn whole(value: &Value) -> Option<Value> {
 /// A value as a program would write it.
 fn quoted(value: &Value) -> String {
     let Some(text) = value.as_str() else { return value.to_string() };
+    // As Python chooses: those that need no backslash.
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut quoted = String::from(mark);
     for c in text.chars() {

@@ -24,7 +24,7 @@ mod charged;
 mod descent;
 mod names;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use weft_core::reference::{Names, Segment};
 use weft_core::{Error, Reference, Result, Template};
@@ -38,6 +38,10 @@ use names::NamesOfTemplate;
 /// Statements that build text out of sight or reach for other templates.
 const REFUSED: [&str; 10] =
     ["autoescape", "block", "call", "extends", "filter", "from", "import", "include", "macro", "do"];
+
+/// Bytes of the id of a component that is named without braces, at most.
+// From each word on what may be one is looked at, and a block may be one run of words and colons up to its end.
+const BARE_ID_MAX: usize = 256;
 
 /// What [`rewrite`] makes of a template.
 #[derive(Debug)]
@@ -75,7 +79,8 @@ pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
     let occurrences = occurrences(text, names);
     let (source, variables, named) = (String::new(), Vec::new(), NamesOfTemplate::default());
     let branches = Branches::default();
-    let mut writer = Writer { text, names, occurrences, at: 0, source, variables, named, branches };
+    let places = HashMap::new();
+    let mut writer = Writer { text, names, occurrences, at: 0, source, variables, places, named, branches };
     writer.text_mode()?;
     let named = writer.named.asked_of_others();
     Ok(Rewritten { source: writer.source, variables: writer.variables, named })
@@ -151,6 +156,8 @@ struct Writer<'a> {
     at: usize,
     source: String,
     variables: Vec<(String, Reference)>,
+    /// Where among them each reference is: a template may have thousands.
+    places: HashMap<Reference, usize>,
     named: NamesOfTemplate,
     branches: Branches,
 }
@@ -192,7 +199,7 @@ impl<'a> Writer<'a> {
     /// The variable that stands for a reference. `item` and its kin keep their names, so that a loop
     /// of the template can have a variable called the same.
     fn variable(&mut self, reference: &Reference) -> String {
-        if let Some((name, _)) = self.variables.iter().find(|(_, known)| known == reference) {
+        if let Some((name, _)) = self.places.get(reference).and_then(|place| self.variables.get(*place)) {
             return name.clone();
         }
         let name = match reference {
@@ -203,6 +210,7 @@ impl<'a> Writer<'a> {
             }
             _ => format!("weft_{}", self.variables.len()),
         };
+        self.places.insert(reference.clone(), self.variables.len());
         self.variables.push((name.clone(), reference.clone()));
         name
     }
@@ -320,7 +328,7 @@ impl<'a> Writer<'a> {
         let run = |text: &str, more: &[char]| {
             text.find(|c: char| !c.is_alphanumeric() && c != '_' && !more.contains(&c)).unwrap_or(text.len())
         };
-        let id = run(rest, &[':', '-']);
+        let id = run(&rest[..rest.floor_char_boundary(BARE_ID_MAX + 1)], &[':', '-']);
         let length = if ["sys.", "env.", "secret."].iter().any(|prefix| rest.starts_with(prefix)) {
             run(rest, &['.'])
         } else if rest[id..].starts_with('@') && self.names.components.contains(&rest[..id]) {

@@ -63,21 +63,23 @@ pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
 
 /// The tests that look at two values.
 fn compared(environment: &mut Environment<'static>, budget: &Budget) {
-    let comparing = [
-        (["eq", "equalto", "=="], Value::from_function(tests::is_eq)),
-        (["ne", "!=", "ne"], Value::from_function(tests::is_ne)),
-        (["lt", "lessthan", "<"], Value::from_function(tests::is_lt)),
-        (["le", "<=", "le"], Value::from_function(tests::is_le)),
-        (["gt", "greaterthan", ">"], Value::from_function(tests::is_gt)),
-        (["ge", ">=", "ge"], Value::from_function(tests::is_ge)),
+    let comparing: [([&str; 3], Common, Value); 6] = [
+        (["eq", "equalto", "=="], equal, Value::from_function(tests::is_eq)),
+        (["ne", "!=", "ne"], equal, Value::from_function(tests::is_ne)),
+        (["lt", "lessthan", "<"], ordered, Value::from_function(tests::is_lt)),
+        (["le", "<=", "le"], ordered, Value::from_function(tests::is_le)),
+        (["gt", "greaterthan", ">"], ordered, Value::from_function(tests::is_gt)),
+        (["ge", ">=", "ge"], ordered, Value::from_function(tests::is_ge)),
     ];
-    let all = comparing.into_iter().flat_map(|(names, test)| names.map(|name| (name, test.clone())));
-    for (name, test) in all {
+    let all = comparing
+        .into_iter()
+        .flat_map(|(names, common, test)| names.map(|name| (name, common, test.clone())));
+    for (name, common, test) in all {
         let b = budget.clone();
         environment.add_test(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args = args.into_values();
             if let [one, other, ..] = &args[..] {
-                charge_common(&b, one, other, 0)?;
+                charge_common(&b, one, other, common, 0)?;
             }
             test.call(state, &args)
         });
@@ -94,7 +96,7 @@ fn compared(environment: &mut Environment<'static>, budget: &Budget) {
                 }
                 (ValueKind::Seq | ValueKind::Iterable, _) => {
                     for item in container.try_iter()? {
-                        charge_common(&b, one, &item, 0)?;
+                        charge_common(&b, one, &item, equal, 0)?;
                     }
                 }
                 _ => charge_all(&b, one, 1, 0)?,
@@ -108,6 +110,7 @@ fn compared(environment: &mut Environment<'static>, budget: &Budget) {
 fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), JinjaError> {
     let count = count(args);
     let Some(items) = args.first() else { return Ok(()) };
+    // Each member may be a group of its own: a pair, its key and a list.
     if name == "groupby" {
         budget.charge(count.saturating_mul(3 * NODE_COST))?;
     }
@@ -158,17 +161,35 @@ fn charge_all(budget: &Budget, value: &Value, times: usize, depth: usize) -> Res
     Ok(())
 }
 
+/// How many bytes of two texts a comparison goes through, at most.
+type Common = fn(&str, &str) -> usize;
+
+fn equal(one: &str, other: &str) -> usize {
+    // Texts of different lengths are told apart by these alone.
+    if one.len() == other.len() { one.len() } else { 0 }
+}
+
+fn ordered(one: &str, other: &str) -> usize {
+    // Where they differ first may be behind the last letter of the shorter one.
+    one.len().min(other.len())
+}
+
 /// Charges comparing two values: as much as they may have in common.
-fn charge_common(budget: &Budget, one: &Value, other: &Value, depth: usize) -> Result<(), JinjaError> {
+fn charge_common(
+    budget: &Budget,
+    one: &Value,
+    other: &Value,
+    common: Common,
+    depth: usize,
+) -> Result<(), JinjaError> {
     let sequence = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
     if let (Some(one), Some(other)) = (one.as_str(), other.as_str()) {
-        let same = if one.len() == other.len() { one.len() } else { 0 };
-        return budget.charge_read(STEP_COST + same);
+        return budget.charge_read(STEP_COST + common(one, other));
     }
     budget.charge_read(STEP_COST)?;
     if depth < DEPTH_MAX && sequence(one) && sequence(other) {
         for (one, other) in one.try_iter()?.zip(other.try_iter()?) {
-            charge_common(budget, &one, &other, depth + 1)?;
+            charge_common(budget, &one, &other, common, depth + 1)?;
         }
     } else if one.kind() == ValueKind::Map && other.kind() == ValueKind::Map {
         charge_all(budget, one, 1, depth)?;

@@ -119,6 +119,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             persists: params.take(&PERSIST_SESSION),
             uploads: known.into_iter().filter_map(std::result::Result::ok).collect(),
             asking: Asking::read(&mut params),
+            // What may go to another branch must not have been seen.
             streams: exception.goto.is_empty(),
             default: exception.covering(),
             warnings: params.warnings(),
@@ -192,20 +193,21 @@ impl Browser {
 
     /// The files that pages may be given, by name.
     async fn files(&self, ctx: &NodeContext) -> Result<Vec<(String, FileId)>> {
-        let mut files = Vec::new();
+        let mut ids = Vec::new();
         for reference in &self.uploads {
-            let value = ctx.inputs.json(reference);
-            for id in artifact::named(&value)?.into_iter().take(UPLOADS_MAX) {
-                let about =
-                    async { ctx.run.seams.files.read(&ctx.run.tenant, &id).await.map(|(file, _)| file.name) };
-                let (name, _) = ctx.effect("upload", Delivery::Idempotent, about).await?;
-                files.push((name, id));
-            }
+            ids.extend(artifact::named(&ctx.inputs.json(reference))?);
         }
-        if files.len() > UPLOADS_MAX {
-            let message = format!("pages are given the first {UPLOADS_MAX} of {} files only", files.len());
+        if ids.len() > UPLOADS_MAX {
+            let message = format!("pages are given the first {UPLOADS_MAX} of {} files only", ids.len());
             ctx.signal(Signal::Warn(message)).await?;
-            files.truncate(UPLOADS_MAX);
+            ids.truncate(UPLOADS_MAX);
+        }
+        let mut files = Vec::new();
+        for id in ids {
+            // Its name alone: the bytes are read when a page is given them.
+            let about = async { ctx.run.seams.files.find(&ctx.run.tenant, &id).await.map(|file| file.name) };
+            let (name, _) = ctx.effect("upload", Delivery::Idempotent, about).await?;
+            files.push((name, id));
         }
         Ok(files)
     }

@@ -89,6 +89,7 @@ impl Caller {
         request: ChatRequest,
         writer: Option<&TextWriter>,
     ) -> Result<String> {
+        // Marks that a model makes up where it was told of none are left as they are.
         let citations = self.settings.cites().then(|| ctx.run.citations.clone());
         let mut voice = AnswerStream::new(writer, citations, "");
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;

@@ -145,6 +145,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, or `once` for a single search"),
         OutputSpec::new("notes", "array", "what could not be done as asked"),
     ],
+    // An hour of searching at most, and after it the answer.
     time_limit: Some(Duration::from_hours(2)),
     measuring_only: false,
     tool: Some(ToolSpec { function: "deep_research", idempotent: true, sources: true }),
@@ -173,6 +174,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let system = params.take(&SYS_PROMPT);
         let asking = Asking::read(&mut params);
         let exception = params.exception();
+        // What may go to another branch must not have been seen.
         let streams = exception.goto.is_empty();
         let default = exception.covering();
         params.finish(DeepResearch {

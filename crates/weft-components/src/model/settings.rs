@@ -361,6 +361,7 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
     let entries = match params.get(&PROMPTS) {
         Some(Json::Array(entries)) if !entries.is_empty() => entries,
         Some(Json::String(text)) if !text.is_empty() => return vec![user(text)],
+        // A node without a word of its own passes the question on, as editors show it.
         None | Some(Json::Array(_) | Json::String(_)) => return vec![user("{sys.query}")],
         Some(_) => {
             params.problem(ParamProblem::new("/prompts", "must be a text or a list of {role, content}"));
@@ -390,6 +391,7 @@ fn sampling(params: &mut Params<'_>) -> Sampling {
     let presence_penalty = not_zero(when_on(&PRESENCE_PENALTY_ENABLED, &PRESENCE_PENALTY));
     let frequency_penalty = not_zero(when_on(&FREQUENCY_PENALTY_ENABLED, &FREQUENCY_PENALTY));
     let max_tokens = params.take(&MAX_TOKENS_ENABLED).then(|| params.take(&MAX_TOKENS)).flatten();
+    // Canvases write 0 where they mean no limit.
     let max_tokens = max_tokens.and_then(|max| u32::try_from(max).ok()).filter(|max| *max > 0);
     let thinking = match params.get(&THINKING) {
         Some(Json::String(word)) => match word.as_str() {

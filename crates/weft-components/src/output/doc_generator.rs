@@ -137,6 +137,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     ],
     time_limit: None,
     measuring_only: false,
+    // The id of the file follows from the work, so that doing it again makes the same one.
     tool: Some(weft_core::ToolSpec { function: "generate_document", idempotent: true, sources: false }),
     build,
 };
@@ -326,6 +327,26 @@ mod tests {
         let stage = Stage::new(&node, &*component, setting(&files, []));
         component.run(&stage.ctx).await.unwrap();
         assert_eq!(files.all().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn no_part_of_a_document_holds_a_secret() {
+        let files = Arc::new(MemoryFiles::default());
+        let secret = "{Agent:A@key}";
+        let node = Node::new(
+            "DocGenerator",
+            json!({"content": secret, "title": secret, "subtitle": secret, "header_text": secret, "footer_text": secret,
+                "watermark_text": secret, "filename": secret, "add_timestamp": false}),
+        );
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, setting(&files, [("Agent:A@key", json!("s3cret-key"))]));
+        stage.ctx.run.masks.add("secret.key", &json!("s3cret-key")).unwrap();
+        component.run(&stage.ctx).await.unwrap();
+        let kept = files.all().pop().unwrap();
+        let (_, bytes) = files.read(&"t".into(), &kept.id).await.unwrap();
+        let written: Json = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!((&written["page"]["header"], &written["page"]["title"]), (&json!("***"), &json!("***")));
+        assert!(!written.to_string().contains("s3cret") && !kept.name.contains("s3cret"), "{}", kept.name);
     }
 
     #[tokio::test]

@@ -20,7 +20,8 @@ use weft_core::{
 
 use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
 use crate::web::{
-    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, headers, page_text, refused, rendered, secrets,
+    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, headers, page_text, refused, rendered,
+    secrets, with_scheme,
 };
 
 /// Bytes of an answer, at most.
@@ -229,10 +230,10 @@ impl Invoke {
 
     fn request(&self, ctx: &NodeContext) -> Result<HttpRequest> {
         let text = address(&self.url, &ctx.inputs)?;
-        let text = text.trim();
-        let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-        let mut url = url::Url::parse(&text).map_err(|cause| {
-            Error::invalid(format!("`{}` is not an address", self.url.source())).because(cause)
+        let mut url = url::Url::parse(&with_scheme(text.trim(), "http")).map_err(|cause| {
+            Error::invalid(format!("`{}` is not an address", self.url.source()))
+                .because(cause)
+                .help("write a whole address, such as `https://service.example/path`")
         })?;
         let values = self.values(ctx)?;
         let body = match self.method.as_str() {
@@ -293,6 +294,7 @@ impl Component for Invoke {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let response = self.retries.send(ctx, self.request(ctx)?).await?;
+        // A canvas that goes on with the page of an error takes it for an answer.
         if self.fail_on_status && response.status >= 400 {
             return Err(refused(&response).help("correct the request, or set `fail_on_status` to false"));
         }

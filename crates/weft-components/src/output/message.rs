@@ -140,6 +140,7 @@ impl Message {
         let model = match self.aloud.then(|| ctx.run.seams.models.speech(&ctx.run.tenant, "")) {
             Some(Ok(model)) => Some(model),
             Some(Err(error)) => {
+                // The words are there all the same.
                 let warning = format!("the text is not read aloud: {}", error.full());
                 ctx.signal(Signal::Warn(warning)).await?;
                 None
@@ -204,6 +205,7 @@ impl Voice<'_> {
 
     /// Says the text form of a value.
     async fn say_value(&mut self, value: &Json) -> Result<()> {
+        // Its size is counted once, where it is said.
         let room = self.ctx.inputs.room().afresh();
         let mut text = BoundedText::new(&room);
         text.push_value(value)?;
@@ -419,6 +421,49 @@ mod tests {
         let attachment = end.attachment.unwrap();
         assert_eq!((attachment.doc_id, attachment.file_name.as_str()), (file.id, "test.md"));
         assert_eq!(json!(finished.outputs)["attachment"]["format"], "markdown");
+    }
+
+    /// A memory that keeps what it is handed.
+    #[derive(Default)]
+    struct Kept(std::sync::Mutex<Vec<weft_core::seam::memories::Turn>>);
+
+    #[async_trait]
+    impl weft_core::seam::Memories for Kept {
+        async fn remember(
+            &self,
+            _: &weft_core::id::MemoryKey,
+            _: &str,
+            turn: &weft_core::seam::memories::Turn,
+        ) -> Result<()> {
+            self.0.lock().unwrap().push(turn.clone());
+            Ok(())
+        }
+
+        async fn recall(
+            &self,
+            _: &weft_core::TenantId,
+            _: &weft_core::seam::memories::MemoryQuery,
+        ) -> Result<weft_core::seam::memories::Recollection> {
+            Ok(weft_core::seam::memories::Recollection::default())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_memory_is_told_no_secret() {
+        let node = Node::new("Message", json!({"content": "It is {Agent:A@key}", "memory_ids": ["m"]}));
+        let component = node.build();
+        let kept = Arc::new(Kept::default());
+        let memories = Arc::clone(&kept);
+        let setting = Setting {
+            query: "Is it s3cret-key?",
+            seams: Some(Box::new(move |seams| seams.memories = memories)),
+            ..Setting::values([("Agent:A@key", json!("s3cret-key"))])
+        };
+        let stage = Stage::new(&node, &*component, setting);
+        stage.ctx.run.masks.add("secret.key", &json!("s3cret-key")).unwrap();
+        component.run(&stage.ctx).await.unwrap();
+        let turn = kept.0.lock().unwrap().pop().unwrap();
+        assert_eq!((turn.query.as_str(), turn.response.as_str()), ("Is it ***?", "It is ***"));
     }
 
     #[tokio::test]

@@ -36,7 +36,9 @@ impl Remembering {
     /// Hands a turn to each memory, once, however often the work is begun. A memory that cannot take it
     /// is warned of: what was said has been said.
     pub(super) async fn remember(&self, ctx: &NodeContext, said: &str) -> Result<()> {
+        // A memory that is named twice is told once.
         let memories = each_once(self.memories.iter().cloned());
+        // What a model has thought is nothing that was said to the user.
         let response = without_thinking(said);
         if memories.is_empty() || response.trim().is_empty() {
             return Ok(());
@@ -46,13 +48,14 @@ impl Remembering {
             user if user.trim().is_empty() => run.input.user_id.clone(),
             user => user,
         };
+        // It is stored where secrets are not known.
+        let shown = |text: &str| run.masks.text(text).into_owned();
         let turn = Turn {
             user,
             agent: run.canvas.as_str().to_owned(),
             session: run.session.as_str().to_owned(),
-            query: run.input.query.clone(),
-            // It is stored where secrets are not known.
-            response: run.masks.text(&response).into_owned(),
+            query: shown(&run.input.query),
+            response: shown(&response),
         };
         // By this a memory knows a turn that it is handed again.
         let origin = format!("{}/{}/{}", run.run, ctx.activation, ctx.part);

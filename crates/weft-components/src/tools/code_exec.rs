@@ -92,6 +92,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 
 fn language(params: &mut Params<'_>) -> Language {
     let name = params.take(&LANG);
+    // Canvases that name no language come from editors that begin with this one.
     if name.trim().is_empty() {
         return Language::Python;
     }
@@ -205,6 +206,7 @@ impl Component for CodeExec {
         let program = self.program(ctx)?;
         let limits = program.limits;
         let (Ran { result, stdout, stderr, truncated, files: _ }, files): (Ran, Vec<StoredFile>) = {
+            // Without the limits: a program gives the same with other ones.
             let question = ctx.effects.question("program", &(&program.source, &program.arguments));
             ctx.effect_asking("program", Delivery::Idempotent, question, ran(ctx, program)).await?.0
         };

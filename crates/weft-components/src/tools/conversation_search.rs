@@ -70,6 +70,7 @@ struct ConversationSearch {
 
 /// The messages that fit best, as much of them as is shown.
 fn found(query: &str, messages: &[PastMessage], top: usize) -> Vec<PastMessage> {
+    // Worked out for all before any is chosen: what a word is worth follows from how many have it.
     let texts: Vec<_> = messages.iter().map(|message| counted(&message.content, WORDS_MAX)).collect();
     let best = best(&scores(query, &texts)).into_iter().take(top);
     let shown = |place: usize| {

@@ -38,6 +38,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let zone = params.take(&TIMEZONE);
+        // What a reference gives is known when it runs.
         if zone.references().next().is_none() && find(zone.source()).is_err() {
             let message = format!("`{}` is not a time zone", zone.source());
             params.problem(ParamProblem::new("/timezone", message).help(HELP));

@@ -19,6 +19,7 @@ static TEXT: Field<Template> =
     Field::template("query", "the text to translate").or("sys.query").by_model("the text to translate");
 static AUTH_KEY: Field<Template> =
     Field::template("auth_key", "the key of the service, best as `{secret.NAME}`").secret();
+// What the editors of such canvases have where nobody has chosen.
 static SOURCE_LANG: Field<String> =
     Field::text("source_lang", "the language of the text, as a code; empty to let the service find out")
         .or("ZH");

@@ -186,6 +186,7 @@ impl ExeSql {
             port: if on_a_server { u16::try_from(self.port).unwrap_or(u16::MAX) } else { 0 },
             name: text(&self.database)?,
             user: of_server(&self.username)?,
+            // Not trimmed: a blank at the end of a password is a part of it.
             password: Secret::new(if on_a_server {
                 self.password.render(&ctx.inputs)?
             } else {
@@ -243,13 +244,12 @@ fn without_marks(text: &str) -> String {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once("[ID:") {
         sql.push_str(before);
-        match behind.split_once(']') {
-            Some((number, behind)) if number.trim().chars().all(|c| c.is_ascii_digit()) => rest = behind,
-            _ => {
-                sql.push_str("[ID:");
-                rest = behind;
-            }
-        }
+        // As far as a number goes: to look for the bracket would be a way to the end for each mark without one.
+        let after = behind.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+        rest = after.strip_prefix(']').unwrap_or_else(|| {
+            sql.push_str("[ID:");
+            behind
+        });
     }
     sql.push_str(rest);
     sql
@@ -445,6 +445,15 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Unsupported);
             assert!(error.full().contains("by an MCP server"), "{}", error.full());
         }
+    }
+
+    #[test]
+    fn a_text_of_beginnings_of_marks_is_gone_through_in_moments() {
+        let begun = std::time::Instant::now();
+        let text = "[ID: 1 [ID:".repeat(500_000);
+        assert_eq!(super::without_marks(&text), text);
+        assert_eq!(super::without_marks("a[ID: 1 ][ID:][ID:1 2]"), "a[ID:1 2]");
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -58,6 +58,7 @@ impl Service for GitHub {
             let request = Request::get(ask.url(HOST, "/search/repositories", &query)?)
                 .header("Accept", "application/vnd.github+json")
                 .header("X-GitHub-Api-Version", "2022-11-28")
+                // Who does not say who asks is refused.
                 .header("User-Agent", AGENT);
             return Ok(Step::Ask(request.bearer(ask.key)));
         };

@@ -23,6 +23,7 @@ static START: Field<usize> =
         .by_model_if_wanted("how many hits to leave out at the top, to see those that come later");
 static NUM: Field<usize> = Field::count("num", 6, &(1..=HITS_MAX), "how many hits, at most")
     .by_model_if_wanted("how many hits, at most");
+// What the editors of such canvases have where nobody has chosen.
 static COUNTRY: Field<String> =
     Field::text("country", "where the search is made, as a code of two letters").or("cn");
 static LANGUAGE: Field<String> = Field::text("language", "the language of the search, as a code").or("en");

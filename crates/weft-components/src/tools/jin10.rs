@@ -202,6 +202,7 @@ impl Service for Jin10 {
             return Err(Error::new(kind, format!("it says: {}", text(&answer, "/message")))
                 .help("look whether `secret_key` holds a key that is still good for this"));
         }
+        // Calendars and quotes have no search by words at the service.
         let word = self.word.render(ask.inputs)?.trim().to_lowercase();
         let holds = |row: &Json| word.is_empty() || row.to_string().to_lowercase().contains(&word);
         let rows = rows_if_any(&answer, "/data")?.unwrap_or_default();

@@ -54,6 +54,7 @@ impl PubMed {
     }
 
     fn request(&self, ask: &Ask<'_>, path: &str, query: &[(&str, &str)]) -> Result<Step> {
+        // The service wants to know which program asks, to write to somebody before it locks everybody out.
         let mut all = vec![("db", "pubmed"), ("tool", "weft")];
         all.extend(Some(("email", self.email.as_str())).filter(|(_, email)| !email.is_empty()));
         all.extend(query);

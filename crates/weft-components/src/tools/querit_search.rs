@@ -115,6 +115,7 @@ impl QueritSearch {
 
 /// Whether it is a letter and a number, or two dates.
 fn is_range(text: &str) -> bool {
+    // The reader of dates takes other forms as well, and that of numbers a plus.
     let date = |text: &str| text.parse::<jiff::civil::Date>().is_ok() && text.len() == "2024-01-01".len();
     let number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 0) && !text.starts_with('+');
     match text.split_once("to") {
@@ -155,6 +156,7 @@ pub(super) fn answered(answer: &HttpResponse) -> Result<Json> {
     let status = code.trim().parse().ok().filter(|status| (400..600).contains(status)).unwrap_or(400);
     let said: String = text(&json, "/error_msg").trim().chars().take(SAID_MAX).collect();
     let said = if said.is_empty() { format!("it failed ({code})") } else { format!("{said} ({code})") };
+    // As if the status had said it: whoever tries again looks at the kind.
     let kind = refused(&HttpResponse { status, headers: Vec::new(), body: String::new() }).kind;
     Err(Error::new(kind, said)
         .help("look whether `api_key` holds a key that is still good, and what was asked for"))

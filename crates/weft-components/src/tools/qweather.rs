@@ -137,6 +137,7 @@ impl QWeather {
     fn request(&self, ask: &Ask<'_>, host: &str, path: &str, query: &[(&str, &str)]) -> Result<Step> {
         let mut all = query.to_vec();
         all.extend(Some(("lang", self.language.as_str())).filter(|(_, language)| !language.is_empty()));
+        // In a header: addresses stand in logs and in errors.
         Ok(Step::Ask(Request::get(ask.url(host, path, &all)?).header("X-QW-Api-Key", ask.key)))
     }
 }

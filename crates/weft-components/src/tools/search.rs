@@ -308,6 +308,7 @@ impl Asking {
     pub async fn ask(&self, ctx: &NodeContext) -> Result<Outputs> {
         let query = self.query.as_ref().map(|query| query.render(&ctx.inputs)).transpose()?;
         let query = query.map(|query| query.trim().to_owned());
+        // Some services give anything for nothing, and each counts it as a question.
         if query.as_deref() == Some("") {
             return Ok(self.outputs(ctx, Gave::default()));
         }
@@ -375,6 +376,7 @@ impl Asking {
                     return Err(answers.last().map_or_else(none, |answer| self.refused(answer)));
                 }
                 Step::Hits(hits) => {
+                    // A page of hits has as many as its service likes.
                     let hits = hits.into_iter().take(self.top).collect();
                     return Ok(Gave { hits, ..Gave::default() });
                 }
@@ -405,6 +407,7 @@ impl Asking {
         }
         match (error.kind, &self.key) {
             (ErrorKind::Unauthenticated | ErrorKind::Denied, Some((name, _))) => {
+                // The words of the service are about its own pages, and not about the canvas.
                 error.help(format!("look whether `{name}` holds a key that is still good for this"))
             }
             (ErrorKind::RateLimited, _) => error.help("ask later, or less often"),

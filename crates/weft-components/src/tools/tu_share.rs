@@ -97,6 +97,7 @@ impl Service for TuShare {
             let body = json!({"api_name": "news", "token": ask.key, "params": params, "fields": "datetime,title,content"});
             return Ok(Step::Ask(Request::post(ask.url(HOST, "/", &[])?, body)));
         };
+        // The service has no search by words.
         let keyword = self.keyword.render(ask.inputs)?.trim().to_lowercase();
         let holds = |row: &Json| {
             ["/title", "/content"].iter().any(|place| text(row, place).to_lowercase().contains(&keyword))

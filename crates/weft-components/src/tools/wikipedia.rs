@@ -68,6 +68,7 @@ impl Service for Wikipedia {
             let query = [
                 ("action", "query"),
                 ("format", "json"),
+                // In this version pages are a list; in the first they are an object by their ids.
                 ("formatversion", "2"),
                 ("generator", "search"),
                 ("gsrsearch", ask.query),
@@ -79,6 +80,7 @@ impl Service for Wikipedia {
                 ("inprop", "url"),
             ];
             let url = ask.url(&self.host, "/w/api.php", &query)?;
+            // Who does not say who asks is refused.
             return Ok(Step::Ask(Request::get(url).header("User-Agent", AGENT)));
         };
         let answer = json(answer)?;

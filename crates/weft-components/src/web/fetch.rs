@@ -10,7 +10,7 @@ use url::Url;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, NodeContext, Result, Template};
 
-use super::{refused, rendered, send, shown};
+use super::{refused, rendered, send, shown, with_scheme};
 
 /// Bytes of an answer, at most.
 // A text of a page is a few hundred kilobytes at most. What is larger is something to be downloaded, and no
@@ -40,6 +40,7 @@ pub async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(U
     let first = self::address(address)?;
     let mut url = first.clone();
     for _ in 0..=REDIRECTS_MAX {
+        // Also when it comes back by way of another server: the headers were meant for the first one.
         let own = url.origin() == first.origin();
         let headers = if own { how.headers } else { &[] };
         let request = HttpRequest {
@@ -54,6 +55,7 @@ pub async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(U
         let answer = send(ctx, request).await?;
         match next(&url, &answer)? {
             Some(next) => url = next,
+            // Whoever fetches a page wants its text, and that of an error is none of it.
             None if answer.status >= 400 => return Err(refused(&answer).help("try another address")),
             None => return Ok((url, answer)),
         }
@@ -71,8 +73,7 @@ fn address(text: &str) -> Result<Url> {
     if text.contains('\\') {
         return Err(wrong("has a backslash"));
     }
-    let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    let mut url = Url::parse(&text).map_err(|_| wrong("is not an address"))?;
+    let mut url = Url::parse(&with_scheme(text, "https")).map_err(|_| wrong("is not an address"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("is not an address of the web"));
     }

@@ -129,6 +129,7 @@ impl Pass<'_> {
             self.rest = rest;
             self.opening(&name, attributes);
         } else {
+            // The next reader would take it for the beginning of a tag.
             self.kept.push_str("&lt;");
             self.rest = after;
         }

@@ -69,7 +69,7 @@ pub fn unfenced(source: &str) -> Cow<'_, str> {
 pub struct Limits {
     /// From its first to its last step.
     pub time: Duration,
-    /// Bytes of memory for its values.
+    /// Bytes of memory for its values; `usize::MAX` where a service has a limit of its own, which is not known here.
     pub memory_bytes: usize,
     /// Bytes of its result as JSON. More is a failure.
     pub output_bytes: usize,
@@ -86,6 +86,16 @@ impl Limits {
             memory_bytes: self.memory_bytes.min(most.memory_bytes),
             output_bytes: self.output_bytes.min(most.output_bytes),
             printed_bytes: self.printed_bytes.min(most.printed_bytes),
+        }
+    }
+
+    /// The same as a failure has to tell it: where a service has a limit of memory of its own, that one was reached.
+    #[must_use]
+    pub fn told_within(self, most: Self) -> Self {
+        let within = self.within(most);
+        Self {
+            memory_bytes: if most.memory_bytes == usize::MAX { usize::MAX } else { within.memory_bytes },
+            ..within
         }
     }
 }
@@ -212,6 +222,11 @@ impl Failure {
                 let message = format!("the program ran longer than {} seconds", limits.time.as_secs_f64());
                 (ErrorKind::Timeout, message, "let it do less at once, or raise `sandbox.seconds`")
             }
+            Self::Memory if limits.memory_bytes == usize::MAX => {
+                let message =
+                    "the program used more memory than the service at `sandbox.remote` gives it".to_owned();
+                (ErrorKind::Invalid, message, "let it keep less at once, or raise the limit of that service")
+            }
             Self::Memory => {
                 let message =
                     format!("the program used more than {} MiB of memory", limits.memory_bytes / MIB);
@@ -331,6 +346,15 @@ mod tests {
         check(program, ErrorKind::Invalid, "in line 3: TypeError: no (a program defines `main(args)`");
         check(Failure::Time, ErrorKind::Timeout, "1.5 seconds");
         check(Failure::Memory, ErrorKind::Invalid, "64 MiB");
+        let elsewhere = Failure::Memory.error(Limits { memory_bytes: usize::MAX, ..limits });
+        assert!(elsewhere.full().contains("the service at `sandbox.remote`"), "{}", elsewhere.full());
+        assert!(!elsewhere.full().contains("sandbox.memory_bytes"), "{}", elsewhere.full());
+        let service = Limits { time: Duration::from_secs(1), memory_bytes: usize::MAX, ..limits };
+        let told = Failure::Memory.error(limits.told_within(service));
+        assert!(told.full().contains("the service at `sandbox.remote`"), "{}", told.full());
+        assert_eq!(limits.told_within(service).time, Duration::from_secs(1));
+        let less = Limits { memory_bytes: 8 << 20, ..limits };
+        assert_eq!(limits.told_within(less), less);
         check(Failure::Output, ErrorKind::Invalid, "9 bytes");
         check(
             Failure::Language(Language::Python),

@@ -109,6 +109,7 @@ fn scripted(entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
     let model = ScriptedModel::named(&entry.name, entry.provider_name(), script);
     Ok(Arc::new(model.with_info(|info| {
         (info.tools, info.kind, info.prices) = (entry.tools, entry.kind, entry.prices);
+        // Else nobody has said one, and a script keeps its own.
         if entry.window != WINDOW {
             info.window = entry.window;
         }

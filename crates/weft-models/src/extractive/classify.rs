@@ -9,6 +9,7 @@ use super::material::last_paragraph;
 use super::terms::DistinctTerms;
 
 /// What a shared term of the name counts, next to one of the description.
+// A description is long and shares something with most of what is said.
 const NAME_WEIGHT: usize = 3;
 
 /// The category for a request whose schema lists them under `properties.category.enum`. The last one
@@ -25,9 +26,9 @@ pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
         .filter(|m| m.author == Author::System)
         .map(|m| format!("{}\n", m.text))
         .collect();
+    let lines = named_lines(&system, &names);
     let score = |name: &str| {
-        let (name_terms, described) =
-            (DistinctTerms::of(name), DistinctTerms::of(&section(&system, name, &names)));
+        let (name_terms, described) = (DistinctTerms::of(name), DistinctTerms::of(&section(&lines, name)));
         let of = |said: &DistinctTerms| said.shared(&name_terms) * NAME_WEIGHT + said.shared(&described);
         (of(&message), of(&all))
     };
@@ -41,16 +42,35 @@ pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
     Some(best.0.to_owned())
 }
 
+/// A line of the instructions, the longest category that it names, and how many it names.
+struct NamedLine<'a> {
+    line: &'a str,
+    longest: Option<&'a str>,
+    count: usize,
+}
+
+/// The lines of the instructions.
+// Once for all categories: a thousand of them stand in a thousand lines, and each would look for every other one in all.
+fn named_lines<'a>(system: &'a str, names: &[&'a str]) -> Vec<NamedLine<'a>> {
+    let folded: Vec<(String, &'a str)> = names.iter().map(|name| (name.to_lowercase(), *name)).collect();
+    let named_line = |line: &'a str| {
+        let lower = line.to_lowercase();
+        let named: Vec<&'a str> =
+            folded.iter().filter(|(name, _)| lower.contains(name.as_str())).map(|(_, name)| *name).collect();
+        let longest = named.iter().copied().max_by_key(|name| name.len());
+        NamedLine { line, longest, count: named.len() }
+    };
+    system.lines().map(named_line).collect()
+}
+
 /// The lines about one category: from each line that names it to the next that names another.
-fn section(system: &str, name: &str, names: &[&str]) -> String {
+fn section(instructions: &[NamedLine<'_>], name: &str) -> String {
     let mut lines = String::new();
     let mut inside = false;
-    for line in system.lines() {
-        let named = names.iter().filter(|other| names_it(line, other)).max_by_key(|other| other.len());
-        // A line that lists several of them describes none.
-        let count = names.iter().filter(|other| names_it(line, other)).count();
-        inside = match named {
-            Some(_) if count > 2 => false,
+    for NamedLine { line, longest, count } in instructions {
+        inside = match longest {
+            // A line that lists several of them describes none.
+            Some(_) if *count > 2 => false,
             Some(found) => *found == name || (inside && !begins(line, found)),
             None => inside,
         };
@@ -60,10 +80,6 @@ fn section(system: &str, name: &str, names: &[&str]) -> String {
         }
     }
     lines
-}
-
-fn names_it(line: &str, name: &str) -> bool {
-    line.to_lowercase().contains(&name.to_lowercase())
 }
 
 /// Whether the line is about `name`, and does not only mention it.
@@ -112,5 +128,22 @@ mod tests {
             category(&json!({"properties": {"category": {"enum": []}}}), &ChatRequest::default()),
             None
         );
+    }
+
+    #[test]
+    fn a_thousand_categories_are_told_apart_in_moments() {
+        let names: Vec<String> = (0..1_000).map(|number| format!("category number {number}")).collect();
+        let lines: Vec<String> = names.iter().map(|name| format!("- {name}: about {name}")).collect();
+        let request = ChatRequest {
+            messages: vec![
+                ChatMessage::new(Author::System, lines.join("\n")),
+                ChatMessage::new(Author::User, "the category with the number 777"),
+            ],
+            ..ChatRequest::default()
+        };
+        let schema = json!({"properties": {"category": {"enum": names}}});
+        let begun = std::time::Instant::now();
+        assert_eq!(category(&schema, &request).as_deref(), Some("category number 777"));
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
     }
 }

@@ -44,6 +44,7 @@ impl LocalReranker {
                 .await
                 .map(Arc::new)
         };
+        // A failure is not kept: the files may be there the next time.
         self.model.get_or_try_init(load).await
     }
 }

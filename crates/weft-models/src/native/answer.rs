@@ -17,7 +17,7 @@ use crate::estimate::SentUsage;
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
-use crate::{estimate, failure};
+use crate::{CALLS_MAX, estimate, failure};
 
 /// How often an answer is gone on with that its provider has paused. Anthropic pauses after some ten searches.
 const PAUSES_MAX: u32 = 8;
@@ -183,6 +183,10 @@ impl NativeAssembly {
             return;
         }
         let index = self.calls.len();
+        if index >= CALLS_MAX {
+            let cause = format!("more than {CALLS_MAX} tool calls");
+            return self.fail(failure::garbled(&self.asking.model, cause, &self.asking.key));
+        }
         self.said.push_str(&call.fn_name);
         self.said.push_str(&arguments);
         if let Some(seal) = call.thought_signatures.and_then(|mut all| all.pop()) {
@@ -227,6 +231,7 @@ impl NativeAssembly {
         self.used += estimate::completed(sent(end), &self.request, &self.said);
         let paused =
             matches!(&end.captured_stop_reason, Some(Stopped::Other(reason)) if reason == "pause_turn");
+        // With calls it waits for their results, and goes on with them.
         if paused && self.calls.is_empty() && self.pauses < PAUSES_MAX {
             (self.stage, self.pauses) = (Stage::Paused, self.pauses + 1);
             return;
@@ -295,6 +300,7 @@ impl NativeAssembly {
 
 /// Tokens, as far as they were sent.
 fn sent(end: &StreamEnd) -> SentUsage {
+    // A negative number is nothing that was counted.
     let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
     let Some(used) = &end.captured_usage else { return SentUsage::default() };
     let of_prompt = used.prompt_tokens_details.as_ref();

@@ -145,6 +145,7 @@ fn notice(provider: Provider, noticed: &Noticed, frame: RawFrameRef<'_>) {
     if provider == Provider::Anthropic {
         noticed.blocks.frame(frame.event, frame.data);
     }
+    // Every piece of an answer comes this way: one that cannot be an error is not read as JSON once more.
     if frame.data.trim_start().starts_with("{\"error\"")
         && let Ok(object) = serde_json::from_str(frame.data)
     {

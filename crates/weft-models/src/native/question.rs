@@ -34,6 +34,7 @@ pub(super) fn question(provider: Provider, request: &ChatRequest, tools: &[ToolS
             continue;
         }
         messages.extend(results_message(&mut results));
+        // A result has the id of its call alone, and Gemini wants the name as well.
         names.extend(message.tool_calls.iter().map(|call| (call.id.as_str(), call.name.as_str())));
         match (provider, message.author) {
             (Provider::Anthropic, Author::Assistant) => {

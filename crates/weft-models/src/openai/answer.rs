@@ -12,16 +12,16 @@ use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
 
 use super::calls::{CallAssembly, CallPiece};
+use super::content;
 use crate::estimate::SentUsage;
 use crate::inline_tags::{InlineTags, TaggedPart};
 use crate::secret::Secret;
 use crate::sse::{EVENT_BYTES_MAX, SseBuffer};
-use crate::{estimate, failure};
+use crate::{estimate, failure, sent_tokens};
 
 #[derive(Deserialize)]
 struct WireChunk {
-    #[serde(default)]
-    choices: Vec<WireChoice>,
+    choices: Option<Vec<WireChoice>>,
     usage: Option<WireTokens>,
     error: Option<Json>,
 }
@@ -37,31 +37,41 @@ struct WireChoice {
 
 #[derive(Deserialize, Default)]
 struct WireDelta {
-    content: Option<String>,
+    #[serde(default, deserialize_with = "content::read")]
+    content: Vec<TaggedPart>,
     reasoning_content: Option<String>,
     reasoning: Option<String>,
     refusal: Option<String>,
     tool_calls: Option<Vec<CallPiece>>,
 }
 
-#[derive(Deserialize, Clone, Copy)]
+#[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct WireTokens {
+    #[serde(deserialize_with = "sent_tokens::read")]
     prompt_tokens: Option<u64>,
+    #[serde(deserialize_with = "sent_tokens::read")]
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
     /// As DeepSeek says it.
+    #[serde(deserialize_with = "sent_tokens::read")]
     prompt_cache_hit_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct PromptDetails {
+    #[serde(deserialize_with = "sent_tokens::read")]
     cached_tokens: Option<u64>,
+    #[serde(deserialize_with = "sent_tokens::read")]
     cache_write_tokens: Option<u64>,
 }
 
 #[derive(Deserialize, Clone, Copy, Default)]
+#[serde(default)]
 struct CompletionDetails {
+    #[serde(deserialize_with = "sent_tokens::read")]
     reasoning_tokens: Option<u64>,
 }
 
@@ -142,6 +152,7 @@ impl OpenAiAssembly {
         let chunk: WireChunk = match serde_json::from_slice(data) {
             Ok(chunk) => chunk,
             Err(cause) => {
+                // Whoever looks for the mistake has to see what came, and an event may have megabytes.
                 let seen = String::from_utf8_lossy(&data[..data.len().min(200)]).into_owned();
                 return self.fail(failure::garbled(&self.model, format!("{cause} in `{seen}`"), &self.key));
             }
@@ -149,12 +160,14 @@ impl OpenAiAssembly {
         if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
             return self.fail(failure::reported(&self.model, error, &self.key));
         }
-        if chunk.choices.is_empty() && chunk.usage.is_none() {
+        // A list that is empty is null, where a server is written in Go.
+        let choices = chunk.choices.unwrap_or_default();
+        if choices.is_empty() && chunk.usage.is_none() {
             return self.odd(data);
         }
         self.understood = true;
         self.usage = chunk.usage.or(self.usage);
-        for choice in chunk.choices {
+        for choice in choices {
             self.choice(choice);
         }
     }
@@ -172,14 +185,23 @@ impl OpenAiAssembly {
     fn choice(&mut self, choice: WireChoice) {
         self.usage = choice.usage.or(self.usage);
         let delta = choice.delta.unwrap_or_default();
-        if let Some(text) = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty()) {
-            self.said.push_str(&text);
-            self.ready.push_back(Ok(ChatDelta::Thinking(text)));
-        }
-        if let Some(text) = delta.content.or(delta.refusal).filter(|text| !text.is_empty()) {
-            self.said.push_str(&text);
-            self.tags.push(text, &mut self.parts);
-            self.say();
+        // Two names for one thing: servers send the one or the other.
+        let thought = delta.reasoning_content.or(delta.reasoning).map(TaggedPart::Thinking);
+        // What a model says in place of an answer is read as one.
+        let refusal = delta.refusal.filter(|_| delta.content.is_empty()).map(TaggedPart::Text);
+        for part in thought.into_iter().chain(delta.content).chain(refusal) {
+            match part {
+                TaggedPart::Thinking(text) | TaggedPart::Text(text) if text.is_empty() => {}
+                TaggedPart::Thinking(text) => {
+                    self.said.push_str(&text);
+                    self.ready.push_back(Ok(ChatDelta::Thinking(text)));
+                }
+                TaggedPart::Text(text) => {
+                    self.said.push_str(&text);
+                    self.tags.push(text, &mut self.parts);
+                    self.say();
+                }
+            }
         }
         for piece in delta.tool_calls.into_iter().flatten() {
             self.call(piece);
@@ -258,6 +280,7 @@ impl OpenAiAssembly {
 
 fn stop_reason(reason: &str) -> StopReason {
     match reason {
+        // Compatible servers hand on the words of the models behind them.
         "stop" | "eos" | "end_turn" => StopReason::Stop,
         "length" | "max_tokens" => StopReason::Length,
         "tool_calls" | "function_call" => StopReason::ToolCalls,

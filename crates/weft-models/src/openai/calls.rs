@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use weft_core::seam::chat_model::ChatDelta;
 
-/// Calls of one answer.
-const CALLS_MAX: usize = 128;
+use crate::CALLS_MAX;
 
 #[derive(Deserialize, Default)]
 pub(super) struct CallPiece {

@@ -11,6 +11,7 @@
 mod answer;
 mod body;
 mod calls;
+mod content;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;

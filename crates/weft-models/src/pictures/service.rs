@@ -120,6 +120,7 @@ impl PictureReader for HttpPictureReader {
 
     async fn read(&self, picture: &Picture) -> Result<Vec<PictureLine>> {
         check(picture)?;
+        // Else it sends the picture back with boxes drawn into it.
         let body = json!({"file": STANDARD.encode(&picture.bytes), "fileType": PICTURE, "visualize": false});
         let answer = self.remote.ask(&body).await?;
         self.lines(&answer, picture)

@@ -55,7 +55,9 @@ impl PictureReader for VisionPictureReader {
         let question = ChatMessage { images: vec![url], ..ChatMessage::new(Author::User, QUESTION) };
         let request = ChatRequest {
             messages: vec![ChatMessage::new(Author::System, INSTRUCTIONS), question],
+            // The same picture has the same text whenever it is read.
             sampling: Sampling { temperature: Some(0.0), ..Sampling::default() },
+            // So that an answer that breaks off is asked for again.
             audience: Audience::Nobody,
             ..ChatRequest::default()
         };

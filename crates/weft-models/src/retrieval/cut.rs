@@ -40,6 +40,7 @@ const SIXTHS: usize = 6;
 /// Sixths of a token that a character makes at most, in running text.
 fn sixths(c: char) -> usize {
     match c {
+        // Rare ones are two tokens or three.
         _ if is_ideograph(c) => 9,
         _ if c.is_ascii_alphanumeric() => 2,
         _ if c.is_whitespace() => 1,

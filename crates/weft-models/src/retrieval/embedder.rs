@@ -42,6 +42,7 @@ impl HttpEmbedder {
             model: entry.provider_name().to_owned(),
             remote: RemoteModel::new(entry, &(wire.url)(entry.address()?), client)?,
             wire,
+            // Of batches of nothing there would be no end.
             texts_max: entry.batch.unwrap_or(wire.texts_max).max(1),
             tokens_max: entry.own_window().unwrap_or(wire.tokens_max).max(1),
             dimensions: entry.dimensions,
@@ -55,6 +56,7 @@ impl HttpEmbedder {
             EmbeddingTexts { model: &self.model, purpose, texts: &texts, dimensions: self.dimensions };
         let body = self.remote.ask(&(self.wire.body)(&asked)).await?;
         let answer = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
+        // Some servers send zeros in place of nothing.
         let tokens = answer.tokens.filter(|tokens| *tokens > 0);
         let vectors =
             in_order(answer, texts.len(), self.dimensions).map_err(|why| self.remote.garbled(why))?;
@@ -131,7 +133,8 @@ impl Embedder for HttpEmbedder {
         let mut answers = asking.buffered(REQUESTS_AT_ONCE_MAX);
         while let Some(answer) = answers.try_next().await? {
             all.vectors.extend(answer.vectors);
-            all.tokens += answer.tokens;
+            // What a provider says may be any number.
+            all.tokens = all.tokens.saturating_add(answer.tokens);
         }
         if one_length(&all.vectors) {
             Ok(all)

@@ -9,6 +9,7 @@ use weft_core::Result;
 use weft_core::seam::embedder::{Embedded, Embedder, EmbeddingPurpose};
 
 /// Questions that are kept. Those that were asked longest ago go first.
+// Some megabytes: a vector has a few thousand numbers at most.
 const QUERIES_MAX: usize = 1000;
 
 type Key = [u8; 32];

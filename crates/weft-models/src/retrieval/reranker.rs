@@ -69,6 +69,7 @@ impl HttpReranker {
                     "set `raw_scores = true` if they are logits, or `raw_scores = false` to cut them off",
                 ))
             }
+            // Thresholds of canvases are from 0 to 1.
             Scores::Unsure | Scores::Shares => Ok(score.clamp(0.0, 1.0)),
         }
     }

@@ -54,6 +54,19 @@ async fn text_may_stand_before_between_and_after_calls() {
 }
 
 #[tokio::test]
+async fn an_answer_of_calls_without_an_end_is_ended() {
+    for wire in Wire::ALL {
+        let reply = (0..200).fold(Reply::default(), |reply, at| reply.and_call("t", json!({"x": at})));
+        let server = ScriptedServer::speaking(wire, Script::new().reply(reply)).await;
+        let request = ChatRequest { tools: [tool("t")].into(), ..asked("hi") };
+        let (seen, error) = read(&*model(wire, &server), request).await;
+        assert_eq!(seen.calls.len(), 128, "{wire:?}");
+        let error = error.unwrap();
+        assert!(error.full().contains("more than 128 tool calls"), "{wire:?}: {}", error.full());
+    }
+}
+
+#[tokio::test]
 async fn broken_arguments_arrive_as_they_are() {
     for wire in Wire::ALL {
         for broken in ["{'city': 'Oslo',}", "", "not json", "[1]"] {

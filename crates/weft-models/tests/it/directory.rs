@@ -268,6 +268,18 @@ async fn one_server_can_stand_for_everything() {
     assert_eq!(server.requests()[0].key, None);
 }
 
+#[test]
+fn of_one_server_no_model_with_an_endless_name_is_remembered() {
+    let server = OneServer { base_url: "http://127.0.0.1:9/v1".into(), ..OneServer::default() };
+    let directory = directory(&ModelsConfig { one_server: Some(server), ..ModelsConfig::default() });
+    let same = |llm_id: &str| {
+        let model = || directory.resolve_with_notice(llm_id).unwrap().0;
+        std::sync::Arc::ptr_eq(&model(), &model())
+    };
+    assert!(same("small"));
+    assert!(!same(&"x".repeat(1 << 20)));
+}
+
 #[tokio::test]
 async fn a_script_is_read_from_a_file() {
     let path = std::env::temp_dir().join(format!("weft-script-{}.toml", std::process::id()));

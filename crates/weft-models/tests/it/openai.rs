@@ -63,6 +63,27 @@ async fn usage_is_estimated_when_none_is_sent() {
 }
 
 #[tokio::test]
+async fn an_answer_is_read_however_its_tokens_are_counted() {
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":\"one two three\"},\"finish_reason\":\"stop\"}],\
+        \"usage\":{\"prompt_tokens\":12.0,\"completion_tokens\":-1,\"prompt_tokens_details\":{\"cached_tokens\":\"3\"}}}\n\ndata: [DONE]\n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!((error, seen.text.as_str()), (None, "one two three"));
+    let usage = seen.end.unwrap().1;
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.cache_read_tokens), (12, 4, 3));
+}
+
+#[tokio::test]
+async fn an_answer_in_a_list_of_parts_is_read() {
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"hm\"}]}]}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"one\"}]}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\" two\"},\"finish_reason\":\"stop\"}]}\n\n\
+        data: {\"choices\":null,\"usage\":{\"prompt_tokens\":2,\"completion_tokens\":3}}\n\ndata: [DONE]\n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!((error, seen.thinking.as_str(), seen.text.as_str()), (None, "hm", "one two"));
+    assert_eq!(seen.end.unwrap().1.completion_tokens, 3);
+}
+
+#[tokio::test]
 async fn calls_without_an_index_and_with_object_arguments_are_understood() {
     let body = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"t\",\"arguments\":{\"x\":1}}}]}}]}\n\n\
         data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"u\",\"arguments\":\"{\"}}]}}]}\n\n\

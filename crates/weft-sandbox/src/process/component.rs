@@ -146,6 +146,13 @@ fn unusable(reason: &str) -> Error {
     Error::new(ErrorKind::Unavailable, format!("the component cannot be run: {reason}"))
 }
 
+/// A name for code that is being written. Of a process that is ended meanwhile the file stays, and is forgotten in time as
+/// those of other versions are: it has their ending.
+fn unfinished(target: &Path) -> PathBuf {
+    let number = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    target.with_extension(format!("{}-{number}.{}", std::process::id(), kept::ENDING))
+}
+
 /// Writes machine code under a name of its own first, since half of it would be code that does anything.
 fn keep(target: &Path, code: &[u8]) -> Result<()> {
     let folder = target.parent().unwrap_or(Path::new("."));
@@ -157,8 +164,7 @@ fn keep(target: &Path, code: &[u8]) -> Result<()> {
         .because(cause)
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let number = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let unfinished = target.with_extension(format!("{}-{number}", std::process::id()));
+    let unfinished = unfinished(target);
     let written = kept::write(&unfinished, code).and_then(|()| std::fs::rename(&unfinished, target));
     if written.is_err() {
         drop(std::fs::remove_file(&unfinished));
@@ -166,4 +172,21 @@ fn keep(target: &Path, code: &[u8]) -> Result<()> {
     written.map_err(failed)?;
     kept::forget_others(folder, target);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_has_left_half_written_is_forgotten_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("digest.cwasm");
+        let left = unfinished(&target);
+        std::fs::write(&left, "half").unwrap();
+        let long_ago = SystemTime::now() - std::time::Duration::from_hours(24 * 8);
+        std::fs::File::options().write(true).open(&left).unwrap().set_modified(long_ago).unwrap();
+        keep(&target, b"code").unwrap();
+        assert!(target.is_file() && !left.exists(), "{}", left.display());
+    }
 }

@@ -104,6 +104,7 @@ impl PythonHost {
     fn sleep(&self, seconds: f64) -> Result<()> {
         let wished = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let left = self.end.saturating_duration_since(Instant::now());
+        // A program of one thread has nothing else to do, and its limit is the end of every wait.
         std::thread::sleep(wished.min(left));
         if wished < left { Ok(()) } else { Err(Trap::Interrupt.into()) }
     }

@@ -34,6 +34,7 @@ impl<'js> Timers<'js> {
         if wait < 0.0 {
             return Ok(false);
         }
+        // A program may want to wait for longer than can be counted.
         let wait = Duration::try_from_secs_f64(wait / 1_000.0).unwrap_or(Duration::MAX);
         let began = Instant::now();
         while began.elapsed() < wait {

@@ -46,20 +46,20 @@ enum ProgramEnd {
 
 /// What became of a program.
 pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
-    let mut lines: Vec<&[u8]> = said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
-    let guard = lines.last().and_then(|line| serde_json::from_slice::<GuardLine>(line).ok());
-    let Some(GuardLine { ended }) = guard else {
+    let (before, last) = last_line(said);
+    let Ok(GuardLine { ended }) = serde_json::from_slice::<GuardLine>(last) else {
         // It has said more than is read, or its guard is gone.
         let more = said.len() > limits.output_bytes;
         return Ran::silent(Err(if more { Failure::Output } else { Failure::Broken }));
     };
-    lines.pop();
     let mut printed = Printed::new(limits.printed_bytes);
     let mut cut = false;
     let mut files = Vec::new();
     let mut file_bytes = 0;
     let mut outcome: Option<Result<Json, Failure>> = None;
-    for line in lines.into_iter().filter_map(|line| serde_json::from_slice(line).ok()) {
+    // One by one: of a list of all lines each would take eight times what the shortest has.
+    let lines = before.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    for line in lines.filter_map(|line| serde_json::from_slice(line).ok()) {
         match line {
             ProcessLine::Out(text) => printed.piece(Stream::Out, &text),
             ProcessLine::Error(text) => printed.piece(Stream::Error, &text),
@@ -94,6 +94,14 @@ pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
     Ran { result, stdout, stderr, truncated: truncated || cut, files }
 }
 
+/// The last line that is not empty, and all before it.
+fn last_line(said: &[u8]) -> (&[u8], &[u8]) {
+    let end = said.iter().rposition(|byte| *byte != b'\n').map_or(0, |at| at + 1);
+    let whole = said.get(..end).unwrap_or_default();
+    let start = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    whole.split_at(start)
+}
+
 /// Whether it is a name without folders.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
@@ -116,6 +124,11 @@ mod tests {
         check("nonsense\n{\"out\": 5}\n[[[\n{\"ended\": \"exit\"}\n", Err(Failure::Broken));
         check("{\"memory\": true}\n{\"ended\": \"exit\"}\n", Err(Failure::Memory));
         check("", Err(Failure::Broken));
+        check("\n\n", Err(Failure::Broken));
+        check(
+            &format!("{{\"result\": \"1\"}}\n{}\n{{\"ended\": \"exit\"}}\n\n", "x\n".repeat(100_000)),
+            Ok(json!(1)),
+        );
         let files = "{\"file\": \"../a\", \"base64\": \"eA==\"}\n{\"file\": \"b\", \"base64\": \"eA==\"}\n";
         let ran = read(format!("{files}{{\"result\": \"1\"}}\n{{\"ended\": \"exit\"}}").as_bytes(), limits);
         assert_eq!(ran.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), ["b"]);

@@ -37,6 +37,7 @@ pub(super) async fn folders(program: &Path) -> Result<Vec<PathBuf>> {
         Error::new(ErrorKind::Unavailable, message).help("name another interpreter as `sandbox.python`")
     };
     let mut command = Command::new(program);
+    // Isolated, so that no variable or folder of the caller says where it lies.
     command.args(["-I", "-B", "-c", WHERE]).env_clear().stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(TIME, command.output())
         .await

@@ -135,6 +135,7 @@ impl Parent {
                 .map_err(|cause| Error::internal("cannot write an order down").because(cause))
         };
         if let Some(bubblewrap) = bubblewrap {
+            // The worker has to be seen within, to give up there what is not needed.
             let mut arguments = wrapped(read, &worker.program);
             arguments.push(worker.program.clone().into());
             arguments.extend(worker.arguments.iter().cloned());

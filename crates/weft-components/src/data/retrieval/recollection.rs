@@ -110,6 +110,7 @@ pub(super) fn outputs(found: Recollection, empty: &str) -> Outputs {
     let mut outputs = Outputs::of("formalized_content", text.clone());
     outputs.set("json", messages.clone());
     outputs.set("chunks", messages);
+    // Canvases read it after either kind of search.
     outputs.set("doc_aggs", json!([]));
     outputs.set("content", text);
     if !found.notes.is_empty() {

@@ -292,6 +292,7 @@ impl DatasetSearch {
                     value => vec![to_text(value)],
                 },
             };
+            // A form that was left empty gives an empty text, which names nothing.
             names.extend(more.into_iter().filter(|name| !name.trim().is_empty()));
         }
         if names.is_empty() {

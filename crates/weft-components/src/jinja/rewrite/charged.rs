@@ -58,6 +58,7 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
         }
         let wrap = match token.text() {
             "~" | "+" => Some((token.text(), "weft_cost(", ") ")),
+            // A text is repeated no negative number of times, so that what gets past it is a number.
             "*" if operand_before => Some(("* -1 * -1 *", "weft_number(", ") ")),
             // What is searched, not what is looked for, is what may be long.
             "in" if operand_before || is_not_in(tokens, at) => Some(("in", "", READ)),
@@ -159,6 +160,7 @@ fn slice_from(members: &[Token<'_>]) -> Option<usize> {
 /// a filter, so the charge is a call around `from` that cannot see the text and counts the longest one there is.
 fn write_slice(members: &[Token<'_>], colon: usize, out: &mut String) {
     out.push_str("weft_slice(");
+    // A slice may have no beginning, and a call has to have its argument.
     if colon == 0 {
         out.push_str("none");
     }

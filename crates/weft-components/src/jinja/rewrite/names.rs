@@ -58,6 +58,7 @@ impl NamesOfTemplate {
                 self.made.insert("loop".to_owned());
                 end
             }
+            // A member of a namespace is no variable.
             Some("set") if !matches!(tokens.get(2), Some(Token::Operator("."))) => {
                 let end = end("=").unwrap_or(tokens.len());
                 self.made.extend(tokens[1..end].iter().filter_map(name).map(str::to_owned));

@@ -55,6 +55,7 @@ where
         effects: agent.effects.clone(),
         // The call's own: see `Invocation::agent`.
         part: Arc::clone(&agent.part),
+        // Nobody is to hear the words of a tool as if the agent had said them.
         heard: false,
         // What it says is part of its result, and nobody else's words come in between.
         floor: Floor::default(),

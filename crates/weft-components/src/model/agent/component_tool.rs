@@ -134,7 +134,9 @@ impl ComponentTool {
             item: self.item.as_ref(),
             downstream: &[],
             upstream: &[],
+            // As a tool it has no place on the canvas.
             others: &NoOthers,
+            // It was asked when the agent was read, and nothing is built here that was refused there.
             measuring: true,
         };
         let component = (self.spec.build)(&source).map_err(|problems| refused(self.spec.kind, &problems))?;

@@ -89,6 +89,7 @@ impl Flags {
         let get = |key: &str| {
             let own = entry.and_then(|entry| entry.get(key)).map(|value| (format!("{at}/{key}"), value));
             let found = own.or_else(|| Some((format!("{at}/params/{key}"), inner.get(key)?)));
+            // Editors write null for what nobody has set.
             found.filter(|(_, value)| !value.is_null())
         };
         let mut flag = |key: &str| {
@@ -116,6 +117,7 @@ impl Flags {
         };
         let time_limit = seconds("tool_time_limit");
         let time_limit = time_limit.map(|seconds| Duration::from_secs_f64(seconds.min(TIME_LIMIT_MAX)));
+        // Whole seconds, and upwards: half of one is not none.
         let approval_timeout = seconds("approval_timeout_seconds")
             .map(|seconds| Duration::from_secs_f64(seconds.ceil().min(WAIT_MAX)).as_secs());
         let mut text = |key: &str| {

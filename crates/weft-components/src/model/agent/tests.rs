@@ -75,6 +75,29 @@ async fn tools_that_are_not_there_are_left_out() {
     assert_eq!(stage.signals().iter().filter(|signal| warned(signal)).count(), 4);
 }
 
+/// With conditions or without: what it gives is where a run goes on, which a model can do nothing with.
+#[tokio::test]
+async fn a_switch_is_no_tool() {
+    let conditions =
+        json!([{"items": [{"cpn_id": "sys.query", "operator": "=", "value": "x"}], "to": ["Agent:A"]}]);
+    let tools = json!([
+        {"component_name": "Switch", "name": "Way", "params": {}},
+        {"component_name": "Switch", "params": {"conditions": conditions, "end_cpn_ids": ["Agent:B"]}},
+        "Calculator",
+    ]);
+    let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
+    let component = node.build();
+    let warnings = component.shape().warnings;
+    let places: Vec<&str> = warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(places, ["/tools/0/component_name", "/tools/1/component_name"]);
+    assert!(warnings[0].message.contains("`Way`: `Switch` chooses where a run goes on"), "{warnings:?}");
+    let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+    stage.answer_text("so");
+    component.run(&stage.ctx).await.unwrap();
+    let offered: Vec<String> = stage.asked()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(offered, ["calculator_2"]);
+}
+
 /// A key that a variable or a secret was to bring is known to be missing only when the agent works.
 #[tokio::test]
 async fn tools_that_turn_out_to_lack_a_key_are_left_out() {

@@ -12,8 +12,8 @@ use weft_core::context::Signal;
 use weft_core::effect::Delivery;
 use weft_core::tool::{Origin, TOOL_TIME_LIMIT, Tool, ToolTraits};
 use weft_core::{
-    Component as _, ComponentId, ComponentSpec, Json, NodeContext, NodeSource, ParamProblem, Reference,
-    Result, Role, Shape, Template,
+    Component as _, ComponentId, ComponentSpec, Json, NodeContext, NodeSource, OutputSpec, ParamProblem,
+    Reference, Result, Role, Shape, Template,
 };
 
 use super::arguments::ARGUMENTS;
@@ -425,12 +425,24 @@ fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentS
             None => problem,
         }));
     };
+    if spec.role == Role::Step && only_chooses(spec) {
+        let message =
+            format!("`{}` chooses where a run goes on, and from a tool it goes on nowhere", spec.kind);
+        let problem = ParamProblem::new(pointer, message);
+        return Err(Lack::LeftOut(problem.help("put it behind the agent as a node of the canvas")));
+    }
     if spec.role == Role::Step {
         return Ok(spec);
     }
     Err(ParamProblem::new(pointer, format!("`{}` cannot be a tool", spec.kind))
         .help("use a component that does one step")
         .into())
+}
+
+/// Whether a component gives nothing but the names of those that the run goes on with.
+fn only_chooses(spec: &ComponentSpec) -> bool {
+    let names_targets = |output: &OutputSpec| matches!(output.name, "_next" | "next");
+    !spec.outputs.is_empty() && spec.outputs.iter().all(names_targets)
 }
 
 /// Problems of a tool's parameters at their place in the agent's.

@@ -1,8 +1,11 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value as Json, json};
+use weft_core::context::Signal;
+use weft_core::seam::FileStore as _;
 use weft_core::seam::browser::{Browser, BrowserAction, BrowserWindow, Download, PageView};
 use weft_core::seam::chat_model::{ChatDelta, StopReason};
+use weft_core::seam::file_store::StoredFile;
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_testkit::MemoryFiles;
 
@@ -134,6 +137,36 @@ async fn steps_end_at_their_limit_and_profiles_belong_to_conversations() {
         let profiles = browser.profiles.lock().unwrap();
         assert!(matches!(&profiles[..], [profile] if profile.is_some() == kept), "{profiles:?}");
     }
+}
+
+#[tokio::test]
+async fn of_too_many_files_the_first_are_given_with_a_warning() {
+    let node = Node::new("Browser", json!({"llm_id": "tools", "upload_sources": ["sys.files"]}));
+    let files = Arc::new(MemoryFiles::default());
+    for number in 0..21 {
+        let file = StoredFile {
+            id: format!("f{number}").into(),
+            name: format!("{number}.txt"),
+            mime_type: String::new(),
+            size: 1,
+            session: None,
+            created_ms: 0,
+        };
+        files.put(&"t".into(), &file, "x".into()).await.unwrap();
+    }
+    let named: Vec<Json> = (0..21).map(|number| json!({"id": format!("f{number}")})).collect();
+    let seams: crate::testing::Replace = Box::new(move |seams| seams.files = files);
+    let setting =
+        Setting { query: "q", seams: Some(seams), ..Setting::values([("sys.files", json!(named))]) };
+    let mut stage = Stage::new(&node, &*node.build(), setting);
+    stage.answer_text("Done.");
+    node.build().run(&stage.ctx).await.unwrap();
+    let asked = stage.asked().remove(0);
+    let upload = asked.tools.iter().find(|tool| tool.name == "upload_file").unwrap();
+    assert_eq!(upload.parameters["properties"]["file"]["enum"].as_array().unwrap().len(), 20);
+    let signals = stage.signals();
+    let warned = |signal: &Signal| matches!(signal, Signal::Warn(text) if text.contains("20 of 21 files"));
+    assert!(signals.iter().any(warned), "{signals:?}");
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ impl Declared {
     /// Reads `outputs`. Without any there is `result`, of any type.
     pub fn read(params: &Params<'_>) -> Self {
         let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
+        // Editors declare these beside the results, and nothing that a program returns is meant for them.
         let ours = declared.filter(|(name, _)| !OTHERS.contains(&name.as_str()) && *name != "_ERROR");
         let mut outputs: Vec<_> = ours.map(|(name, output)| (name.clone(), Type::of(output))).collect();
         if outputs.is_empty() {

@@ -27,6 +27,7 @@ pub fn rows(json: &Json, pointer: &str) -> Result<Vec<Json>> {
 pub fn rows_if_any(json: &Json, pointer: &str) -> Result<Option<Vec<Json>>> {
     match json.pointer(pointer) {
         None | Some(Json::Null) if json.is_object() => Ok(None),
+        // What is no object has no members to read; one that is amiss must not take the others with it.
         Some(Json::Array(rows)) => Ok(Some(rows.iter().filter(|row| row.is_object()).cloned().collect())),
         _ => Err(garbled(&format!("the answer holds no list at `{pointer}`"))),
     }

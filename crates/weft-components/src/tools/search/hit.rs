@@ -27,6 +27,7 @@ pub struct Hit {
 pub(super) fn chunk(hit: &Hit, hit_max: usize) -> Option<Chunk> {
     let url = hit.url.trim();
     let lower = url.to_ascii_lowercase();
+    // It becomes a link in a page: an address of another kind could be a program.
     if !(lower.starts_with("https://") || lower.starts_with("http://")) {
         return None;
     }

@@ -44,6 +44,7 @@ fn line(table: &mut String, cells: impl Iterator<Item = String>) {
 }
 
 fn cell(text: &str) -> String {
+    // A line break would end the row, and a bar the cell.
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
     line.chars().take(CELL_MAX).collect()
 }

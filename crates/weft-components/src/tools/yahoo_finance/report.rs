@@ -134,6 +134,7 @@ pub fn markdown(symbol: &str, known: &Known) -> String {
     }
     let item = |news: &Json| {
         let (title, link, publisher) = (text(news, "/title"), text(news, "/link"), text(news, "/publisher"));
+        // A bracket in a title would end the link.
         format!("- [{}]({link}), {publisher}", title.replace(['[', ']', '\n'], " "))
     };
     sections.push(("News", known.news.iter().map(item).collect::<Vec<_>>().join("\n")));

@@ -19,6 +19,7 @@ pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
 };
 
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
+    // Its models make other vectors of questions than of passages.
     let input_type = match asked.purpose {
         EmbeddingPurpose::Query => "search_query",
         EmbeddingPurpose::Passage => "search_document",
@@ -50,12 +51,12 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
     }
     #[derive(Deserialize)]
     struct Billed {
-        #[serde(default)]
-        input_tokens: Option<f64>,
+        #[serde(default, deserialize_with = "crate::sent_tokens::read")]
+        input_tokens: Option<u64>,
     }
     let answer: CohereAnswer = serde_json::from_slice(body)?;
     let billed = answer.meta.and_then(|meta| meta.billed_units).and_then(|billed| billed.input_tokens);
-    Ok(Vectors::in_order(answer.embeddings.float, billed.map(|tokens| tokens as u64)))
+    Ok(Vectors::in_order(answer.embeddings.float, billed))
 }
 
 fn rerank(asked: &Passages<'_>) -> Json {

@@ -32,6 +32,7 @@ fn root(base: &str) -> &str {
 }
 
 fn embed(asked: &EmbeddingTexts<'_>) -> Json {
+    // Its models make other vectors of questions than of passages.
     let text_type = match asked.purpose {
         EmbeddingPurpose::Query => "query",
         EmbeddingPurpose::Passage => "document",

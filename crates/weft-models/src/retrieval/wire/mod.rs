@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 use weft_core::seam::embedder::EmbeddingPurpose;
 
 use crate::factories::Provider;
+use crate::sent_tokens;
 
 /// Why an answer is none.
 pub(super) type Unread = Box<dyn std::error::Error + Send + Sync>;
@@ -166,7 +167,9 @@ struct ListedVector {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ListedUsage {
+    #[serde(deserialize_with = "sent_tokens::read")]
     total_tokens: Option<u64>,
+    #[serde(deserialize_with = "sent_tokens::read")]
     prompt_tokens: Option<u64>,
 }
 
@@ -205,6 +208,7 @@ impl Numbers {
 /// The tokens of a whole answer. Providers that count in other units do not have it.
 #[derive(Deserialize)]
 struct TotalUsage {
+    #[serde(default, deserialize_with = "sent_tokens::read")]
     total_tokens: Option<u64>,
 }
 
@@ -223,6 +227,7 @@ fn read_results(body: &[u8]) -> Result<Ranking, Unread> {
     }
     #[derive(Deserialize)]
     struct MetaTokens {
+        #[serde(default, deserialize_with = "sent_tokens::read")]
         input_tokens: Option<u64>,
     }
     let answer: ScoredAnswer = serde_json::from_slice(body)?;

@@ -14,6 +14,7 @@ fn url(base: &str) -> String {
 }
 
 fn body(asked: &EmbeddingTexts<'_>) -> Json {
+    // Our count is careful and no exact one: what is still too long is cut and not refused.
     let mut body = json!({"model": asked.model, "input": asked.texts, "truncate": true});
     if let Some(dimensions) = asked.dimensions {
         body["dimensions"] = json!(dimensions);
@@ -25,7 +26,7 @@ fn read(body: &[u8]) -> Result<Vectors, Unread> {
     #[derive(Deserialize)]
     struct OllamaAnswer {
         embeddings: Vec<Vec<f32>>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "crate::sent_tokens::read")]
         prompt_eval_count: Option<u64>,
     }
     let answer: OllamaAnswer = serde_json::from_slice(body)?;

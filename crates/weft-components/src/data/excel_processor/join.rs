@@ -1,0 +1,118 @@
+//! Tables side by side, by a column.
+
+use std::collections::HashMap;
+
+use indexmap::{IndexMap, IndexSet};
+use serde_json::Map;
+use weft_core::value::to_text;
+use weft_core::{Error, Json, Result};
+
+use super::{CELLS_MAX, ROWS_MAX, Tables};
+
+/// Rows that have the same value in a column, side by side; what has no counterpart stays alone. A column that both have is
+/// kept under a name with `_2`.
+pub(super) fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
+    let mut joined: Option<Vec<Map<String, Json>>> = None;
+    for (name, rows) in tables {
+        // A table without rows has no columns to look at, and joins nothing.
+        if !rows.is_empty() && !rows.iter().any(|row| row.contains_key(column)) {
+            return Err(Error::invalid(format!("`{name}` has no column `{column}`"))
+                .help("`join_on` names a column that all tables have"));
+        }
+        let Some(left) = joined.take() else {
+            joined = Some(rows);
+            continue;
+        };
+        // In the order of the rows, so that what has no counterpart keeps its place.
+        let mut by_value: IndexMap<String, Vec<Map<String, Json>>> = IndexMap::new();
+        for row in rows {
+            by_value.entry(row.get(column).map(to_text).unwrap_or_default()).or_default().push(row);
+        }
+        has_room(&left, &by_value, column)?;
+        let mut result = Vec::new();
+        let mut met: IndexSet<String> = IndexSet::new();
+        for row in left {
+            let value = row.get(column).map(to_text).unwrap_or_default();
+            match by_value.get(&value) {
+                None => result.push(row),
+                Some(others) => {
+                    met.insert(value);
+                    result.extend(others.iter().map(|other| beside(&row, other, column)));
+                }
+            }
+        }
+        result.extend(
+            by_value.into_iter().filter(|(value, _)| !met.contains(value)).flat_map(|(_, rows)| rows),
+        );
+        joined = Some(result);
+    }
+    Ok(joined.unwrap_or_default())
+}
+
+/// Whether a joined table keeps to the limits. Counted before any of it is made: a value that is frequent on both sides
+/// multiplies, and so do the columns.
+fn has_room(
+    left: &[Map<String, Json>],
+    right: &IndexMap<String, Vec<Map<String, Json>>>,
+    column: &str,
+) -> Result<()> {
+    let sum = |rows: &Vec<Map<String, Json>>| rows.iter().map(Map::len).sum::<usize>();
+    let sums: HashMap<&str, (usize, usize)> =
+        right.iter().map(|(value, rows)| (value.as_str(), (rows.len(), sum(rows)))).collect();
+    let (mut rows, mut cells) = (0_usize, 0_usize);
+    for row in left {
+        let value = row.get(column).map(to_text).unwrap_or_default();
+        let (others, in_others) = sums.get(value.as_str()).copied().unwrap_or((1, 0));
+        rows = rows.saturating_add(others);
+        cells = cells.saturating_add(others.saturating_mul(row.len()).saturating_add(in_others));
+    }
+    let (what, max) = match (rows > ROWS_MAX, cells > CELLS_MAX) {
+        (true, _) => ("rows", ROWS_MAX),
+        (false, true) => ("cells", CELLS_MAX),
+        (false, false) => return Ok(()),
+    };
+    Err(Error::invalid(format!("the joined table has more than {max} {what}"))
+        .help("join by a column whose values differ"))
+}
+
+fn beside(row: &Map<String, Json>, other: &Map<String, Json>, column: &str) -> Map<String, Json> {
+    let mut both = row.clone();
+    for (name, value) in other.iter().filter(|(name, _)| *name != column) {
+        // With several tables there may be a column `x_2` already, which must not be lost.
+        let free = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}_{number}")));
+        if let Some(name) = free.into_iter().find(|name| !both.contains_key(name)) {
+            both.insert(name, value.clone());
+        }
+    }
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_table_with_the_same_column_loses_nothing() {
+        let row = |json: serde_json::Value| json.as_object().unwrap().clone();
+        let both = beside(
+            &row(serde_json::json!({"id": 1, "x": 1})),
+            &row(serde_json::json!({"id": 1, "x": 2})),
+            "id",
+        );
+        let all = beside(&both, &row(serde_json::json!({"id": 1, "x": 3})), "id");
+        assert_eq!(serde_json::Value::from(all), serde_json::json!({"id": 1, "x": 1, "x_2": 2, "x_3": 3}));
+    }
+
+    #[test]
+    fn tables_of_many_columns_are_joined_within_the_limit() {
+        let wide = |names: &str| -> Map<String, Json> {
+            let cell = |number: usize| (format!("{names}{number}"), Json::Null);
+            std::iter::once(("id".to_owned(), Json::from(1))).chain((0..300).map(cell)).collect()
+        };
+        let table = |name: &str, count: usize| (name.to_owned(), vec![wide(name); count]);
+        let joined = |count: usize| join(Tables::from_iter([table("a", count), table("b", count)]), "id");
+        assert_eq!(joined(10).unwrap().len(), 100);
+        let error = joined(100).unwrap_err();
+        assert!(error.message.contains("5000000 cells"), "{error:?}");
+    }
+}
