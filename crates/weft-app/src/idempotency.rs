@@ -27,9 +27,9 @@ pub const KEY_CHARS_MAX: usize = 255;
 pub struct Keyed {
     /// The run that there is already.
     pub known: Option<StoredRun>,
-    /// The run that begins otherwise.
+    /// The run that the key stands for: the one that there is, else the one that begins.
     pub run: RunId,
-    /// Its conversation, when none is named.
+    /// Its conversation; before there is a run, the one that begins with it when none is named.
     pub session: SessionId,
 }
 
@@ -52,23 +52,18 @@ impl App {
     pub async fn keyed(&self, canvas: &CanvasKey, key: &str) -> Result<Keyed> {
         let now_ms = self.clock.now_ms();
         let today = now_ms.div_euclid(KEY_LIFE_MS);
-        let mut known = None;
         // One that began yesterday may be younger than a day.
         for day in [today, today - 1] {
             let id = RunId::from(derived("run", canvas, key, day));
-            match self.runs.get(&RunKey::new(&canvas.tenant, id)).await {
-                Ok(run) if now_ms.saturating_sub(run.started_ms) < KEY_LIFE_MS => {
-                    known = Some(run);
-                    break;
-                }
-                Ok(_) => {}
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            let run = found(self.runs.get(&RunKey::new(&canvas.tenant, id)).await)?;
+            if let Some(run) = run.filter(|run| now_ms.saturating_sub(run.started_ms) < KEY_LIFE_MS) {
+                let (id, session) = (run.key.id.clone(), run.session.clone());
+                return Ok(Keyed { known: Some(run), run: id, session });
             }
         }
         let run = RunId::from(derived("run", canvas, key, today));
         let session = SessionId::from(derived("session", canvas, key, today));
-        Ok(Keyed { known, run, session })
+        Ok(Keyed { known: None, run, session })
     }
 
     /// Waits until no equal question of this process is about to begin the run that both ask for; the run, if there is one by

@@ -15,6 +15,7 @@ use weft_mcp::serving::{Call, Outcome, RpcError};
 use super::arguments::Arguments;
 use super::forms::{self, Heard};
 use super::{Offering, names, results, tool};
+use crate::routes::turn::{Origin, kept_with};
 
 /// Agents that are offered.
 const AGENTS_MAX: usize = 1_000;
@@ -153,15 +154,16 @@ impl Offering {
     ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
         let user_id = self.caller.user_id.clone();
         let Question { query, inputs, session, version } = question;
-        let session = match session {
-            Some(id) => self.session_of(canvas, id).await?,
+        let (session, origin) = match session {
+            Some(id) => (self.session_of(canvas, id).await?, Origin::Known),
             None => {
                 let new = NewSession { user_id: &user_id, name: query, ..NewSession::default() };
-                self.app().open_session_on(canvas, new, version).await?
+                (self.app().open_session_on(canvas, new, version).await?, Origin::Begun)
             }
         };
         let input = TurnInput { query: query.to_owned(), user_id, inputs, ..TurnInput::default() };
-        let handle = self.app().ask_of(&session, &input, &self.state.waiting(None)).await?;
+        let asked = self.app().ask_of(&session, &input, &self.state.waiting(None)).await;
+        let handle = kept_with(&self.state, &session, origin, asked).await?;
         Ok((session, handle))
     }
 

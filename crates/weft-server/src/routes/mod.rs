@@ -54,7 +54,7 @@ pub mod tenants;
 pub mod tokens;
 pub mod tool_servers;
 pub mod traces;
-mod turn;
+pub(crate) mod turn;
 pub mod uploads;
 pub mod usage;
 pub mod users;

@@ -13,10 +13,10 @@ use serde_json::{Map, Value as Json, json};
 use weft_core::seam::canvas_store::{CHAT_TYPE, PIPELINE_TYPE};
 use weft_core::seam::session_store::Session;
 use weft_core::webhook::{Webhook, WebhookAnswer};
-use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, TurnInput};
+use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, SessionKey, TurnInput};
 use weft_engine::RunHandle;
 
-use super::turn::canvas_key;
+use super::turn::{Origin, canvas_key, kept_with};
 use crate::answer::Answer;
 use crate::auth::{Caller, check_local};
 use crate::body::VALUES_MAX;
@@ -324,23 +324,22 @@ async fn begun(
     };
     let Some(key) = once else {
         let session = open(None).await?;
-        let handle = state.app.ask_of(&session, &input, &state.waiting(None)).await?;
+        let asked = state.app.ask_of(&session, &input, &state.waiting(None)).await;
+        let handle = kept_with(state, &session, Origin::Begun, asked).await?;
         return Ok((session, handle));
     };
     // Other questions to the canvas have keys, too, and those are not of calls.
     let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
-    if let Some(run) = &keyed.known {
-        let session = weft_core::SessionKey::new(&called.canvas.tenant, run.session.clone());
-        let session = state.app.sessions.load(&session).await?;
-        return Ok((session, state.app.again(run, &input).await?));
-    }
-    let known = weft_core::SessionKey::new(&called.canvas.tenant, keyed.session.clone());
-    let session = match open(Some(keyed.session)).await {
+    let known = SessionKey::new(&called.canvas.tenant, keyed.session.clone());
+    let (session, origin) = match open(Some(keyed.session)).await {
         // It began with an earlier call of this key, or begins with one that came at the same time.
-        Err(error) if error.kind == ErrorKind::Conflict => state.app.sessions.load(&known).await?,
-        opened => opened?,
+        Err(error) if error.kind == ErrorKind::Conflict => {
+            (state.app.sessions.load(&known).await?, Origin::Known)
+        }
+        opened => (opened?, Origin::Begun),
     };
-    let handle = state.app.ask_once(&session, &input, &keyed.run, &state.waiting(None)).await?;
+    let asked = state.app.ask_once(&session, &input, &keyed.run, &state.waiting(None)).await;
+    let handle = kept_with(state, &session, origin, asked).await?;
     Ok((session, handle))
 }
 

@@ -289,26 +289,21 @@ fn seconds(ms: i64) -> f64 {
 
 /// The text with `<em>` around every place where the words stand, whatever their case.
 fn marked(text: &str, words: &str) -> String {
-    let wanted: Vec<char> = words.trim().chars().flat_map(char::to_lowercase).collect();
+    let wanted: String = words.trim().chars().flat_map(char::to_lowercase).collect();
     if wanted.is_empty() {
         return text.to_owned();
     }
-    let letters: Vec<char> = text.chars().collect();
     // Letters whose small form is several ones are not found, which loses a mark and nothing else.
-    let small: Vec<char> =
-        letters.iter().map(|letter| letter.to_lowercase().next().unwrap_or(*letter)).collect();
+    let small: String = text.chars().map(|letter| letter.to_lowercase().next().unwrap_or(letter)).collect();
+    let (length, mut letters) = (wanted.chars().count(), text.chars());
     let mut shown = String::with_capacity(text.len() + 16);
-    let mut at = 0;
-    while at < letters.len() {
-        if small[at..].starts_with(&wanted) {
+    for (nth, between) in small.split(wanted.as_str()).enumerate() {
+        if nth > 0 {
             shown.push_str("<em>");
-            shown.extend(&letters[at..at + wanted.len()]);
+            shown.extend(letters.by_ref().take(length));
             shown.push_str("</em>");
-            at += wanted.len();
-        } else {
-            shown.push(letters[at]);
-            at += 1;
         }
+        shown.extend(letters.by_ref().take(between.chars().count()));
     }
     shown
 }
@@ -475,6 +470,10 @@ mod tests {
         ] {
             assert_eq!(marked(text, words), expected);
         }
+        let (text, words) = ("a".repeat(400_000), format!("{}b", "a".repeat(200_000)));
+        let began = std::time::Instant::now();
+        assert_eq!(marked(&text, &words), text);
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
         let created = created(&chunk(), &"d".into());
         for key in
             ["id", "content", "document_id", "important_keywords", "questions", "dataset_id", "create_time"]
