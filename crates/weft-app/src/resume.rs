@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{Error, ErrorKind, Result, RunKey};
 use weft_engine::engine::PickedUp;
@@ -83,11 +84,8 @@ impl App {
         if self.engine.has_begun(&run.key).await? {
             return Ok(false);
         }
-        match self.queue.get(&run.key).await {
-            Ok(stored) => Ok(stored.state.is_open()),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let stored = found(self.queue.get(&run.key).await)?;
+        Ok(stored.is_some_and(|stored| stored.state.is_open()))
     }
 
     async fn try_pick_up(&self, run: &StoredRun) -> Try {

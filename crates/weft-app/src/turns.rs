@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use weft_core::error::found;
 use weft_core::seam::run_store::{RunFilter, StoredRun, is_busy};
 use weft_core::{Ending, Error, ErrorKind, Result, RunId, RunKey, SessionKey};
 use weft_engine::RunHandle;
@@ -243,11 +244,10 @@ impl App {
         if run.cancel_ms.is_some() {
             return Ok(());
         }
-        match self.queue.get(&run.key).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind == ErrorKind::NotFound => self.engine.cancel(&run.key).await.map(drop),
-            Err(error) => Err(error),
+        if found(self.queue.get(&run.key).await)?.is_none() {
+            self.engine.cancel(&run.key).await?;
         }
+        Ok(())
     }
 }
 

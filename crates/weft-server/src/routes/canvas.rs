@@ -271,9 +271,8 @@ async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiErro
 
 /// Whoever edits a canvas wants to try what they have just drawn.
 async fn forget_older(state: &ServerState, session: &SessionKey, version: &str) -> Result<(), ApiError> {
-    match state.app.sessions.load(session).await {
-        Ok(known) if *known.canvas_version != *version => forget(state, session).await,
-        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
-        Ok(_) | Err(_) => Ok(()),
+    match found(state.app.sessions.load(session).await)? {
+        Some(known) if *known.canvas_version != *version => forget(state, session).await,
+        Some(_) | None => Ok(()),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
 use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
 use weft_core::{CanvasKey, DatasetId, DatasetKey, Error, ErrorKind, changes};
@@ -323,11 +324,9 @@ async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiErro
             return Ok(removed);
         }
         for chat in chats {
-            match state.app.remove_chat(&chat.key).await {
-                Ok(()) => removed += 1,
-                // Somebody else was faster.
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
+            // Somebody else may be faster.
+            if found(state.app.remove_chat(&chat.key).await)?.is_some() {
+                removed += 1;
             }
         }
     }
