@@ -1,11 +1,8 @@
 //! Questions with a key of their caller: however often one is asked, it is one run. Where the runs are is where
 //! the keys are: the id of the run follows from the key, so that any process finds it, also after a crash.
 
-use std::time::Duration;
-
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
@@ -13,7 +10,7 @@ use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, Sess
 use weft_engine::RunHandle;
 
 use crate::app::App;
-use crate::turns::{Place, WaitedFor, Waiting, lock, wait_for};
+use crate::turns::{Place, WaitedFor, Waiting, in_seconds, lock, wait_for};
 
 /// How long a key means its run, in milliseconds: a day. After it the same key is a new question. Longer than
 /// anybody tries again, and short enough that keys which programs use twice by mistake are forgotten.
@@ -75,8 +72,7 @@ impl App {
     ) -> Result<((Place, OwnedMutexGuard<()>), Option<StoredRun>)> {
         let place = Place::take(&self.lines, WaitedFor::Run(run.clone()));
         let seconds = self.limits.sessions.wait_seconds;
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let Some(turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
+        let Some(turn) = wait_for(lock(&place), in_seconds(seconds), &waiting.stopping).await? else {
             let message = format!("the question has waited {seconds} s for an equal one to begin");
             return Err(Error::new(ErrorKind::Conflict, message).help("ask again with the same key"));
         };

@@ -24,6 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// Longer than any process waits: a year.
+const WAIT_MAX: Duration = Duration::from_secs(31_536_000);
+
 /// Runs of a conversation after the one that somebody goes on from, as far as they are looked at.
 const LATER_MAX: u64 = 50;
 
@@ -147,7 +150,7 @@ impl App {
                 _ => line_is_full(session, place.before),
             });
         }
-        let until = Instant::now() + Duration::from_secs(limits.wait_seconds);
+        let until = in_seconds(limits.wait_seconds);
         let Some(_turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
             return Err(too_long(session, limits.wait_seconds));
         };
@@ -255,6 +258,12 @@ pub(crate) async fn lock(place: &Place) -> OwnedMutexGuard<()> {
     Arc::clone(&place.turn).lock_owned().await
 }
 
+/// When whoever waits for so many seconds has waited long enough.
+pub(crate) fn in_seconds(seconds: u64) -> Instant {
+    // A clock cannot count as far as settings can.
+    Instant::now() + Duration::from_secs(seconds).min(WAIT_MAX)
+}
+
 /// Nothing when the time is up.
 pub(crate) async fn wait_for<T>(
     what: impl Future<Output = T>,
@@ -297,6 +306,11 @@ mod tests {
     use weft_core::TenantId;
 
     use super::*;
+
+    #[test]
+    fn who_may_wait_for_ever_waits_very_long() {
+        assert!(in_seconds(u64::MAX) > Instant::now() + Duration::from_secs(30_000_000));
+    }
 
     #[test]
     fn a_line_is_forgotten_when_nobody_stands_in_it() {

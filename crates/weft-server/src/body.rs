@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde_json::Value as Json;
+use weft_app::spending::USAGE_DAYS_MAX;
 
 use crate::error::ApiError;
 
@@ -26,6 +27,9 @@ pub(crate) const VALUES_MAX: usize = 200_000;
 
 /// Entries of a page when nobody says how many.
 const PAGE_SIZE: u64 = 30;
+
+/// Days of a report when nobody says how many.
+const DAYS: u32 = 30;
 
 /// A request's JSON object; no body at all is an empty one.
 #[derive(Debug, Default)]
@@ -332,6 +336,17 @@ impl Params {
             (Some(_), Some(_)) => self.page(size_max),
             _ => Page { offset: 0, limit: size_max },
         }
+    }
+
+    /// `days`: how many of the last ones a report is about, today included.
+    ///
+    /// # Errors
+    /// 101 for what is none of 1 to [`USAGE_DAYS_MAX`].
+    pub fn days(&self) -> Result<u32, ApiError> {
+        let Some(text) = self.get("days") else { return Ok(DAYS) };
+        text.parse().ok().filter(|days| (1..=USAGE_DAYS_MAX).contains(days)).ok_or_else(|| {
+            ApiError::argument(format!("`days` must be a number between 1 and {USAGE_DAYS_MAX}"))
+        })
     }
 
     /// Whether the oldest come first.

@@ -159,7 +159,7 @@ pub async fn list(
     let mut filter = filter(&state, &params);
     // Without a page, or with 0 for its size, clients mean all of them.
     if matches!(params.get("page_size"), None | Some("0")) {
-        filter.limit = state.app.limits.page_size;
+        (filter.offset, filter.limit) = (0, state.app.limits.page_size);
     }
     let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter).await?;
     // The entries hold their drawings, so each is read when the one before is sent.
