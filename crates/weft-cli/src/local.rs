@@ -71,7 +71,7 @@ pub struct Opened {
 pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
     let document = Document::read(file)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let opened = match documents::add_beside(&app, file).await {
+    let opened = match documents::add_beside(&app, &tenant(), file).await {
         Ok(()) => store(app.clone(), setup, &document).await,
         Err(failure) => Err(failure),
     };
