@@ -1,6 +1,6 @@
 //! Chat assistants.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -144,9 +144,11 @@ async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<V
         let filter = DatasetFilter { ids: Some(ids), limit, ..DatasetFilter::default() };
         state.app.datasets.datasets(&caller.tenant, &filter).await?.0
     };
-    let dataset = |id: &String| found.iter().find(|dataset| dataset.key.id.as_str() == id.as_str());
+    let found: HashMap<&str, &Dataset> =
+        found.iter().map(|dataset| (dataset.key.id.as_str(), dataset)).collect();
     let one = |chat: &Chat| {
-        let datasets: Vec<&Dataset> = chat.settings.datasets.iter().filter_map(dataset).collect();
+        let datasets = chat.settings.datasets.iter().filter_map(|id| found.get(id.as_str()).copied());
+        let datasets: Vec<&Dataset> = datasets.collect();
         view(chat, &datasets)
     };
     Ok(chats.iter().map(one).collect())
