@@ -1,6 +1,6 @@
 //! Runs that were cut off go on by themselves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -58,7 +58,8 @@ impl App {
         for look in 1_u32.. {
             match self.cut_off().await {
                 Ok(runs) => {
-                    tried.retain(|key, _| runs.iter().any(|run| run.key == *key));
+                    let left: HashSet<&RunKey> = runs.iter().map(|run| &run.key).collect();
+                    tried.retain(|key, _| left.contains(key));
                     for run in runs {
                         if tried.get(&run.key).is_none_or(|at| at.elapsed() >= AGAIN_AFTER)
                             && self.try_pick_up(&run).await == Try::Failed
