@@ -163,6 +163,7 @@ impl Body {
 
     /// A field; null counts as absent.
     pub fn get(&self, key: &str) -> Option<&Json> {
+        // The SDK sends null for what it was not given.
         self.0.get(key).filter(|value| !value.is_null())
     }
 
@@ -252,6 +253,7 @@ impl Body {
         if missing.is_empty() {
             Ok(())
         } else {
+            // Clients match on these words, with the blank at their end.
             Err(ApiError::argument(format!("required argument are missing: {}; ", missing.join(","))))
         }
     }
@@ -312,6 +314,7 @@ impl Params {
     /// A truth value; anything unknown counts as absent.
     pub fn flag(&self, key: &str) -> Option<bool> {
         match self.get(key)? {
+            // Clients in Python write it with a capital.
             value if value.eq_ignore_ascii_case("true") || value == "1" => Some(true),
             value if value.eq_ignore_ascii_case("false") || value == "0" => Some(false),
             _ => None,
@@ -323,6 +326,7 @@ impl Params {
     pub fn page(&self, size_max: u64) -> Page {
         let number =
             |key| self.get(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
+        // Cut and not refused: one generation of clients asks for more than the other allows.
         let limit = number("page_size").unwrap_or(PAGE_SIZE).min(size_max);
         Page { offset: (number("page").unwrap_or(1) - 1).saturating_mul(limit), limit }
     }
@@ -351,6 +355,7 @@ impl Params {
 
     /// Whether the oldest come first.
     pub fn ascending(&self) -> bool {
+        // Clients expect the newest first without a word.
         self.flag("desc") == Some(false)
     }
 }

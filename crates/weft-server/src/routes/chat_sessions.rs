@@ -148,6 +148,7 @@ pub async fn update(
     body: Body,
 ) -> Result<Response, ApiError> {
     let (_, session) = found(&state, &caller, &chat, &id).await?;
+    // Each generation of clients has its own name for them.
     for (given, told) in [("messages", "messages"), ("message", "messages"), ("reference", "reference")] {
         if body.get(given).is_some() {
             return Err(ApiError::data(format!("`{told}` cannot be changed")));

@@ -51,6 +51,7 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let key = canvas_key(&caller, id);
     let canvas = stored(&state, &key, no_agent()).await?;
+    // Clients that know no pages of versions expect all of them.
     let page = match params.get("page").or(params.get("page_size")) {
         Some(_) => params.page(LISTED),
         None => params.page_if_asked(LISTED),

@@ -136,6 +136,7 @@ fn position(json: &Json) -> Result<Position, ApiError> {
     let numbers: Vec<f64> = json
         .as_array()
         .and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>())
+        // Clients read five numbers of each place.
         .filter(|list: &Vec<f64>| list.len() == 5 && list.iter().all(|number| number.is_finite()))
         .ok_or_else(wrong)?;
     let [left, right, top, bottom] = [1, 2, 3, 4].map(|place| numbers[place] as f32);
@@ -178,6 +179,7 @@ pub struct ChunkRemoval {
 /// 102 when the ids are no list of texts.
 pub fn removal(body: &Body) -> Result<ChunkRemoval, ApiError> {
     let ids = list(body, "chunk_ids", "should be a list")?.unwrap_or_default();
+    // Older clients mean everything by no ids; what removes everything by a slip is not kept up.
     let everything = ids.is_empty() && body.flag("delete_all")? == Some(true);
     let (ids, twice) = once(ids);
     Ok(ChunkRemoval { ids, twice, everything })
@@ -226,6 +228,7 @@ pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) ->
         "id": chunk.id,
         "content": content,
         "document_id": chunk.document.id,
+        // Lists and searches have different names for it, and clients read either.
         "docnm_kwd": document.name,
         "document_keyword": document.name,
         "important_keywords": chunk.keywords,

@@ -355,6 +355,7 @@ pub(crate) fn run(state: DocumentState) -> &'static str {
 
 fn progress(document: &Document) -> f64 {
     match document.state {
+        // What clients take for a failure.
         DocumentState::Failed => -1.0,
         DocumentState::Done => 1.0,
         // It begins anew when it is asked for again.
