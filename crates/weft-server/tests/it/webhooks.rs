@@ -339,6 +339,16 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
         (0..11).map(|n| part("doc", &format!("{n}.txt"), "x")).collect::<String>() + "--B--\r\n";
     refused(&called(&bench, &path, &[kind], &many).await, "more than 10 files");
     refused(&called(&bench, &path, &[kind], "--B").await, "the form cannot be read");
+    // Of the same call once more nothing is kept, either.
+    for _ in 0..2 {
+        let answer = called(&bench, &path, &[kind, ("idempotency-key", "k")], &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+    assert_eq!(
+        bench.app.remove_old_files(i64::MAX).await.unwrap(),
+        2,
+        "files of the two runs that there are"
+    );
 }
 
 #[tokio::test]
