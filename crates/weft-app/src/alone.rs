@@ -28,6 +28,11 @@ use crate::checking::refusal;
 /// For the whole run of a component that is tried alone.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
+// A name can have as many parts as a canvas has room for, and what is nested so deep ends the process when it is dropped.
+// What runs write down is read back no deeper than 128 levels.
+/// Parts of the name of a value, at most.
+const NAME_PARTS_MAX: usize = 64;
+
 /// What its conversation belongs to, which is no canvas: so it is listed nowhere, and nobody goes on with it.
 const NO_CANVAS: &str = "alone";
 
@@ -202,6 +207,11 @@ impl Alone {
     }
 
     fn check(&self, values: &Map<String, Json>) -> Result<()> {
+        if values.keys().any(|name| name.split('.').count() > NAME_PARTS_MAX) {
+            let message =
+                format!("a value that `{}` reads has a name of more than {NAME_PARTS_MAX} parts", self.id);
+            return Err(Error::invalid(message).help("read a value in the canvas that lies less deep"));
+        }
         let form = self.form();
         let Some(unknown) = values.keys().find(|name| !form.contains_key(*name)) else { return Ok(()) };
         let known: Vec<&str> = form.keys().map(String::as_str).collect();

@@ -113,9 +113,9 @@ pub async fn dataset_names(config: &Config, tenant: &TenantId) -> Result<Vec<Str
         return Ok(Vec::new());
     }
     let store = Store::open_to_read(&config.store_url()).await?;
-    let names = names_of_datasets(&*store.datasets(), tenant, u64::MAX).await?;
+    let names = names_of_datasets(&*store.datasets(), tenant, u64::MAX).await;
     store.close().await?;
-    Ok(names.unwrap_or_default())
+    Ok(names?.unwrap_or_default())
 }
 
 async fn make_folder(config: &Config) -> Result<()> {
@@ -219,7 +219,8 @@ fn with_system_python(
     _: usize,
     _: &Config,
 ) -> Result<Arc<dyn Sandbox>> {
-    Err(Error::new(ErrorKind::Unsupported, "`sandbox.python` is for Linux only").help("leave it empty"))
+    Err(Error::new(weft_core::ErrorKind::Unsupported, "`sandbox.python` is for Linux only")
+        .help("leave it empty"))
 }
 
 /// Where an app keeps what is in no database.

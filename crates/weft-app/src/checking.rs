@@ -91,6 +91,7 @@ impl App {
             let models = (purpose != Purpose::LookBack).then_some(check);
             let rank = |id: &str| directory.reranker_notice(&tenant, id).map_err(|error| error.full());
             let rank: &dyn Fn(&str) -> Result<Option<String>, String> = &rank;
+            // Whoever looks back asks no model, so none has to be there.
             let rerankers = models.and(Some(rank));
             let no_voice = models.and(no_voice.as_deref());
             let options = CompileOptions {

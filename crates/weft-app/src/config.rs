@@ -27,7 +27,7 @@ use weft_engine::engine::{Allowances, EngineLimits};
 use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
 
-use self::budgets::{run_budget, useless};
+use self::budgets::{impossible_prices, run_budget, useless};
 use crate::turns::MultitaskStrategy;
 
 pub use self::accounts::{AccountsConfig, AuditLevel};
@@ -442,6 +442,10 @@ impl Config {
         }
         let useless = self.limits.useless_budgets();
         wrong.extend(useless.into_iter().map(|name| format!("limits.{name} must be more than 0")));
+        wrong.extend(
+            impossible_prices(&self.models)
+                .map(|name| format!("models.entries: the prices of `{name}` must be numbers from 0 on")),
+        );
         if let Err(error) = check_auth(self.server.auth, self.listen) {
             wrong.push(error.full());
         }
@@ -562,6 +566,19 @@ mod tests {
             assert!(error.contains(part), "{part}: {error}");
         }
         assert!(!error.contains("rounds"), "{error}");
+        for prices in [
+            "prompt = nan, completion = 1.0",
+            "prompt = 1.0, completion = -1.0",
+            "prompt = 1.0, completion = 1.0, cache_read = inf",
+        ] {
+            let text = format!("[[models.entries]]\nname = \"dear\"\nprices = {{{prices}}}");
+            let error = parse(&text).unwrap().check().unwrap_err().message;
+            assert!(error.contains("the prices of `dear`"), "{prices}: {error}");
+        }
+        parse("[[models.entries]]\nname = \"m\"\nprices = {prompt = 0.0, completion = 1.5}")
+            .unwrap()
+            .check()
+            .unwrap();
         Config::default().check().unwrap();
         check_auth(Auth::Off, "[::1]:80".parse().unwrap()).unwrap();
     }

@@ -1,11 +1,8 @@
 //! Questions with a key of their caller: however often one is asked, it is one run. Where the runs are is where
 //! the keys are: the id of the run follows from the key, so that any process finds it, also after a crash.
 
-use std::time::Duration;
-
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
@@ -13,7 +10,7 @@ use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, Sess
 use weft_engine::RunHandle;
 
 use crate::app::App;
-use crate::turns::{Place, WaitedFor, Waiting, lock, wait_for};
+use crate::turns::{Place, WaitedFor, Waiting, in_seconds, lock, wait_for};
 
 /// How long a key means its run, in milliseconds: a day. After it the same key is a new question. Longer than
 /// anybody tries again, and short enough that keys which programs use twice by mistake are forgotten.
@@ -27,9 +24,9 @@ pub const KEY_CHARS_MAX: usize = 255;
 pub struct Keyed {
     /// The run that there is already.
     pub known: Option<StoredRun>,
-    /// The run that begins otherwise.
+    /// The run that the key stands for: the one that there is, else the one that begins.
     pub run: RunId,
-    /// Its conversation, when none is named.
+    /// Its conversation; before there is a run, the one that begins with it when none is named.
     pub session: SessionId,
 }
 
@@ -52,23 +49,18 @@ impl App {
     pub async fn keyed(&self, canvas: &CanvasKey, key: &str) -> Result<Keyed> {
         let now_ms = self.clock.now_ms();
         let today = now_ms.div_euclid(KEY_LIFE_MS);
-        let mut known = None;
         // One that began yesterday may be younger than a day.
         for day in [today, today - 1] {
             let id = RunId::from(derived("run", canvas, key, day));
-            match self.runs.get(&RunKey::new(&canvas.tenant, id)).await {
-                Ok(run) if now_ms.saturating_sub(run.started_ms) < KEY_LIFE_MS => {
-                    known = Some(run);
-                    break;
-                }
-                Ok(_) => {}
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            let run = found(self.runs.get(&RunKey::new(&canvas.tenant, id)).await)?;
+            if let Some(run) = run.filter(|run| now_ms.saturating_sub(run.started_ms) < KEY_LIFE_MS) {
+                let (id, session) = (run.key.id.clone(), run.session.clone());
+                return Ok(Keyed { known: Some(run), run: id, session });
             }
         }
         let run = RunId::from(derived("run", canvas, key, today));
         let session = SessionId::from(derived("session", canvas, key, today));
-        Ok(Keyed { known, run, session })
+        Ok(Keyed { known: None, run, session })
     }
 
     /// Waits until no equal question of this process is about to begin the run that both ask for; the run, if there is one by
@@ -80,8 +72,7 @@ impl App {
     ) -> Result<((Place, OwnedMutexGuard<()>), Option<StoredRun>)> {
         let place = Place::take(&self.lines, WaitedFor::Run(run.clone()));
         let seconds = self.limits.sessions.wait_seconds;
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let Some(turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
+        let Some(turn) = wait_for(lock(&place), in_seconds(seconds), &waiting.stopping).await? else {
             let message = format!("the question has waited {seconds} s for an equal one to begin");
             return Err(Error::new(ErrorKind::Conflict, message).help("ask again with the same key"));
         };

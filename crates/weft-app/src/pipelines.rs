@@ -7,6 +7,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
+use weft_core::error::found;
 use weft_core::id::{CanvasId, DatasetKey, DocumentKey, FileId, RunId, SessionId};
 use weft_core::journal::Ending;
 use weft_core::seam::blob_store::BlobStore;
@@ -148,11 +149,9 @@ impl Pipelines {
     async fn reading(&self, document: &Document) -> Result<RunKey> {
         for reading in 0..READINGS_MAX {
             let run = run_of(document, reading);
-            match self.app.runs.get(&run).await {
-                Ok(stored) if stored.ending.is_some_and(|ending| ending != Ending::Succeeded) => {}
-                Ok(_) => return Ok(run),
-                Err(error) if error.kind == ErrorKind::NotFound => return Ok(run),
-                Err(error) => return Err(error),
+            let ending = found(self.app.runs.get(&run).await)?.and_then(|stored| stored.ending);
+            if ending.is_none_or(|ending| ending == Ending::Succeeded) {
+                return Ok(run);
             }
         }
         Err(Error::invalid(format!("the pipeline has failed {READINGS_MAX} times"))

@@ -13,13 +13,23 @@ const BUCKETS_KEPT: usize = 10_000;
 /// comes then is turned away until buckets have filled again.
 const BUCKETS_MAX: usize = 200_000;
 
+/// How often buckets that are full again are looked for, in milliseconds: a look goes through all of them, and those who
+/// come meanwhile wait for it.
+const LOOK_EVERY_MS: u64 = 1_000;
+
 /// The buckets of this process.
 #[derive(Debug)]
-pub struct Rates<K>(Mutex<HashMap<K, Bucket>>);
+pub struct Rates<K>(Mutex<Buckets<K>>);
+
+#[derive(Debug)]
+struct Buckets<K> {
+    of: HashMap<K, Bucket>,
+    looked_ms: i64,
+}
 
 impl<K> Default for Rates<K> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Buckets { of: HashMap::new(), looked_ms: i64::MIN }))
     }
 }
 
@@ -46,7 +56,9 @@ impl<K: Clone + Eq + Hash> Rates<K> {
     /// Whether once more is within the rate. It counts when it is.
     pub fn take(&self, who: &K, rate: Rate, now_ms: i64) -> bool {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= BUCKETS_KEPT {
+        let Buckets { of: buckets, looked_ms } = &mut *buckets;
+        if buckets.len() >= BUCKETS_KEPT && now_ms.abs_diff(*looked_ms) >= LOOK_EVERY_MS {
+            *looked_ms = now_ms;
             // A full bucket is as good as none.
             buckets.retain(|_, bucket| bucket.filled(now_ms).tokens < f64::from(bucket.rate.limit));
         }
@@ -68,7 +80,7 @@ impl<K: Clone + Eq + Hash> Rates<K> {
     /// Takes back what was counted: it is not to count after all.
     pub fn give_back(&self, who: &K) {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(bucket) = buckets.get_mut(who) {
+        if let Some(bucket) = buckets.of.get_mut(who) {
             bucket.tokens = (bucket.tokens + 1.0).min(f64::from(bucket.rate.limit));
         }
     }
@@ -81,6 +93,19 @@ mod tests {
     use weft_core::{CanvasKey, TenantId};
 
     use super::*;
+
+    #[test]
+    fn many_buckets_in_use_hold_nobody_up_and_those_that_are_full_go() {
+        let (rates, rate) = (Rates::default(), Rate { limit: 1, per: Duration::from_secs(60) });
+        let began = std::time::Instant::now();
+        for who in 0..60_000 {
+            assert!(rates.take(&who, rate, 0));
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        let kept = || rates.0.lock().unwrap().of.len();
+        assert!(rates.take(&60_000, rate, 1_000) && kept() == 60_001);
+        assert!(rates.take(&1, rate, 60_500) && kept() == 2, "the last one and this one");
+    }
 
     #[test]
     fn a_bucket_is_emptied_and_fills_with_time() {

@@ -47,11 +47,8 @@ impl App {
         // First the assistant, so that no turn begins that would make its canvas again.
         self.chats.delete(key).await?;
         self.stop_runs_of(key).await?;
-        match self.canvases.delete(key).await {
-            // Nobody has asked it anything yet. Its conversations are gone all the same.
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            outcome => outcome?,
-        }
+        // Without a question there is none. Its conversations are gone all the same.
+        found(self.canvases.delete(key).await)?;
         self.plans.forget(key);
         let target = ShareTarget::Chat(key.id.clone());
         self.accounts.stores.shares.remove_shares(&key.tenant, &target).await.map(drop)

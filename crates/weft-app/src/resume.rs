@@ -1,9 +1,10 @@
 //! Runs that were cut off go on by themselves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use weft_core::error::found;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{Error, ErrorKind, Result, RunKey};
 use weft_engine::engine::PickedUp;
@@ -57,7 +58,8 @@ impl App {
         for look in 1_u32.. {
             match self.cut_off().await {
                 Ok(runs) => {
-                    tried.retain(|key, _| runs.iter().any(|run| run.key == *key));
+                    let left: HashSet<&RunKey> = runs.iter().map(|run| &run.key).collect();
+                    tried.retain(|key, _| left.contains(key));
                     for run in runs {
                         if tried.get(&run.key).is_none_or(|at| at.elapsed() >= AGAIN_AFTER)
                             && self.try_pick_up(&run).await == Try::Failed
@@ -83,11 +85,8 @@ impl App {
         if self.engine.has_begun(&run.key).await? {
             return Ok(false);
         }
-        match self.queue.get(&run.key).await {
-            Ok(stored) => Ok(stored.state.is_open()),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let stored = found(self.queue.get(&run.key).await)?;
+        Ok(stored.is_some_and(|stored| stored.state.is_open()))
     }
 
     async fn try_pick_up(&self, run: &StoredRun) -> Try {

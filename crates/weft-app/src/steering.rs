@@ -1,8 +1,6 @@
 //! A question that comes while an agent works on another one: the agent takes it up before its next request to the
 //! model, and the answer of its run is the answer to both.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::{Result, SessionKey, TurnInput};
@@ -10,7 +8,7 @@ use weft_engine::RunHandle;
 use weft_engine::engine::LeftMessage;
 
 use crate::app::App;
-use crate::turns::{MultitaskStrategy, Waiting, too_long, wait_for};
+use crate::turns::{MultitaskStrategy, Waiting, in_seconds, too_long, wait_for};
 
 impl App {
     /// Hands a question to the agent that is at work in its session, if the question is to be handed over, and waits
@@ -30,7 +28,7 @@ impl App {
             return Ok(None);
         }
         let seconds = self.limits.sessions.wait_seconds;
-        let until = Instant::now() + Duration::from_secs(seconds);
+        let until = in_seconds(seconds);
         let (run, taken) = match self.engine.send(session, &input.query)? {
             Some((run, mut sent)) => (run, wait_for(sent.taken(), until, &waiting.stopping).await?),
             None => match self.engine.leave_message(session, &input.query).await? {

@@ -25,8 +25,10 @@ pub const SHARE_PREFIX: &str = "weftshare-";
 /// What the secret of every invitation begins with.
 pub const INVITATION_PREFIX: &str = "weftinvite-";
 
+// As many as the keys of the compatible API have.
 /// Random bytes of a token.
 const RANDOM_BYTES: usize = 32;
+// With the beginning of a share token these are 32 characters, and clients know such tokens with as many.
 /// The same of a short one.
 const SHORT_BYTES: usize = 16;
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use weft_core::error::found;
 use weft_core::seam::run_store::{RunFilter, StoredRun, is_busy};
 use weft_core::{Ending, Error, ErrorKind, Result, RunId, RunKey, SessionKey};
 use weft_engine::RunHandle;
@@ -22,6 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Pauses between questions to the store, when the run is another process's: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Longer than any process waits: a year.
+const WAIT_MAX: Duration = Duration::from_secs(31_536_000);
 
 /// Runs of a conversation after the one that somebody goes on from, as far as they are looked at.
 const LATER_MAX: u64 = 50;
@@ -155,7 +159,7 @@ impl App {
                 _ => line_is_full(session, place.before),
             });
         }
-        let until = Instant::now() + Duration::from_secs(limits.wait_seconds);
+        let until = in_seconds(limits.wait_seconds);
         let Some(_turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
             return Err(too_long(session, limits.wait_seconds));
         };
@@ -252,16 +256,21 @@ impl App {
         if run.cancel_ms.is_some() {
             return Ok(());
         }
-        match self.queue.get(&run.key).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind == ErrorKind::NotFound => self.engine.cancel(&run.key).await.map(drop),
-            Err(error) => Err(error),
+        if found(self.queue.get(&run.key).await)?.is_none() {
+            self.engine.cancel(&run.key).await?;
         }
+        Ok(())
     }
 }
 
 pub(crate) async fn lock(place: &Place) -> OwnedMutexGuard<()> {
     Arc::clone(&place.turn).lock_owned().await
+}
+
+/// When whoever waits for so many seconds has waited long enough.
+pub(crate) fn in_seconds(seconds: u64) -> Instant {
+    // A clock cannot count as far as settings can.
+    Instant::now() + Duration::from_secs(seconds).min(WAIT_MAX)
 }
 
 /// Nothing when the time is up.
@@ -306,6 +315,11 @@ mod tests {
     use weft_core::TenantId;
 
     use super::*;
+
+    #[test]
+    fn who_may_wait_for_ever_waits_very_long() {
+        assert!(in_seconds(u64::MAX) > Instant::now() + Duration::from_secs(30_000_000));
+    }
 
     #[test]
     fn a_line_is_forgotten_when_nobody_stands_in_it() {

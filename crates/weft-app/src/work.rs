@@ -53,10 +53,8 @@ impl App {
     /// its canvas is gone, `Invalid` for a canvas with errors, `RateLimited` when too many runs are
     /// under way.
     pub async fn begin_work(&self, work: &Work) -> Result<Begun> {
-        match self.runs.get(&work.run).await {
-            Ok(run) => return self.go_on_with(work, &run).await,
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if let Some(run) = found(self.runs.get(&work.run).await)? {
+            return self.go_on_with(work, &run).await;
         }
         let request = self.request(work).await?;
         match self.engine.start_as(work.run.id.clone(), request).await {
@@ -107,9 +105,9 @@ impl App {
     async fn session_of(&self, work: &Work) -> Result<Session> {
         let id = work.session.clone().unwrap_or_else(|| SessionId::new(work.run.id.as_str()));
         let key = SessionKey::new(&work.run.tenant, id.clone());
-        let session = match self.sessions.load(&key).await {
-            Ok(session) => session,
-            Err(error) if error.kind == ErrorKind::NotFound => {
+        let session = match found(self.sessions.load(&key).await)? {
+            Some(session) => session,
+            None => {
                 let canvas = CanvasKey::new(&work.run.tenant, work.canvas.clone());
                 let (user_id, name) = (&work.input.user_id, &work.input.query);
                 let new = NewSession { user_id, id: Some(id), name, ..NewSession::default() };
@@ -119,7 +117,6 @@ impl App {
                     opened => opened?,
                 }
             }
-            Err(error) => return Err(error),
         };
         if session.canvas != work.canvas {
             let message = format!("session {} belongs to another canvas, `{}`", key.id, session.canvas);
@@ -267,25 +264,16 @@ impl App {
     }
 
     async fn end_crashing(&self, work: &Work, error: Error) -> Result<()> {
-        match self.runs.get(&work.run).await {
-            Ok(run) if run.ending.is_none() => {
-                if !self.engine.is_unattended(&run.key).await? {
-                    return Err(Error::new(ErrorKind::Conflict, ELSEWHERE));
-                }
-                self.engine.give_up(&run, error).await?;
+        if let Some(run) = found(self.runs.get(&work.run).await)?.filter(|run| run.ending.is_none()) {
+            if !self.engine.is_unattended(&run.key).await? {
+                return Err(Error::new(ErrorKind::Conflict, ELSEWHERE));
             }
-            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
-            Ok(_) | Err(_) => {}
+            self.engine.give_up(&run, error).await?;
         }
         let key = ScheduleKey::new(&work.run.tenant, work.source.as_str());
-        match self.schedules.get(&key).await {
-            Ok(schedule) => {
-                self.schedules.replace(&Schedule { next_ms: None, ..schedule }).await?;
-                self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
-            }
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        }
+        let Some(schedule) = found(self.schedules.get(&key).await)? else { return Ok(()) };
+        self.schedules.replace(&Schedule { next_ms: None, ..schedule }).await?;
+        self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
     }
 
     /// Waits for the end of a run; `None` when it was left without one.

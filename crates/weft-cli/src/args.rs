@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use weft_app::spending::USAGE_DAYS_MAX;
 
 pub use self::dataset::{
     DatasetAddArgs, DatasetChunksArgs, DatasetCommand, DatasetDocumentsArgs, DatasetEmbedArgs,
@@ -35,7 +36,7 @@ pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, T
 pub use self::templates::{NewArgs, TemplatesArgs};
 pub use self::tenant::{TenantArgs, TenantCommand, TenantListArgs, TenantRemoveArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
-pub use self::usage::{UsageArgs, UsageSide};
+pub use self::usage::UsageArgs;
 pub use self::user::{
     AuditArgs, RoleArg, UserArgs, UserCommand, UserCreateArgs, UserInviteArgs, UserListArgs, UserRoleArgs,
 };
@@ -308,7 +309,7 @@ pub struct ComponentsArgs {
 #[derive(Debug, Args)]
 pub struct SpendingArgs {
     /// The last days, today included
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=i64::from(USAGE_DAYS_MAX)))]
     pub days: u32,
     /// Print a line of JSON for each canvas and day
     #[arg(long)]
@@ -438,9 +439,19 @@ pub struct ServeArgs {
 mod tests {
     use super::*;
     use clap::CommandFactory as _;
+    use weft_core::seam::usage_store::UsageBy;
 
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+        // What is forgotten cannot be told of, by either command.
+        for command in ["usage", "spending"] {
+            let read = |days: &str| Cli::try_parse_from(["weft", command, "--days", days]).is_ok();
+            assert!(read("3660") && !read("3661") && !read("0"), "{command}");
+        }
+        let Command::Usage(args) = Cli::parse_from(["weft", "usage", "--by", "day,model"]).command else {
+            panic!("another command")
+        };
+        assert_eq!(args.by, [UsageBy::Day, UsageBy::Model]);
     }
 }

@@ -27,21 +27,26 @@ const PROMPT: &str = "> ";
 /// When it cannot start, or nobody reads the answers.
 pub async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
     let opened = local::open(setup, &args.file).await?;
-    let session = opened.session(args.session.as_deref()).await?;
-    let waiting = opened.waiting(&session).await?;
-    let lines = Lines::stdin();
-    if lines.interactive {
-        Notes::line(format!("{} Ctrl-C stops an answer, Ctrl-D ends the conversation.", setup.model));
-    }
-    let prologue = opened.prologue(&session).await?;
-    let mut chat = Chat { opened, session, setup, lines, data: Data::stdout(), last: Exit::Done };
-    let ended = chat.talk(&prologue, waiting).await;
-    chat.opened.close().await?;
+    // Together, so that the data folder is closed however it ends.
+    let ended = async {
+        let session = opened.session(args.session.as_deref()).await?;
+        let waiting = opened.waiting(&session).await?;
+        let lines = Lines::stdin();
+        if lines.interactive {
+            Notes::line(format!("{} Ctrl-C stops an answer, Ctrl-D ends the conversation.", setup.model));
+        }
+        let prologue = opened.prologue(&session).await?;
+        let opened = &opened;
+        let mut chat = Chat { opened, session, setup, lines, data: Data::stdout(), last: Exit::Done };
+        chat.talk(&prologue, waiting).await
+    };
+    let ended = ended.await;
+    opened.close().await?;
     ended
 }
 
 struct Chat<'a> {
-    opened: Opened,
+    opened: &'a Opened,
     session: Session,
     setup: &'a Setup,
     lines: Lines,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weft_app::templates::template;
 use weft_core::TurnInput;
+use weft_core::id::DatasetKey;
 
 use crate::args::DemoArgs;
 use crate::document::Document;
@@ -41,7 +42,7 @@ pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let shown = template(TEMPLATE).ok_or_else(|| Failure::failed("the template of the demo is missing"))?;
     let shipped =
         shown.documents.iter().map(|(name, bytes)| ((*name).to_owned(), ready(Ok((*bytes).into()))));
-    documents::add(&app, TEMPLATE, shipped).await?;
+    documents::add(&app, &DatasetKey::new(&local::tenant(), TEMPLATE), shipped).await?;
     let document = Document { path: PathBuf::from(CANVAS_PATH), bytes: shown.dsl.as_bytes().to_vec() };
     let opened = local::store(app, setup, &document).await?;
     Notes::line(format!(

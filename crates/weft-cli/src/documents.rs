@@ -2,21 +2,21 @@
 //! the dataset that has the name of the canvas's folder. They are read anew by every command, as the files
 //! of datasets are.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::Path;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
 use weft_app::App;
+use weft_core::error::found;
 use weft_core::id::DatasetKey;
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::StoredRun;
-use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result};
+use weft_core::{CanvasKey, Error, ErrorKind, Result, TenantId};
 
 use crate::dataset::files::{Below, Found, below};
 use crate::failure::Outcome;
 use crate::form::quoted;
-use crate::local;
 use crate::screen::Notes;
 
 /// Files that are read, at most.
@@ -31,7 +31,7 @@ const AT_ONCE: usize = 4;
 ///
 /// # Errors
 /// When no document can be read at all, or the folder cannot.
-pub async fn add_beside(app: &App, canvas: &Path) -> Outcome<()> {
+pub async fn add_beside(app: &App, tenant: &TenantId, canvas: &Path) -> Outcome<()> {
     let folder = canvas.parent().unwrap_or(Path::new("")).join("documents");
     let Some(dataset) = dataset(canvas).filter(|_| folder.is_dir()) else { return Ok(()) };
     let Below { mut files, refused } = below(std::slice::from_ref(&folder))?;
@@ -56,7 +56,7 @@ pub async fn add_beside(app: &App, canvas: &Path) -> Outcome<()> {
         files.truncate(FILES_MAX);
     }
     let named = files.into_iter().map(|Found { path, name }| (name, async move { read(&path).await }));
-    let count = add(app, &dataset, named).await?;
+    let count = add(app, &DatasetKey::new(tenant, dataset.as_str()), named).await?;
     if count > 0 {
         let count = if count == 1 { "1 document".to_owned() } else { format!("{count} documents") };
         Notes::line(format!("note: {count} beside the canvas can be searched as the dataset `{dataset}`"));
@@ -70,10 +70,9 @@ pub async fn add_beside(app: &App, canvas: &Path) -> Outcome<()> {
 /// When the reason is not the document itself.
 pub async fn add(
     app: &App,
-    dataset: &str,
+    dataset: &DatasetKey,
     documents: impl Iterator<Item = (String, impl Future<Output = Result<Bytes>>)>,
 ) -> Outcome<usize> {
-    let dataset = &DatasetKey::new(&local::tenant(), dataset);
     let read = documents.map(async |(name, bytes)| {
         let added = async { app.beside.add(dataset, &name, bytes.await?).await };
         (added.await, name.clone())
@@ -104,25 +103,28 @@ fn is_about_the_file(kind: ErrorKind) -> bool {
 /// # Errors
 /// When the store or one of the documents cannot be read.
 pub async fn add_beside_runs(app: &App, runs: &[StoredRun]) -> Outcome<()> {
-    let canvases: BTreeSet<&CanvasId> = runs.iter().map(|run| &run.canvas).collect();
-    for id in canvases {
-        add_beside_stored(app, id).await?;
+    for canvas in canvases_of(runs) {
+        add_beside_stored(app, &canvas).await?;
     }
     Ok(())
+}
+
+/// The canvases of runs, each once. Two tenants may have canvases of one id.
+fn canvases_of(runs: &[StoredRun]) -> Vec<CanvasKey> {
+    let mut seen = HashSet::new();
+    let keys = runs.iter().map(|run| CanvasKey::new(&run.key.tenant, run.canvas.clone()));
+    keys.filter(|key| seen.insert(key.clone())).collect()
 }
 
 /// The same for one canvas.
 ///
 /// # Errors
 /// As [`add_beside_runs`].
-pub async fn add_beside_stored(app: &App, id: &CanvasId) -> Outcome<()> {
-    match app.canvases.get(&CanvasKey::new(&local::tenant(), id.clone())).await {
-        Ok(canvas) => match file_of(&canvas.head) {
-            Some(file) => add_beside(app, file).await,
-            None => Ok(()),
-        },
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error.into()),
+pub async fn add_beside_stored(app: &App, canvas: &CanvasKey) -> Outcome<()> {
+    let Some(stored) = found(app.canvases.get(canvas).await)? else { return Ok(()) };
+    match file_of(&stored.head) {
+        Some(file) => add_beside(app, &canvas.tenant, file).await,
+        None => Ok(()),
     }
 }
 
@@ -155,7 +157,30 @@ async fn read(file: &Path) -> Result<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use weft_core::RunKey;
+    use weft_core::seam::run_store::GiveWay;
+
     use super::*;
+
+    #[test]
+    fn canvases_of_one_id_are_those_of_their_tenants() {
+        let run = |tenant: &str, id: &str| StoredRun {
+            key: RunKey::new(&TenantId::from(tenant), id),
+            session: "s".into(),
+            canvas: "shop".into(),
+            query: String::new(),
+            ending: None,
+            started_ms: 0,
+            finished_ms: None,
+            fence: 0,
+            owner: None,
+            cancel_ms: None,
+            give_way: GiveWay::default(),
+        };
+        let expected = ["a", "b"].map(|tenant| CanvasKey::new(&TenantId::from(tenant), "shop"));
+        let runs = [run("a", "1"), run("b", "2"), run("b", "3")];
+        assert_eq!(canvases_of(&runs), expected);
+    }
 
     #[test]
     fn the_dataset_has_the_name_of_the_folder() {

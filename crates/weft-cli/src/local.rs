@@ -71,7 +71,7 @@ pub struct Opened {
 pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
     let document = Document::read(file)?;
     let app = weft_app::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let opened = match documents::add_beside(&app, file).await {
+    let opened = match documents::add_beside(&app, &tenant(), file).await {
         Ok(()) => store(app.clone(), setup, &document).await,
         Err(failure) => Err(failure),
     };
@@ -145,7 +145,11 @@ impl Opened {
         let session = match self.app.sessions.load(&key).await {
             Ok(session) => session,
             Err(error) if error.kind == ErrorKind::NotFound => {
-                return Ok(self.app.open_session(&self.canvas, "", Some(SessionId::new(id))).await?);
+                match self.app.open_session(&self.canvas, "", Some(SessionId::new(id))).await {
+                    // Another command has begun it in this very moment.
+                    Err(error) if error.kind == ErrorKind::Conflict => self.app.sessions.load(&key).await?,
+                    opened => return Ok(opened?),
+                }
             }
             Err(error) => return Err(error.into()),
         };
@@ -247,7 +251,28 @@ pub async fn each_entry(app: &App, run: &RunKey, mut each: impl FnMut(Entry) -> 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value as Json, json};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_session_that_two_begin_at_once_is_one() {
+        let app = weft_app::assemble_in_memory(&weft_app::Config::default()).await.unwrap();
+        let component = |kind: &str, params: Json, downstream: &[&str]| {
+            let object = json!({"component_name": kind, "params": params});
+            json!({"obj": object, "downstream": downstream, "upstream": []})
+        };
+        let dsl = json!({"components": {
+            "begin": component("Begin", json!({}), &["Message:M"]),
+            "Message:M": component("Message", json!({"content": ["hello"]}), &[]),
+        }});
+        let head = CanvasHead { title: "hello".to_owned(), ..CanvasHead::default() };
+        let (stored, _) = app.put_canvas(&tenant(), None, head, &dsl.to_string()).await.unwrap();
+        let opened = Opened { app, canvas: stored.key, file: PathBuf::from("hello.json") };
+        let (one, other) = tokio::join!(opened.session(Some("s")), opened.session(Some("s")));
+        assert_eq!(one.unwrap().key, other.unwrap().key);
+        opened.close().await.unwrap();
+    }
 
     #[test]
     fn the_id_of_a_file_is_readable_and_its_own() {

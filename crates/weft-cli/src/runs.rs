@@ -112,13 +112,15 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     let mut exit = Exit::Done;
     for run in runs {
-        let ending = match app.pick_up(&run).await? {
-            PickedUp::Ended(ending) => ending,
-            PickedUp::Running(mut handle) => {
-                // Read to its end, which is all that is waited for.
-                while handle.entries.next().await?.is_some() {}
-                app.runs.get(&run.key).await?.ending.unwrap_or(Ending::Failed)
+        let ending = match gone_on(&run, app).await {
+            Ok(ending) => ending,
+            // One that cannot go on, or that a server has taken meanwhile, is no reason to leave the others.
+            Err(error) if args.all => {
+                crate::tell(&Failure::from(error));
+                exit = Exit::Failed;
+                continue;
             }
+            Err(error) => return Err(error.into()),
         };
         // Those of all tenants are gone on with.
         let whose = match run.key.tenant.as_str() {
@@ -136,6 +138,18 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     Ok(exit)
+}
+
+/// Goes on with an interrupted run to its end.
+async fn gone_on(run: &StoredRun, app: &App) -> weft_core::Result<Ending> {
+    Ok(match app.pick_up(run).await? {
+        PickedUp::Ended(ending) => ending,
+        PickedUp::Running(mut handle) => {
+            // Read to its end, which is all that is waited for.
+            while handle.entries.next().await?.is_some() {}
+            app.runs.get(&run.key).await?.ending.unwrap_or(Ending::Failed)
+        }
+    })
 }
 
 /// Removes runs that need not be kept, and prints which.

@@ -96,7 +96,7 @@ async fn canvas(name: &str, app: &App, setup: &Setup) -> Outcome<CanvasKey> {
             .help("name the id of an agent that is stored here, or the file of a canvas"));
     }
     let document = Document::read(file)?;
-    documents::add_beside(app, file).await?;
+    documents::add_beside(app, &key.tenant, file).await?;
     Ok(local::store(app.clone(), setup, &document).await?.canvas)
 }
 

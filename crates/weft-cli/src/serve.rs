@@ -101,7 +101,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
         permission: "me".to_owned(),
         ..CanvasHead::default()
     };
-    documents::add_beside(app, file).await?;
+    documents::add_beside(app, &local::tenant(), file).await?;
     let text = document.text().unwrap_or_default();
     let (canvas, _) = app.put_canvas(&local::tenant(), Some(CanvasId::new(id)), head, text).await?;
     // What was named on the command line is meant to be offered, to MCP clients, too.

@@ -316,14 +316,16 @@ fn file(path: &Path) -> Result<File, String> {
     use std::io::Read as _;
     let shown = path.display();
     let read = || {
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         let file = std::fs::File::open(path)?;
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map(|_| text)
+        // A byte more than there may be: half of a file would be other settings.
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
     };
-    let text = match read() {
-        Ok(text) => text,
-        Err(error) => return Err(format!("cannot read {shown}: {error}")),
-    };
+    let bytes = read().map_err(|error| format!("cannot read {shown}: {error}"))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("{shown} is larger than {} MiB, which no settings are", FILE_BYTES_MAX >> 20));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not written in UTF-8"))?;
     match text.parse::<toml::Table>() {
         Ok(table) => Ok(File { path: path.to_owned(), text, table }),
         // Its own words show the line, which may hold a key.
@@ -547,6 +549,17 @@ mod tests {
         assert_eq!((config.store.url.as_str(), config.limits.run_seconds), ("sqlite:a.db", 7));
         assert_eq!(config.net.allow, ["10.0.0.0/8", "localhost"]);
         assert_eq!(config.server.auth, Auth::Off);
+    }
+
+    #[test]
+    fn of_a_file_that_is_too_large_no_half_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large.toml");
+        let long = "# nothing\n".repeat(500_000);
+        std::fs::write(&path, format!("{long}[limits]\nrun_seconds = 1\n")).unwrap();
+        assert!(file(&path).unwrap_err().contains("is larger than 4 MiB"));
+        std::fs::write(&path, "# nothing\n[limits]\nrun_seconds = 1\n").unwrap();
+        assert_eq!(file(&path).unwrap().table.len(), 1);
     }
 
     #[test]

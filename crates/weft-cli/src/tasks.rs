@@ -7,7 +7,7 @@ use weft_app::tasks::TaskAnswer;
 use weft_app::turns::Waiting;
 use weft_core::journal::WaitingForm;
 use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{Json, TaskKey};
+use weft_core::{CanvasKey, Json, TaskKey};
 use weft_engine::session::date;
 use weft_server::wire::task::{TaskView, edited};
 
@@ -150,7 +150,7 @@ async fn answer(args: &TasksAnswerArgs, app: &App, setup: &Setup) -> Outcome {
     let said = said(args)?;
     let task = task(&args.id, app).await?;
     // A canvas that was run from its file may search what lies beside it.
-    documents::add_beside_stored(app, &task.canvas).await?;
+    documents::add_beside_stored(app, &CanvasKey::new(&tenant(), task.canvas.clone())).await?;
     let (session, handle) = app.answer_task(&task.key, said, &Waiting::default()).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
     let mut data = Data::stdout();

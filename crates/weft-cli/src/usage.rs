@@ -7,7 +7,7 @@ use weft_app::App;
 use weft_app::spending::day;
 use weft_core::seam::usage_store::{UsageBy, UsageLine};
 
-use crate::args::{UsageArgs, UsageSide};
+use crate::args::UsageArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::{Data, Notes, harmless};
 use crate::setup::Setup;
@@ -24,23 +24,10 @@ pub async fn run(args: &UsageArgs, setup: &Setup) -> Outcome {
     shown
 }
 
-impl From<UsageSide> for UsageBy {
-    fn from(side: UsageSide) -> Self {
-        match side {
-            UsageSide::Day => Self::Day,
-            UsageSide::Agent => Self::Agent,
-            UsageSide::Node => Self::Node,
-            UsageSide::Model => Self::Model,
-            UsageSide::User => Self::User,
-            UsageSide::Session => Self::Session,
-        }
-    }
-}
-
 async fn show(args: &UsageArgs, app: &App) -> Outcome {
     let mut by: Vec<UsageBy> = Vec::new();
     // A side that is named twice would be two columns of the same.
-    for side in args.by.iter().copied().map(UsageBy::from) {
+    for side in args.by.iter().copied() {
         if !by.contains(&side) {
             by.push(side);
         }

@@ -262,6 +262,10 @@ impl Expectation {
             Self::Citations(test) if *test == CitationsTest::default() => Err(nothing()),
             Self::Warnings(test) if *test == WarningsTest::default() => Err(nothing()),
             Self::AtMost(limits) if *limits == UsageLimits::default() => Err(nothing()),
+            // YAML has words for what is no number, and nothing is more than that.
+            Self::AtMost(UsageLimits { money: Some(most), .. }) if !most.is_finite() || *most < 0.0 => {
+                Err("`money` has to be an amount from 0 on, such as 0.05".to_owned())
+            }
             Self::Judge(judge) if judge.criterion.trim().is_empty() => {
                 Err("the criterion is empty: say in a sentence what has to be true".to_owned())
             }

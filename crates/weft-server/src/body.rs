@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use serde_json::Value as Json;
+use weft_app::spending::USAGE_DAYS_MAX;
 
 use crate::error::ApiError;
 
@@ -26,6 +27,9 @@ pub(crate) const VALUES_MAX: usize = 200_000;
 
 /// Entries of a page when nobody says how many.
 const PAGE_SIZE: u64 = 30;
+
+/// Days of a report when nobody says how many.
+const DAYS: u32 = 30;
 
 /// A request's JSON object; no body at all is an empty one.
 #[derive(Debug, Default)]
@@ -159,6 +163,7 @@ impl Body {
 
     /// A field; null counts as absent.
     pub fn get(&self, key: &str) -> Option<&Json> {
+        // The SDK sends null for what it was not given.
         self.0.get(key).filter(|value| !value.is_null())
     }
 
@@ -248,6 +253,7 @@ impl Body {
         if missing.is_empty() {
             Ok(())
         } else {
+            // Clients match on these words, with the blank at their end.
             Err(ApiError::argument(format!("required argument are missing: {}; ", missing.join(","))))
         }
     }
@@ -308,6 +314,7 @@ impl Params {
     /// A truth value; anything unknown counts as absent.
     pub fn flag(&self, key: &str) -> Option<bool> {
         match self.get(key)? {
+            // Clients in Python write it with a capital.
             value if value.eq_ignore_ascii_case("true") || value == "1" => Some(true),
             value if value.eq_ignore_ascii_case("false") || value == "0" => Some(false),
             _ => None,
@@ -319,6 +326,7 @@ impl Params {
     pub fn page(&self, size_max: u64) -> Page {
         let number =
             |key| self.get(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
+        // Cut and not refused: one generation of clients asks for more than the other allows.
         let limit = number("page_size").unwrap_or(PAGE_SIZE).min(size_max);
         Page { offset: (number("page").unwrap_or(1) - 1).saturating_mul(limit), limit }
     }
@@ -334,8 +342,20 @@ impl Params {
         }
     }
 
+    /// `days`: how many of the last ones a report is about, today included.
+    ///
+    /// # Errors
+    /// 101 for what is none of 1 to [`USAGE_DAYS_MAX`].
+    pub fn days(&self) -> Result<u32, ApiError> {
+        let Some(text) = self.get("days") else { return Ok(DAYS) };
+        text.parse().ok().filter(|days| (1..=USAGE_DAYS_MAX).contains(days)).ok_or_else(|| {
+            ApiError::argument(format!("`days` must be a number between 1 and {USAGE_DAYS_MAX}"))
+        })
+    }
+
     /// Whether the oldest come first.
     pub fn ascending(&self) -> bool {
+        // Clients expect the newest first without a word.
         self.flag("desc") == Some(false)
     }
 }

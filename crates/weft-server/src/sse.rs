@@ -176,6 +176,7 @@ pub fn event_stream(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     for (name, value) in [
+        // Without the charset the SDK reads ISO-8859-1, and Chinese comes out mangled.
         (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
         (header::CACHE_CONTROL, "no-cache"),
         (header::CONNECTION, "keep-alive"),

@@ -171,6 +171,7 @@ impl App {
     /// `NotFound`.
     pub async fn find_user(&self, name: &str) -> Result<User> {
         let users = &self.accounts.stores.users;
+        // Every address has one, and no id.
         if name.contains('@') {
             users.user_by_email(name).await
         } else {

@@ -120,11 +120,7 @@ impl App {
     ) -> Result<User, SignInRefusal> {
         let email = email.trim().to_lowercase();
         let attempts = self.accounts.attempt(&email, address, self.clock.now_ms())?;
-        let found = match self.accounts.stores.users.user_by_email(&email).await {
-            Ok(user) => Some(user),
-            Err(error) if error.kind == ErrorKind::NotFound => None,
-            Err(error) => return Err(error.into()),
-        };
+        let found = weft_core::error::found(self.accounts.stores.users.user_by_email(&email).await)?;
         let hash = found.as_ref().map(|user| user.password_hash.as_str());
         // Also for nobody, so that it takes as long.
         let fits = self.accounts.limits.passwords.fits(password, hash).await?;
@@ -198,7 +194,14 @@ impl App {
         // The tenant first: what a crash leaves is a tenant without members and never a user without a
         // tenant.
         self.accounts.stores.tenants.add_tenant(&tenant).await?;
-        self.accounts.stores.users.add_user(&user, &[membership]).await?;
+        if let Err(error) = self.accounts.stores.users.add_user(&user, &[membership]).await {
+            // Or each attempt with an address that is taken would leave one. Of what else goes wrong it is not known whether
+            // the user is there.
+            if error.kind == ErrorKind::Conflict {
+                self.accounts.stores.tenants.remove_tenant(&tenant.id).await?;
+            }
+            return Err(error);
+        }
         self.signed_in(user, None).await.map_err(|refusal| match refusal {
             SignInRefusal::Failed(error) => error,
             other => Error::internal(format!("a new user cannot sign in: {other:?}")),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use weft_core::error::found;
 use weft_core::seam::canvas_store::CanvasFilter;
 use weft_core::seam::chat_store::ChatFilter;
 use weft_core::seam::dataset_store::DatasetFilter;
@@ -57,10 +58,8 @@ impl App {
                 break;
             }
             for dataset in datasets {
-                match self.library.remove_dataset(&dataset.key).await {
-                    Err(error) if error.kind == ErrorKind::NotFound => {}
-                    outcome => outcome?,
-                }
+                // Somebody else may remove it in this very moment, here and below.
+                found(self.library.remove_dataset(&dataset.key).await)?;
             }
         }
         (self.accounts.erasure)(id.clone()).await?;
@@ -77,7 +76,7 @@ impl App {
                 break;
             }
             for chat in chats {
-                self.remove_chat(&chat.key).await?;
+                found(self.remove_chat(&chat.key).await)?;
             }
         }
         loop {
@@ -87,7 +86,7 @@ impl App {
                 return Ok(());
             }
             for canvas in canvases {
-                self.remove_canvas(&canvas.key).await?;
+                found(self.remove_canvas(&canvas.key).await)?;
             }
         }
     }

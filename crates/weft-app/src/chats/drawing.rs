@@ -1,6 +1,8 @@
 //! A chat assistant as a canvas. The engine runs it like any other, so there is one way in which questions are
 //! answered, journals written and interrupted turns resumed.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, json};
 use weft_core::Json;
 use weft_core::seam::chat_store::ChatSettings;
@@ -213,16 +215,25 @@ impl Drawing<'_> {
     /// The instructions, with references in the places of the variables.
     fn instructions(&self, knowledge: &str) -> String {
         let own = super::text(&self.settings.prompt_config, "system");
-        let mut text = self.turn.system.as_deref().unwrap_or(own).to_owned();
-        for (place, key) in super::parameters(&self.settings.prompt_config).iter().enumerate() {
-            let value = match key.name.as_str() {
-                "knowledge" => knowledge.to_owned(),
-                "date" if !self.turn.date_given => "{sys.date}".to_owned(),
-                _ => format!("{{begin@variables.{place}}}"),
-            };
-            text = text.replace(&format!("{{{}}}", key.name), &value);
+        let text = self.turn.system.as_deref().unwrap_or(own);
+        let parameters = super::parameters(&self.settings.prompt_config);
+        let places: HashMap<&str, usize> =
+            parameters.iter().enumerate().map(|(place, key)| (key.name.as_str(), place)).collect();
+        // In one pass: a prompt may be long and have very many variables.
+        let mut pieces = text.split('{');
+        let mut filled = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let named = piece.split_once('}').and_then(|(name, rest)| Some((name, places.get(name)?, rest)));
+            match named {
+                Some(("knowledge", _, rest)) => filled.extend([knowledge, rest]),
+                Some(("date", _, rest)) if !self.turn.date_given => filled.extend(["{sys.date}", rest]),
+                Some((_, place, rest)) => {
+                    filled.extend([format!("{{begin@variables.{place}}}").as_str(), rest])
+                }
+                None => filled.extend(["{", piece]),
+            }
         }
-        text
+        filled
     }
 }
 
@@ -274,6 +285,18 @@ mod tests {
         );
         let deep = ChatTurn { reasoning: Some("tree".to_owned()), ..with_datasets() };
         assert_eq!(ids(&short, &deep), ["DeepResearch:Answer", "Message:Answer", "begin"]);
+    }
+
+    #[test]
+    fn a_long_prompt_with_many_variables_is_drawn_in_a_moment() {
+        let parameters: Vec<Json> = (0..50_000).map(|n| json!({"key": format!("k{n}")})).collect();
+        let system = format!("{} {{k7}} {{{{k8}}}} {{k9", "x".repeat(2_000_000));
+        let chat = settings(json!({"system": system, "parameters": parameters}));
+        let began = std::time::Instant::now();
+        let drawn = draw(&chat, &ChatTurn::default());
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+        let prompt = drawn["components"]["LLM:Answer"]["obj"]["params"]["sys_prompt"].as_str().unwrap();
+        assert!(prompt.ends_with("x {begin@variables.7} {{begin@variables.8}} {k9"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod drawing;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -171,8 +172,8 @@ impl App {
             ..DatasetFilter::default()
         };
         let (found, _) = self.datasets.datasets(tenant, &filter).await?;
-        let is_there = |id: &&String| found.iter().any(|dataset| dataset.key.id.as_str() == id.as_str());
-        Ok(datasets.iter().filter(is_there).cloned().collect())
+        let found: HashSet<&str> = found.iter().map(|dataset| dataset.key.id.as_str()).collect();
+        Ok(datasets.iter().filter(|id| found.contains(id.as_str())).cloned().collect())
     }
 
     /// The canvas that a turn of an assistant runs: of what the assistant is like now.

@@ -3,6 +3,7 @@
 use serde::Deserialize as _;
 use weft_core::budget::BudgetLimits;
 use weft_engine::EngineLimits;
+use weft_models::ModelsConfig;
 
 /// A run has a budget of model calls, also where others of its budgets are set and this one is not.
 pub(super) fn run_budget<'de, D: serde::Deserializer<'de>>(
@@ -24,4 +25,16 @@ pub(super) fn useless(limits: BudgetLimits) -> impl Iterator<Item = &'static str
         ("seconds", seconds.is_some_and(|seconds| !positive(seconds))),
     ];
     useless.into_iter().filter_map(|(name, useless)| useless.then_some(name))
+}
+
+/// Models with prices that no call can cost. Such a price counts for nothing, so that no budget of money would ever be used up.
+pub(super) fn impossible_prices(models: &ModelsConfig) -> impl Iterator<Item = &str> {
+    let possible = |price: f64| price.is_finite() && price >= 0.0;
+    let entries = models.entries.iter().filter(move |entry| {
+        entry.prices.is_some_and(|of| {
+            let cached = [of.cache_read, of.cache_write].into_iter().flatten();
+            ![of.prompt, of.completion].into_iter().chain(cached).all(possible)
+        })
+    });
+    entries.map(|entry| entry.name.as_str())
 }

@@ -261,11 +261,7 @@ impl App {
         let (found, total) = self.queue.list(&schedule.tenant, &filter).await?;
         let mut fires = Vec::with_capacity(found.len());
         for stored in found {
-            let run = match self.runs.get(&stored.work.run).await {
-                Ok(run) => Some(run),
-                Err(error) if error.kind == ErrorKind::NotFound => None,
-                Err(error) => return Err(error),
-            };
+            let run = weft_core::error::found(self.runs.get(&stored.work.run).await)?;
             fires.push(Fire { stored, run });
         }
         Ok((fires, total))
@@ -322,12 +318,8 @@ impl App {
             return Ok(());
         }
         // Another worker was faster, or somebody has switched it off in this very moment.
-        let enabled = match self.schedules.get(&schedule.key).await {
-            Ok(now) => now.is_enabled(),
-            Err(error) if error.kind == ErrorKind::NotFound => false,
-            Err(error) => return Err(error),
-        };
-        if enabled {
+        let now = weft_core::error::found(self.schedules.get(&schedule.key).await)?;
+        if now.is_some_and(|now| now.is_enabled()) {
             Ok(())
         } else {
             self.queue.withdraw(&schedule.key.tenant, schedule.key.id.as_str()).await.map(drop)

@@ -1,32 +1,36 @@
 //! Flags of `weft usage`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use weft_app::spending::USAGE_DAYS_MAX;
+use weft_core::seam::usage_store::UsageBy;
 
-/// What lines differ in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum UsageSide {
-    /// The day on which a run ended (UTC)
-    Day,
-    /// The agent
-    Agent,
-    /// The node of its canvas
-    Node,
-    /// The model
-    Model,
-    /// Whose session it was
-    User,
-    /// The session
-    Session,
+/// What a side is, in the help of the command.
+fn about(side: UsageBy) -> &'static str {
+    match side {
+        UsageBy::Day => "The day on which a run ended (UTC)",
+        UsageBy::Agent => "The agent",
+        UsageBy::Node => "The node of its canvas",
+        UsageBy::Model => "The model",
+        UsageBy::User => "Whose session it was",
+        UsageBy::Session => "The session",
+    }
+}
+
+/// Reads one side by its word.
+fn side() -> impl TypedValueParser<Value = UsageBy> {
+    let known = UsageBy::ALL.map(|side| PossibleValue::new(side.as_str()).help(about(side)));
+    PossibleValuesParser::new(known).try_map(|word| UsageBy::parse(&word).ok_or("there is no such side"))
 }
 
 /// Flags of `weft usage`.
 #[derive(Debug, Args)]
 pub struct UsageArgs {
     /// A line for each that differs in these, with commas between
-    #[arg(long, value_name = "SIDES", value_delimiter = ',', default_value = "model")]
-    pub by: Vec<UsageSide>,
+    #[arg(long, value_name = "SIDES", value_delimiter = ',', default_value = "model", value_parser = side())]
+    pub by: Vec<UsageBy>,
     /// The last days, today included
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3_660))]
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=i64::from(USAGE_DAYS_MAX)))]
     pub days: u32,
     /// Of which tenant
     #[arg(long, value_name = "TENANT", default_value = weft_app::DEFAULT_TENANT)]

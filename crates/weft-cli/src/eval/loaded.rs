@@ -134,7 +134,7 @@ pub async fn subject(canvas: &Path, app: &App, setup: &Setup, mode: Mode) -> Out
     let document = Document::read(canvas)?;
     let plan = match mode {
         Mode::Live => {
-            documents::add_beside(app, canvas).await?;
+            documents::add_beside(app, &tenant(), canvas).await?;
             check::compile(&document, app, setup, Measuring::No).map(|compiled| compiled.plan)
         }
         // Neither its models nor its servers of tools need to be there.

@@ -607,6 +607,10 @@ mod tests {
         assert!(refused(json!({"output": {"at": "x", "equals": 1}})).contains("write `/x`"));
         assert!(refused(json!({"output": {"schema": {"type": 7}}})).contains("schema"));
         assert!(refused(json!({"judge": {"criterion": " "}})).contains("sentence"));
+        for money in [f64::NAN, f64::INFINITY, -1.0] {
+            let most = Expectation::AtMost(UsageLimits { money: Some(money), ..UsageLimits::default() });
+            assert!(most.check().unwrap_err().contains("an amount from 0"), "{money}");
+        }
     }
 
     fn value() -> impl Strategy<Value = Json> {

@@ -203,6 +203,7 @@ impl Completion {
                 final_content: Some(answer.text()),
             },
         };
+        // Frameworks wait for a frame with the reason of the end and the usage, and the openai client takes it, too.
         let last = Choice { index: 0, finish_reason: Some(finish_reason(answer)), logprobs: (), delta };
         self.write(last, Some(usage(answer)), asks.map(|asks| asks.data), &mut out);
         frames.push(out);

@@ -146,7 +146,9 @@ fn common(run: &RunId, session: &SessionId, started_ms: i64) -> Vec<u8> {
     let mut out = b",\"message_id\":".to_vec();
     write_json(run, &mut out);
     // Writing to a Vec cannot fail.
+    // Whole seconds, which clients expect here; the times of nodes have fractions.
     let _ = write!(out, ",\"created_at\":{}", started_ms.div_euclid(1000));
+    // Clients cancel by it, and look for the calls of tools with it.
     out.extend_from_slice(b",\"task_id\":");
     write_json(run, &mut out);
     out.extend_from_slice(b",\"session_id\":");
@@ -244,6 +246,7 @@ impl<'a> Message<'a> {
 
     fn with(self, audio: &'a Audio) -> Self {
         let bytes = STANDARD.decode(audio.base64.as_bytes());
+        // Clients read hexadecimal digits.
         let audio_binary = bytes.ok().map(|bytes| weft_core::hex(&bytes));
         Self { audio_binary, audio_type: Some(&audio.media_type), ..self }
     }

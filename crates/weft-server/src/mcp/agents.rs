@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json, json};
 use weft_app::new_session::NewSession;
 use weft_core::component::Form;
+use weft_core::error::found;
 use weft_core::reference::Inputs;
 use weft_core::seam::canvas_store::{CanvasFilter, StoredCanvas};
 use weft_core::seam::session_store::Session;
@@ -15,6 +16,7 @@ use weft_mcp::serving::{Call, Outcome, RpcError};
 use super::arguments::Arguments;
 use super::forms::{self, Heard};
 use super::{Offering, names, results, tool};
+use crate::routes::turn::{Origin, kept_with};
 
 /// Agents that are offered.
 const AGENTS_MAX: usize = 1_000;
@@ -153,28 +155,25 @@ impl Offering {
     ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
         let user_id = self.caller.user_id.clone();
         let Question { query, inputs, session, version } = question;
-        let session = match session {
-            Some(id) => self.session_of(canvas, id).await?,
+        let (session, origin) = match session {
+            Some(id) => (self.session_of(canvas, id).await?, Origin::Known),
             None => {
                 let new = NewSession { user_id: &user_id, name: query, ..NewSession::default() };
-                self.app().open_session_on(canvas, new, version).await?
+                (self.app().open_session_on(canvas, new, version).await?, Origin::Begun)
             }
         };
         let input = TurnInput { query: query.to_owned(), user_id, inputs, ..TurnInput::default() };
-        let handle = self.app().ask_of(&session, &input, &self.state.waiting(None)).await?;
+        let asked = self.app().ask_of(&session, &input, &self.state.waiting(None)).await;
+        let handle = kept_with(&self.state, &session, origin, asked).await?;
         Ok((session, handle))
     }
 
     /// A session of this agent, and of no other.
     async fn session_of(&self, canvas: &CanvasKey, id: &str) -> weft_core::Result<Session> {
         let unknown = || Error::not_found(format!("there is no session {id} of this agent"));
-        match self.app().sessions.load(&SessionKey::new(self.tenant(), id)).await {
-            Ok(session) if session.canvas == canvas.id => Ok(session),
-            // Somebody else's session looks like one that is not there.
-            Ok(_) => Err(unknown()),
-            Err(error) if error.kind == ErrorKind::NotFound => Err(unknown()),
-            Err(error) => Err(error),
-        }
+        let session = found(self.app().sessions.load(&SessionKey::new(self.tenant(), id)).await)?;
+        // Somebody else's session looks like one that is not there.
+        session.filter(|session| session.canvas == canvas.id).ok_or_else(unknown)
     }
 
     /// Goes on with the run that a call was handed back, if it is one of this agent.
@@ -185,12 +184,8 @@ impl Offering {
         call: &Call,
     ) -> weft_core::Result<(Session, weft_engine::RunHandle)> {
         let unknown = || Error::invalid("`requestState` is not what was handed out: call the tool anew");
-        let run = match self.app().runs.get(&RunKey::new(self.tenant(), state)).await {
-            Ok(run) if run.canvas == canvas.id => run,
-            Ok(_) => return Err(unknown()),
-            Err(error) if error.kind == ErrorKind::NotFound => return Err(unknown()),
-            Err(error) => return Err(error),
-        };
+        let run = found(self.app().runs.get(&RunKey::new(self.tenant(), state)).await)?;
+        let run = run.filter(|run| run.canvas == canvas.id).ok_or_else(unknown)?;
         let session = self.session_of(canvas, run.session.as_str()).await?;
         // What the session asks now is all that can be answered, whatever run the state names.
         let open = self.open_tasks(&run.session).await.map_err(|error| Error::invalid(error.message))?;

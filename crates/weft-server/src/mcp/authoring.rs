@@ -183,13 +183,10 @@ impl Offering {
 
     /// A canvas, if there is one.
     async fn known(&self, id: &str) -> weft_core::Result<Option<StoredCanvas>> {
-        match self.app().canvases.get(&CanvasKey::new(self.tenant(), id)).await {
-            // What an assistant is run as is changed by its own routes.
-            Ok(canvas) if canvas.head.canvas_type == CHAT_TYPE => Ok(None),
-            Ok(canvas) => Ok(Some(canvas)),
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let canvas =
+            weft_core::error::found(self.app().canvases.get(&CanvasKey::new(self.tenant(), id)).await)?;
+        // What an assistant is run as is changed by its own routes.
+        Ok(canvas.filter(|canvas| canvas.head.canvas_type != CHAT_TYPE))
     }
 
     async fn run_canvas(&self, call: &Call) -> Result<Outcome, RpcError> {
@@ -207,12 +204,8 @@ impl Offering {
     async fn get_run(&self, call: &Call) -> Done {
         let id = Arguments(&call.arguments).required_id("run_id")?;
         let key = RunKey::new(self.tenant(), id);
-        let run = match self.app().runs.get(&key).await {
-            Ok(run) => run,
-            Err(error) if error.kind == ErrorKind::NotFound => {
-                return Ok(results::failed(&format!("there is no run `{id}`")));
-            }
-            Err(error) => return Err(error.into()),
+        let Some(run) = weft_core::error::found(self.app().runs.get(&key).await)? else {
+            return Ok(results::failed(&format!("there is no run `{id}`")));
         };
         let (mut answer, mut steps) = (Answer::default(), Vec::new());
         // A run under way would be waited for by whoever reads its entries.

@@ -10,7 +10,7 @@ use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::{CanvasKey, ErrorKind};
 
-use super::uploads::{passed_over, timely, whole};
+use super::uploads::{passed_over, timely, too_many, whole};
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;
@@ -50,12 +50,16 @@ pub async fn upload(
     let (mut kept, mut parts) = (Vec::new(), 0);
     while let Some(part) = timely(form.next_field()).await? {
         parts += 1;
-        if parts > PARTS_MAX || kept.len() >= FILES_MAX {
-            return Err(ApiError::argument(format!("one request can bring {FILES_MAX} files at most")));
+        if parts > PARTS_MAX {
+            return Err(too_many(FILES_MAX));
         }
         if part.name() != Some("file") {
             passed_over(part).await?;
             continue;
+        }
+        // Looked at where a file comes: other fields may stand behind the last one.
+        if kept.len() >= FILES_MAX {
+            return Err(too_many(FILES_MAX));
         }
         let name = document::file_name(part.file_name().unwrap_or_default())?;
         let bytes = whole(part, most, &name).await?;

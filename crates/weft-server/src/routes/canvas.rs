@@ -159,7 +159,7 @@ pub async fn list(
     let mut filter = filter(&state, &params);
     // Without a page, or with 0 for its size, clients mean all of them.
     if matches!(params.get("page_size"), None | Some("0")) {
-        filter.limit = state.app.limits.page_size;
+        (filter.offset, filter.limit) = (0, state.app.limits.page_size);
     }
     let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter).await?;
     // The entries hold their drawings, so each is read when the one before is sent.
@@ -271,9 +271,8 @@ async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiErro
 
 /// Whoever edits a canvas wants to try what they have just drawn.
 async fn forget_older(state: &ServerState, session: &SessionKey, version: &str) -> Result<(), ApiError> {
-    match state.app.sessions.load(session).await {
-        Ok(known) if *known.canvas_version != *version => forget(state, session).await,
-        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
-        Ok(_) | Err(_) => Ok(()),
+    match found(state.app.sessions.load(session).await)? {
+        Some(known) if *known.canvas_version != *version => forget(state, session).await,
+        Some(_) | None => Ok(()),
     }
 }

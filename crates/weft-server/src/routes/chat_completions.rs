@@ -1,5 +1,7 @@
 //! Questions to chat assistants. Each is a turn of a session, on a canvas made from the assistant.
 
+use std::collections::HashSet;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -294,7 +296,8 @@ async fn fitting(
     named: Option<&[String]>,
 ) -> Result<Vec<String>, ApiError> {
     let mut fitting = Vec::new();
-    let chosen = |id: &DocumentId| named.is_none_or(|named| named.iter().any(|one| one == id.as_str()));
+    let named: Option<HashSet<&str>> = named.map(|named| named.iter().map(String::as_str).collect());
+    let chosen = |id: &DocumentId| named.as_ref().is_none_or(|named| named.contains(id.as_str()));
     for id in datasets {
         let key = DatasetKey::new(&caller.tenant, id.as_str());
         metadata::each(state, &key, |head| {

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_store::Chat;
 use weft_core::seam::session_store::{Feedback, Session, SessionFilter, SessionOrder};
-use weft_core::{ErrorKind, RunId, SessionKey};
+use weft_core::{RunId, SessionKey};
 
 use super::chats::{no_access, owned};
 use super::owned::or;
@@ -50,10 +50,10 @@ async fn found(
     id: &str,
 ) -> Result<(Chat, Session), ApiError> {
     let chat = owned(state, caller, chat, no_access()).await?;
-    match state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await {
-        Ok(session) if session.canvas == chat.key.id => Ok((chat, session)),
-        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
-        Ok(_) | Err(_) => Err(not_found()),
+    let session = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
+    match weft_core::error::found(session)? {
+        Some(session) if session.canvas == chat.key.id => Ok((chat, session)),
+        Some(_) | None => Err(not_found()),
     }
 }
 
@@ -148,6 +148,7 @@ pub async fn update(
     body: Body,
 ) -> Result<Response, ApiError> {
     let (_, session) = found(&state, &caller, &chat, &id).await?;
+    // Each generation of clients has its own name for them.
     for (given, told) in [("messages", "messages"), ("message", "messages"), ("reference", "reference")] {
         if body.get(given).is_some() {
             return Err(ApiError::data(format!("`{told}` cannot be changed")));

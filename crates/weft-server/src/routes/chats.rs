@@ -1,10 +1,11 @@
 //! Chat assistants.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::seam::chat_store::{Chat, ChatFilter, ChatKind, ChatOrder, ChatSettings};
 use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
 use weft_core::{CanvasKey, DatasetId, DatasetKey, Error, ErrorKind, changes};
@@ -143,9 +144,11 @@ async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<V
         let filter = DatasetFilter { ids: Some(ids), limit, ..DatasetFilter::default() };
         state.app.datasets.datasets(&caller.tenant, &filter).await?.0
     };
-    let dataset = |id: &String| found.iter().find(|dataset| dataset.key.id.as_str() == id.as_str());
+    let found: HashMap<&str, &Dataset> =
+        found.iter().map(|dataset| (dataset.key.id.as_str(), dataset)).collect();
     let one = |chat: &Chat| {
-        let datasets: Vec<&Dataset> = chat.settings.datasets.iter().filter_map(dataset).collect();
+        let datasets = chat.settings.datasets.iter().filter_map(|id| found.get(id.as_str()).copied());
+        let datasets: Vec<&Dataset> = datasets.collect();
         view(chat, &datasets)
     };
     Ok(chats.iter().map(one).collect())
@@ -323,11 +326,9 @@ async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiErro
             return Ok(removed);
         }
         for chat in chats {
-            match state.app.remove_chat(&chat.key).await {
-                Ok(()) => removed += 1,
-                // Somebody else was faster.
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error.into()),
+            // Somebody else may be faster.
+            if found(state.app.remove_chat(&chat.key).await)?.is_some() {
+                removed += 1;
             }
         }
     }

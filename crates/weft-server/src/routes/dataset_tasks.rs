@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
+use weft_core::error::found;
 use weft_core::id::DatasetKey;
 use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Extra, Settings,
@@ -215,12 +216,13 @@ pub async fn delete_index(
     }
     let dataset = owned::dataset(&state, &caller, &id, |_| ApiError::data("no authorization")).await?;
     for document in documents(&state, &dataset.key).await? {
-        delete_summaries(&state, document).await?;
+        // What is removed meanwhile has none.
+        found(delete_summaries(&state, document).await)?;
     }
     Ok(Success(true).into_response())
 }
 
-async fn delete_summaries(state: &ServerState, document: Document) -> Result<(), ApiError> {
+async fn delete_summaries(state: &ServerState, document: Document) -> weft_core::Result<()> {
     let (library, key) = (&state.app.library, &document.key);
     if is_of_dataset(&document) {
         library.remove_documents(&key.dataset, std::slice::from_ref(&key.id)).await?;
@@ -297,8 +299,10 @@ async fn begun(state: &ServerState, caller: &Caller, id: &str, task: Task) -> Re
             let settings = Some(task.asked_within(&dataset, document.settings.clone()));
             Ok::<_, Error>(Some(DocumentChange { settings, ..DocumentChange::default() }))
         };
-        state.app.library.rework_document(&document.key, change).await?;
-        ids.push(document.key.id);
+        // One that is removed meanwhile must not leave those before it reworked and unread.
+        if found(state.app.library.rework_document(&document.key, change).await)?.is_some() {
+            ids.push(document.key.id);
+        }
     }
     state.app.library.queue(&dataset.key, &ids).await?;
     if is_wanted(&dataset.settings) {

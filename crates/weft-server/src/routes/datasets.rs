@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use weft_core::error::found;
 use weft_core::seam::canvas_store::PIPELINE_TYPE;
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter};
@@ -88,11 +89,8 @@ fn unknown_provider<'a>(state: &ServerState, caller: &Caller, name: &'a str) -> 
 
 /// The name of the model that makes vectors when nobody names one. Without one words are searched alone.
 fn default_embedder(state: &ServerState, caller: &Caller) -> Result<String, ApiError> {
-    match state.app.models.embedder(&caller.tenant, "") {
-        Ok(model) => Ok(model.name().to_owned()),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(error.into()),
-    }
+    let model = found(state.app.models.embedder(&caller.tenant, ""))?;
+    Ok(model.map(|model| model.name().to_owned()).unwrap_or_default())
 }
 
 /// `GET /api/v1/datasets`: by `id`, `ids`, `name`, `page`, `page_size`, `orderby` and `desc`.
@@ -220,15 +218,9 @@ pub async fn delete(
         Removal::These(ids) => {
             let mut missing = Vec::new();
             for id in &ids {
-                match state
-                    .app
-                    .datasets
-                    .dataset_uncounted(&DatasetKey::new(&caller.tenant, id.as_str()))
-                    .await
-                {
-                    Ok(_) => {}
-                    Err(error) if error.kind == ErrorKind::NotFound => missing.push(id.clone()),
-                    Err(error) => return Err(error.into()),
+                let key = DatasetKey::new(&caller.tenant, id.as_str());
+                if found(state.app.datasets.dataset_uncounted(&key).await)?.is_none() {
+                    missing.push(id.clone());
                 }
             }
             if !missing.is_empty() {
@@ -262,8 +254,6 @@ async fn remove_all(state: &ServerState, caller: &Caller) -> Result<usize, ApiEr
 
 /// One that somebody else has just removed is gone all the same.
 async fn remove(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<(), ApiError> {
-    match state.app.library.remove_dataset(&DatasetKey::new(&caller.tenant, id)).await {
-        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
-        Ok(()) | Err(_) => Ok(()),
-    }
+    found(state.app.library.remove_dataset(&DatasetKey::new(&caller.tenant, id)).await)?;
+    Ok(())
 }

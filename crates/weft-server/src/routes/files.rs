@@ -13,7 +13,7 @@ use weft_core::seam::folder_store::{EntryKind, FolderEntry};
 use weft_core::{DocumentId, Error, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
-use super::uploads::{form, kept_as_document, passed_over, refuse_kind, timely, whole};
+use super::uploads::{form, kept_as_document, passed_over, refuse_kind, timely, too_many, whole};
 use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -173,8 +173,8 @@ async fn keep_each(
     let (mut within, mut parts) = (folder(state, caller, None).await?, 0);
     while let Some(part) = timely(form.next_field()).await? {
         parts += 1;
-        if parts > PARTS_MAX || kept.len() >= FILES_MAX {
-            return Err(ApiError::argument(format!("one request can bring {FILES_MAX} files at most")));
+        if parts > PARTS_MAX {
+            return Err(too_many(FILES_MAX));
         }
         match part.name() {
             Some("parent_id") => {
@@ -188,6 +188,9 @@ async fn keep_each(
                 }
             }
             Some("file") => {
+                if kept.len() >= FILES_MAX {
+                    return Err(too_many(FILES_MAX));
+                }
                 let name = document::file_name(part.file_name().unwrap_or_default())?;
                 let most = ("documents.file_bytes_max", manager.file_bytes_max());
                 let bytes = whole(part, most, &name).await?;

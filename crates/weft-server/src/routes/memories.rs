@@ -324,6 +324,7 @@ pub async fn add(State(state): State<ServerState>, caller: Caller, body: Body) -
         let message = format!("Some messages failed to add. Detail: {}", failed.join(" "));
         return Err(ApiError::new(crate::error::code::FAILED, message));
     }
+    // The SDK checks that this is a text, and hands it to its caller.
     let body = json!({"code": 0, "message": "All add to task.", "data": null});
     Ok(respond(StatusCode::OK, &body))
 }

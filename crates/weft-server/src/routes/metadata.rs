@@ -93,10 +93,10 @@ pub async fn update(
     for ids in matched.chunks(usize::try_from(ROWS_AT_ONCE).unwrap_or(1)) {
         for head in state.app.datasets.document_heads(&dataset.key, &Heads::Of(ids.to_vec())).await? {
             // Only what differs is written, since each write reaches the index as well.
-            if asked.applied(&head.metadata) != head.metadata {
+            if asked.applied(&head.metadata)? != head.metadata {
                 let key = DocumentKey::new(&dataset.key, head.id);
                 let change = |document: &Document| {
-                    let metadata = asked.applied(&document.metadata);
+                    let metadata = asked.applied(&document.metadata)?;
                     let differs = metadata != document.metadata;
                     let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
                     Ok::<_, ApiError>(differs.then_some(change))

@@ -56,7 +56,7 @@ pub mod tokens;
 pub mod tool_server_sign_in;
 pub mod tool_servers;
 pub mod traces;
-mod turn;
+pub(crate) mod turn;
 pub mod uploads;
 pub mod usage;
 pub mod users;

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{DocumentFilter, DocumentState};
 use weft_core::seam::reading_log::Reading;
-use weft_core::{CanvasKey, DatasetKey, ErrorKind};
+use weft_core::{CanvasKey, DatasetKey};
 use weft_knowledge::ingest::pipeline_of;
 
 use super::owned;
@@ -133,11 +133,7 @@ pub async fn rerun(
 
 /// A reading of the caller's tenant.
 async fn found(state: &ServerState, caller: &Caller, id: &str) -> Result<Option<Reading>, ApiError> {
-    match state.app.readings.reading(&caller.tenant, id).await {
-        Ok(reading) => Ok(Some(reading)),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(weft_core::error::found(state.app.readings.reading(&caller.tenant, id).await)?)
 }
 
 /// The pipeline of a reading as it is now, if it is still there.
@@ -147,9 +143,6 @@ async fn pipeline(
     reading: &Reading,
 ) -> Result<Option<(String, Json)>, ApiError> {
     let Some(id) = pipeline_of(&reading.settings) else { return Ok(None) };
-    match state.app.canvases.get(&CanvasKey::new(&caller.tenant, id.clone())).await {
-        Ok(canvas) => Ok(Some((id.to_string(), drawing(&canvas)))),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let canvas = state.app.canvases.get(&CanvasKey::new(&caller.tenant, id.clone())).await;
+    Ok(weft_core::error::found(canvas)?.map(|canvas| (id.to_string(), drawing(&canvas))))
 }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::masking::shown as shown_record;
 use weft_core::reference::Inputs;
 use weft_core::seam::run_store::StoredRun;
@@ -146,23 +147,16 @@ async fn of_model(
 ) -> Result<CanvasKey, ApiError> {
     // The whole name comes first, because an id may have an `@` in it.
     let whole = canvas_key(caller, model);
-    match state.app.canvases.newest(&whole).await {
-        Ok(_) => return Ok(whole),
-        Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
-        Err(_) => {}
+    if found(state.app.canvases.newest(&whole).await)?.is_some() {
+        return Ok(whole);
     }
     let unknown =
         || ApiError::data(format!("There is no agent `{}`: `model` names one by its id.", whole.id));
     let (agent, version) = model.rsplit_once('@').ok_or_else(unknown)?;
     let canvas = canvas_key(caller, agent);
-    match state.app.canvases.newest(&canvas).await {
-        Ok(_) => {
-            turn.version.get_or_insert_with(|| version.to_owned());
-            Ok(canvas)
-        }
-        Err(error) if error.kind == ErrorKind::NotFound => Err(unknown()),
-        Err(error) => Err(error.into()),
-    }
+    found(state.app.canvases.newest(&canvas).await)?.ok_or_else(unknown)?;
+    turn.version.get_or_insert_with(|| version.to_owned());
+    Ok(canvas)
 }
 
 /// The run of a response that may be asked for, which is the caller's, and what it noted.
@@ -239,7 +233,7 @@ async fn instruct(
 ) -> Result<(), ApiError> {
     let session = match &turn.session {
         // A conversation that is not there yet begins with this turn.
-        Some(id) => state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await.ok(),
+        Some(id) => found(state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await)?,
         None => None,
     };
     let version = match session {
@@ -412,12 +406,8 @@ async fn deleted(state: &ServerState, tenant: &TenantId, id: &str) -> Result<Res
     let session = SessionKey::new(tenant, stored.session);
     // The conversation comes first: if the process ends in between, the run is still there to be deleted
     // again.
-    match state.app.sessions.forget_run(&session, &key.id).await {
-        Ok(()) => {}
-        // It has said nothing, or its conversation is gone.
-        Err(error) if error.kind == ErrorKind::NotFound => {}
-        Err(error) => return Err(error.into()),
-    }
+    // It may have said nothing, or its conversation is gone.
+    found(state.app.sessions.forget_run(&session, &key.id).await)?;
     state.app.runs.remove(&[key]).await?;
     Ok(respond(StatusCode::OK, &json!({"id": id, "object": "response", "deleted": true})))
 }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use weft_core::error::found;
 use weft_core::seam::schedule_store::{Schedule, ScheduleFilter};
 use weft_core::{ErrorKind, ScheduleKey};
 
@@ -22,13 +23,10 @@ async fn of_agent(
     agent: String,
     id: String,
 ) -> Result<Schedule, ApiError> {
-    let missing = || ApiError::data("Schedule not found!");
-    match state.app.schedules.get(&ScheduleKey::new(&caller.tenant, id)).await {
-        Ok(schedule) if schedule.canvas.as_str() == agent => Ok(schedule),
-        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
-        // One of another agent is not told from one that is not there.
-        Ok(_) | Err(_) => Err(missing()),
-    }
+    let schedule = found(state.app.schedules.get(&ScheduleKey::new(&caller.tenant, id)).await)?;
+    // One of another agent is not told from one that is not there.
+    let schedule = schedule.filter(|schedule| schedule.canvas.as_str() == agent);
+    schedule.ok_or_else(|| ApiError::data("Schedule not found!"))
 }
 
 /// `POST …/schedules {"cron": …, "timezone": …} or {"every": …}`, with `query`, `inputs`, `files`,

@@ -276,6 +276,7 @@ pub async fn of_sessions(
         }
     }
     body.0.insert("kb_ids".to_owned(), json!(datasets));
+    // Its clients take each frame for the whole answer.
     body.0.insert("legacy".to_owned(), json!(true));
     ask(&state, &caller, chats::unstored(&caller.tenant, SINGLE), &headers, body).await
 }

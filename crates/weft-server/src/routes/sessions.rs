@@ -7,8 +7,9 @@ use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use weft_app::new_session::NewSession;
+use weft_core::error::found;
 use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, SessionOrder};
-use weft_core::{CanvasKey, ComponentId, Error, ErrorKind, Record, RunId, RunKey, SessionId, SessionKey};
+use weft_core::{CanvasKey, ComponentId, Error, Record, RunId, RunKey, SessionKey};
 
 use super::agents::stored;
 use super::turn::{begun, canvas_key};
@@ -219,14 +220,13 @@ pub(crate) async fn remove_each(
             errors.push(format!("Duplicate session ids: {id}"));
             continue;
         }
-        match state.app.sessions.load(&SessionKey::new(&canvas.tenant, SessionId::from(id.as_str()))).await {
-            Ok(session) if session.canvas == canvas.id => {
+        match found(state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.as_str())).await)? {
+            Some(session) if session.canvas == canvas.id => {
                 remove(state, &session.key).await?;
                 removed += 1;
             }
-            Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
             // One of another agent is not told from one that is not there.
-            Ok(_) | Err(_) => errors.push(format!("The {owner} doesn't own the session {id}")),
+            Some(_) | None => errors.push(format!("The {owner} doesn't own the session {id}")),
         }
     }
     match (removed, errors.is_empty()) {
@@ -256,15 +256,14 @@ pub(crate) async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Resul
 
 /// A run of a session that goes away has nobody to write for.
 async fn remove(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
-    Ok(state.app.end_session(session).await?)
+    // Somebody else may have removed it meanwhile, and then the others of the request go all the same.
+    found(state.app.end_session(session).await)?;
+    Ok(())
 }
 
 async fn of_agent(state: &ServerState, canvas: &CanvasKey, id: &str) -> Result<Session, ApiError> {
-    match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await {
-        Ok(session) if session.canvas == canvas.id => Ok(session),
-        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
-        Ok(_) | Err(_) => Err(not_found()),
-    }
+    let session = found(state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await)?;
+    session.filter(|session| session.canvas == canvas.id).ok_or_else(not_found)
 }
 
 async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> weft_core::Result<SessionView> {
@@ -303,10 +302,7 @@ async fn path(
 async fn began(state: &ServerState, key: &RunKey, count_max: usize) -> weft_core::Result<Vec<ComponentId>> {
     let (mut nodes, mut after) = (Vec::new(), 0);
     while nodes.len() < count_max {
-        let entries = match state.app.runs.entries(key, after, ENTRIES_AT_ONCE).await {
-            Err(error) if error.kind == ErrorKind::NotFound => break,
-            entries => entries?,
-        };
+        let entries = found(state.app.runs.entries(key, after, ENTRIES_AT_ONCE).await)?.unwrap_or_default();
         let Some(last) = entries.last() else { break };
         after = last.seq;
         // Most entries are something else, which the text tells without taking it apart.

@@ -4,10 +4,11 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::reference::Inputs;
 use weft_core::seam::canvas_store::CHAT_TYPE;
 use weft_core::seam::share_store::ShareTarget;
-use weft_core::{CanvasId, ErrorKind, Role, SessionKey};
+use weft_core::{CanvasId, Role, SessionKey};
 use weft_dsl::Plan;
 
 use super::chats::owned;
@@ -198,11 +199,8 @@ pub async fn remove_of_chat(
 /// The version that a page shows: the published one, or the newest where none is.
 async fn shown(state: &ServerState, caller: &Caller, id: &str) -> Result<&'static str, ApiError> {
     agent(state, caller, id).await.map_err(|_| ApiError::data(format!("Can't find agent by ID: {id}")))?;
-    match state.app.find_version(&canvas_key(caller, id), "published").await {
-        Ok(_) => Ok("published"),
-        Err(error) if error.kind == ErrorKind::NotFound => Ok("latest"),
-        Err(error) => Err(error.into()),
-    }
+    let published = found(state.app.find_version(&canvas_key(caller, id), "published").await)?;
+    Ok(published.map_or("latest", |_| "published"))
 }
 
 /// `GET /api/v1/agentbots/{id}/inputs`: what a page shows of an agent before anybody asks it.

@@ -11,25 +11,16 @@ use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use weft_app::spending::day;
 
-/// Days without `?days=`.
-const DAYS: u32 = 30;
-
 /// `GET /api/v1/spending?days=30`: what runs have used on the last days, by canvas and day.
 ///
 /// # Errors
-/// 101 for days that are no number, 100 when the store cannot be read.
+/// 101 for days that cannot be any, 100 when the store cannot be read.
 pub async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let days = match params.get("days") {
-        None => DAYS,
-        Some(text) => {
-            text.parse().map_err(|_| ApiError::argument("`days` must be a number of days, such as 30"))?
-        }
-    };
-    let spent = state.app.spending(&caller.tenant, days).await?;
+    let spent = state.app.spending(&caller.tenant, params.days()?).await?;
     let lines = spent.into_iter().map(|line| {
         let used = line.spent;
         json!({

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::seam::dataset_store::Dataset;
 use weft_knowledge::ingest::TagChange;
 
@@ -30,7 +31,8 @@ async fn counted(state: &ServerState, datasets: &[Dataset]) -> Result<Vec<Json>,
     let mut counts = BTreeMap::new();
     for dataset in datasets {
         for document in documents(state, &dataset.key).await? {
-            state.app.library.count_tags(&document, &mut counts).await?;
+            // One that is removed meanwhile has none.
+            found(state.app.library.count_tags(&document, &mut counts).await)?;
         }
     }
     // The sort keeps the order of names among tags that equally many chunks have.
@@ -118,7 +120,7 @@ async fn changed(
     let dataset = own(state, caller, id).await?;
     // If one fails, those before it are changed already; the same request once more changes the rest.
     for document in documents(state, &dataset.key).await? {
-        state.app.library.retag(&document, change).await?;
+        found(state.app.library.retag(&document, change).await)?;
     }
     Ok(Success(true).into_response())
 }

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use weft_core::access::MemberRole;
+use weft_core::error::found;
 use weft_core::id::UserId;
 use weft_core::{ErrorKind, TenantId};
 
@@ -223,11 +224,8 @@ pub async fn remove_member(
 ) -> Result<Response, ApiError> {
     own(&caller, &tenant)?;
     let id = UserId::from(user.as_str());
-    match state.app.accounts.stores.tenants.remove_member(&caller.tenant, &id).await {
-        Err(error) if error.kind == ErrorKind::NotFound => {
-            state.app.take_back_invitation(&caller.tenant, &user).await?;
-        }
-        outcome => outcome?,
+    if found(state.app.accounts.stores.tenants.remove_member(&caller.tenant, &id).await)?.is_none() {
+        state.app.take_back_invitation(&caller.tenant, &user).await?;
     }
     Ok(Success(true).into_response())
 }

@@ -12,6 +12,7 @@ use crate::body::{Body, Params};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::state::ServerState;
+use crate::wire::document::once;
 use crate::wire::envelope::Success;
 use crate::wire::tool_server::{changed, check_address, exported, fresh, seconds, view, with_flags};
 
@@ -46,6 +47,8 @@ async fn named(state: &ServerState, caller: &Caller, body: &Body) -> Result<Vec<
     if ids.len() > AT_ONCE_MAX {
         return Err(ApiError::argument(format!("one request can name {AT_ONCE_MAX} MCP servers at most")));
     }
+    // One that is named twice is removed once, and is no reason to stop halfway.
+    let (ids, _) = once(ids);
     let mut servers = Vec::new();
     for id in &ids {
         servers.push(found(state, caller, id).await?);

@@ -6,7 +6,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::context::ToolFinished;
-use weft_core::{Error, ErrorKind, Record, RunKey};
+use weft_core::error::found;
+use weft_core::{Error, Record, RunKey};
 
 use crate::auth::Caller;
 use crate::body::{Page, Params};
@@ -62,10 +63,7 @@ async fn trace(
 ) -> Result<Response, ApiError> {
     let key = RunKey::new(&caller.tenant, message);
     // Somebody else's run is like one that does not exist.
-    let run = match state.app.runs.get(&key).await {
-        Err(error) if error.kind == ErrorKind::NotFound => return Ok(nothing()),
-        run => run?,
-    };
+    let Some(run) = found(state.app.runs.get(&key).await)? else { return Ok(nothing()) };
     if ![run.canvas.as_str(), run.session.as_str(), key.id.as_str()].contains(&id) {
         return Ok(nothing());
     }

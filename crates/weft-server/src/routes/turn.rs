@@ -43,7 +43,7 @@ pub(crate) struct Manner {
 
 /// Whether a conversation was there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+pub(crate) enum Origin {
     /// It has begun with the question.
     Begun,
     /// It was.
@@ -188,6 +188,8 @@ pub(crate) async fn begin_turn(
         (Some(run), Some(named)) if run.session != *named => {
             return Err(ApiError::argument("the idempotency key was used in another session"));
         }
+        // Before its conversation is looked for: that may be gone by now, and "the newest version" another one
+        // than when it began.
         (Some(run), _) => {
             return Ok((run.session.clone(), state.app.again(run, &request.input).await?));
         }
@@ -202,12 +204,15 @@ pub(crate) async fn begin_turn(
 }
 
 /// What came of a question. A conversation that has begun with it and stays without it is nobody's, and goes again.
-async fn kept_with(
+///
+/// # Errors
+/// What the question was refused for.
+pub(crate) async fn kept_with(
     state: &ServerState,
     session: &Session,
     origin: Origin,
     asked: weft_core::Result<RunHandle>,
-) -> Result<RunHandle, ApiError> {
+) -> weft_core::Result<RunHandle> {
     if asked.is_err() && origin == Origin::Begun {
         // An equal question may have been asked in it meanwhile.
         let filter = RunFilter { session: Some(session.key.id.clone()), limit: 1, ..RunFilter::default() };
@@ -215,7 +220,7 @@ async fn kept_with(
             forget(state, &session.key).await;
         }
     }
-    Ok(asked?)
+    asked
 }
 
 /// Removes a conversation that nobody goes on with, which need not have begun.

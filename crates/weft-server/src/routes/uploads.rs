@@ -124,12 +124,16 @@ async fn keep_each(
     let mut parts = 0;
     while let Some(part) = timely(form.next_field()).await? {
         parts += 1;
-        if parts > PARTS_MAX || kept.len() >= FILES_MAX {
-            return Err(ApiError::argument(format!("one request can bring {FILES_MAX} files at most")));
+        if parts > PARTS_MAX {
+            return Err(too_many(FILES_MAX));
         }
         if part.name() != Some("file") {
             passed_over(part).await?;
             continue;
+        }
+        // Looked at where a file comes: other fields may stand behind the last one.
+        if kept.len() >= FILES_MAX {
+            return Err(too_many(FILES_MAX));
         }
         let name = document::file_name(part.file_name().unwrap_or_default())?;
         refuse_kind(&name)?;
@@ -177,6 +181,11 @@ pub(super) async fn kept_as_document(
             Err(error.into())
         }
     }
+}
+
+/// What is said when a request brings more files than it may.
+pub(super) fn too_many(files_max: usize) -> ApiError {
+    ApiError::argument(format!("one request can bring {files_max} files at most"))
 }
 
 pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {

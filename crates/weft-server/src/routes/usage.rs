@@ -11,10 +11,7 @@ use crate::body::Params;
 use crate::error::ApiError;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
-use weft_app::spending::{USAGE_DAYS_MAX, day, day_number};
-
-/// Days without `?days=`.
-const DAYS: u32 = 30;
+use weft_app::spending::{day, day_number};
 
 /// What each side is called in requests and answers.
 fn name(side: UsageBy) -> &'static str {
@@ -92,14 +89,7 @@ pub async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let days = match params.get("days") {
-        None => DAYS,
-        Some(text) => {
-            text.parse().ok().filter(|days| (1..=USAGE_DAYS_MAX).contains(days)).ok_or_else(|| {
-                ApiError::argument(format!("`days` must be a number between 1 and {USAGE_DAYS_MAX}"))
-            })?
-        }
-    };
+    let days = params.days()?;
     let (sides, only) = (sides(&params)?, only(&params)?);
     let lines = state.app.usage(&caller.tenant, sides.clone(), only.clone(), days).await?;
     // Asked apart: the lines may be cut off, and a sum of them would be too small.

@@ -72,6 +72,7 @@ pub(super) fn welcome(signed_in: &SignedIn) -> Result<Response, ApiError> {
     let mut response = Success(account::user(user, tenant, *role)).into_response();
     let value = HeaderValue::from_str(token.reveal())
         .map_err(|_| ApiError::internal("a token does not fit into a header"))?;
+    // Clients take it from here.
     response.headers_mut().insert(header::AUTHORIZATION, value);
     // Pages of other servers may read it.
     let exposed = HeaderValue::from_static("authorization");

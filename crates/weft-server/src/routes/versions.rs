@@ -51,7 +51,11 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let key = canvas_key(&caller, id);
     let canvas = stored(&state, &key, no_agent()).await?;
-    let page = params.page(LISTED);
+    // Clients that know no pages of versions expect all of them.
+    let page = match params.get("page").or(params.get("page_size")) {
+        Some(_) => params.page(LISTED),
+        None => params.page_if_asked(LISTED),
+    };
     let (versions, _) = state.app.versions.versions(&key, page.offset, page.limit).await?;
     let with_drawing = params.flag("dsl").unwrap_or(true);
     // Each has a drawing of megabytes: an entry is made when the one before is sent.

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value as Json, json};
+use weft_core::error::found;
 use weft_core::masking::shown;
 use weft_core::seam::run_store::{RunFilter, StoredRun};
 use weft_core::seam::session_store::{SessionFilter, SessionOrder};
@@ -104,11 +105,10 @@ async fn next_call(state: &ServerState, canvas: &CanvasKey, since: f64) -> Resul
 
 async fn events(state: &ServerState, canvas: &CanvasKey, id: &str, since: f64) -> Result<Response, ApiError> {
     let key = RunKey::new(&canvas.tenant, RunId::from(id));
-    let run = match state.app.runs.get(&key).await {
-        Ok(run) if run.canvas == canvas.id => run,
-        Err(error) if error.kind != weft_core::ErrorKind::NotFound => return Err(error.into()),
+    let run = found(state.app.runs.get(&key).await)?;
+    let Some(run) = run.filter(|run| run.canvas == canvas.id) else {
         // Nothing will come of it.
-        Ok(_) | Err(_) => return Ok(page(&json!(id), &[], since, Finished::Yes)),
+        return Ok(page(&json!(id), &[], since, Finished::Yes));
     };
     let (mut events, mut next, mut finished) = (Vec::new(), since, Finished::No);
     let mut view = RunView::from(&run);

@@ -10,13 +10,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value as Json, json};
+use weft_core::id::FileId;
 use weft_core::seam::canvas_store::{CHAT_TYPE, PIPELINE_TYPE};
 use weft_core::seam::session_store::Session;
 use weft_core::webhook::{Webhook, WebhookAnswer};
-use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, TurnInput};
+use weft_core::{CanvasId, CanvasKey, Ending, Error, ErrorKind, Role, SessionKey, TurnInput};
 use weft_engine::RunHandle;
 
-use super::turn::canvas_key;
+use super::turn::{Origin, canvas_key, kept_with};
 use crate::answer::Answer;
 use crate::auth::{Caller, check_local};
 use crate::body::VALUES_MAX;
@@ -132,13 +133,46 @@ async fn answered(
         (once, _) => once,
     };
     let events = wants_events(&parts.headers);
-    let payload = payload_of(state, &called, parts, media, bytes).await?;
-    let (session, handle) =
+    let mut files = Vec::new();
+    let begun = async {
+        let payload = payload_of(state, &called, Sent { parts, media, bytes }, &mut files).await?;
         begun(state, &called, by, payload, once).await.map_err(|error| match error.kind {
             ErrorKind::Internal => error.into(),
             _ => refused(error.full()),
-        })?;
+        })
+    };
+    let begun = begun.await;
+    // What came along with a call that begins no run of its own is nobody's.
+    if !files.is_empty()
+        && !matches!(begun, Ok(Begun { turn: Turn::New, .. }))
+        && let Err(error) = state.app.files.remove(&called.canvas.tenant, &files).await
+    {
+        tracing::warn!(canvas.id = %called.canvas.id, error = error.detail(), "files that no run was given stay");
+    }
+    let Begun { session, handle, .. } = begun?;
     given(state, (&webhook.answer, events), session, handle).await
+}
+
+/// What a call brings, besides its secret.
+struct Sent {
+    parts: Parts,
+    media: Option<String>,
+    bytes: Bytes,
+}
+
+/// Whether a call has begun a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    New,
+    /// The run is that of an earlier call.
+    Again,
+}
+
+/// The run of a call.
+struct Begun {
+    session: Session,
+    handle: RunHandle,
+    turn: Turn,
 }
 
 /// The canvas that is called, if it can be. Other programs call the version that is published, if one is.
@@ -222,16 +256,16 @@ async fn read(webhook: &Webhook, body: Body) -> Result<Bytes, ApiError> {
 async fn payload_of(
     state: &ServerState,
     called: &Called,
-    parts: Parts,
-    media: Option<String>,
-    bytes: Bytes,
+    sent: Sent,
+    files: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
-    let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(&sent.parts.uri)
         .map_err(|_| refused("the query parameters cannot be read"))?;
     let query = pairs.0.into_iter().map(|(name, value)| (name, value.into())).collect();
-    let headers = payload::headers(&parts.headers, &called.webhook.auth);
-    let body = body_of(state, called, parts, media.as_deref(), bytes).await?;
-    let call = Call { query, headers, body, content_type: media };
+    let headers = payload::headers(&sent.parts.headers, &called.webhook.auth);
+    let content_type = sent.media.clone();
+    let body = body_of(state, called, sent, files).await?;
+    let call = Call { query, headers, body, content_type };
     payload::given(&called.webhook, call).map_err(refused)
 }
 
@@ -239,16 +273,15 @@ async fn payload_of(
 async fn body_of(
     state: &ServerState,
     called: &Called,
-    parts: Parts,
-    media: Option<&str>,
-    bytes: Bytes,
+    Sent { parts, media, bytes }: Sent,
+    files: &mut Vec<FileId>,
 ) -> Result<Json, ApiError> {
     let nothing = || Json::Object(Map::new());
-    match media {
+    match media.as_deref() {
         Some("multipart/form-data") => {
             let form = Multipart::from_request(Request::from_parts(parts, Body::from(bytes)), state).await;
             let form = form.map_err(|_| refused("the form cannot be read"))?;
-            form_of(state, called, form).await
+            form_of(state, called, form, files).await
         }
         Some("application/x-www-form-urlencoded") => {
             payload::form(&bytes).map(Json::Object).ok_or_else(|| refused("the form cannot be read"))
@@ -265,7 +298,12 @@ async fn body_of(
 }
 
 /// The fields of a form. Files are kept for the canvas that declares them, and told as what names them.
-async fn form_of(state: &ServerState, called: &Called, mut form: Multipart) -> Result<Json, ApiError> {
+async fn form_of(
+    state: &ServerState,
+    called: &Called,
+    mut form: Multipart,
+    kept: &mut Vec<FileId>,
+) -> Result<Json, ApiError> {
     let broken = |_| refused("the form cannot be read");
     let (mut members, mut files, mut parts) = (Map::new(), 0, 0);
     while let Some(part) = form.next_field().await.map_err(broken)? {
@@ -287,7 +325,7 @@ async fn form_of(state: &ServerState, called: &Called, mut form: Multipart) -> R
         if !called.webhook.body.fields.contains_key(&name) {
             continue;
         }
-        let kept =
+        let file =
             state.app.keep_file(&called.canvas.tenant, &file, bytes).await.map_err(|error| {
                 match error.kind {
                     ErrorKind::Invalid | ErrorKind::QuotaExceeded => refused(error.full()),
@@ -295,7 +333,8 @@ async fn form_of(state: &ServerState, called: &Called, mut form: Multipart) -> R
                 }
             })?;
         let described =
-            json!({"id": kept.id, "name": kept.name, "size": kept.size, "mime_type": kept.mime_type});
+            json!({"id": file.id, "name": file.name, "size": file.size, "mime_type": file.mime_type});
+        kept.push(file.id);
         match members.entry(name).or_insert_with(|| json!([])) {
             Json::Array(several) => several.push(described),
             other => *other = json!([described]),
@@ -311,7 +350,7 @@ async fn begun(
     by: By,
     payload: Json,
     once: Option<String>,
-) -> weft_core::Result<(Session, RunHandle)> {
+) -> weft_core::Result<Begun> {
     let input =
         TurnInput { user_id: USER.to_owned(), webhook: Some(Box::new(payload)), ..TurnInput::default() };
     let name = match by {
@@ -324,24 +363,24 @@ async fn begun(
     };
     let Some(key) = once else {
         let session = open(None).await?;
-        let handle = state.app.ask_of(&session, &input, &state.waiting(None)).await?;
-        return Ok((session, handle));
+        let asked = state.app.ask_of(&session, &input, &state.waiting(None)).await;
+        let handle = kept_with(state, &session, Origin::Begun, asked).await?;
+        return Ok(Begun { session, handle, turn: Turn::New });
     };
     // Other questions to the canvas have keys, too, and those are not of calls.
     let keyed = state.app.keyed(&called.canvas, &format!("webhook {key}")).await?;
-    if let Some(run) = &keyed.known {
-        let session = weft_core::SessionKey::new(&called.canvas.tenant, run.session.clone());
-        let session = state.app.sessions.load(&session).await?;
-        return Ok((session, state.app.again(run, &input).await?));
-    }
-    let known = weft_core::SessionKey::new(&called.canvas.tenant, keyed.session.clone());
-    let session = match open(Some(keyed.session)).await {
+    let known = SessionKey::new(&called.canvas.tenant, keyed.session.clone());
+    let (session, origin) = match open(Some(keyed.session)).await {
         // It began with an earlier call of this key, or begins with one that came at the same time.
-        Err(error) if error.kind == ErrorKind::Conflict => state.app.sessions.load(&known).await?,
-        opened => opened?,
+        Err(error) if error.kind == ErrorKind::Conflict => {
+            (state.app.sessions.load(&known).await?, Origin::Known)
+        }
+        opened => (opened?, Origin::Begun),
     };
-    let handle = state.app.ask_once(&session, &input, &keyed.run, &state.waiting(None)).await?;
-    Ok((session, handle))
+    let asked = state.app.ask_once(&session, &input, &keyed.run, &state.waiting(None)).await;
+    let handle = kept_with(state, &session, origin, asked).await?;
+    let turn = if keyed.known.is_some() { Turn::Again } else { Turn::New };
+    Ok(Begun { session, handle, turn })
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {

@@ -149,10 +149,10 @@ pub fn datasets(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError>
     let wrong = || ApiError::data(format!("`{key}` should be a list."));
     let Some(given) = body.get(key) else { return Ok(None) };
     let given = given.as_array().ok_or_else(wrong)?;
-    let mut ids: Vec<String> = Vec::new();
+    let (mut seen, mut ids) = (HashSet::new(), Vec::new());
     for id in given {
         let id = id.as_str().ok_or_else(wrong)?;
-        if !id.is_empty() && !ids.iter().any(|known| known == id) {
+        if !id.is_empty() && seen.insert(id) {
             ids.push(id.to_owned());
         }
     }
@@ -335,6 +335,15 @@ mod tests {
             Json::Object(map) => Body(map),
             _ => Body::default(),
         }
+    }
+
+    #[test]
+    fn many_datasets_are_read_in_a_moment_and_each_once() {
+        let ids: Vec<String> = (0..100_000).map(|n| format!("{:032}", n / 2 * 2)).collect();
+        let began = std::time::Instant::now();
+        let read = datasets(&object(serde_json::json!({"dataset_ids": ids})), "dataset_ids");
+        assert_eq!(read.unwrap().unwrap().len(), 50_000);
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
     }
 
     fn read(body: Json, before: ChatSettings) -> Result<ChatSettings, ApiError> {

@@ -141,6 +141,12 @@ fn sampling_refused(key: &str, value: &Json) -> Option<(f64, f64)> {
     number.is_none_or(|number: f64| !(least..=most).contains(&number)).then_some((least, most))
 }
 
+/// The number that a text is, which is whole where it is written so.
+fn number_in(text: &str) -> Json {
+    let text = text.trim();
+    text.parse::<i64>().map(Json::from).or_else(|_| text.parse::<f64>().map(Json::from)).unwrap_or_default()
+}
+
 /// What a request says about how the model answers, by the names that the request has for it.
 fn sampling(body: &Body) -> Result<Map<String, Json>, ApiError> {
     let mut given = Map::new();
@@ -153,7 +159,8 @@ fn sampling(body: &Body) -> Result<Map<String, Json>, ApiError> {
             );
             return Err(ApiError::argument(message));
         }
-        given.insert((*key).to_owned(), value.clone());
+        let value = value.as_str().map_or_else(|| value.clone(), number_in);
+        given.insert((*key).to_owned(), value);
     }
     Ok(given)
 }
@@ -223,8 +230,10 @@ mod tests {
     #[test]
     fn how_a_model_answers_is_said_in_numbers_within_their_ranges() {
         let read = |json: Json| sampling(&Body(json.as_object().unwrap().clone()));
-        let fine = json!({"temperature": 2, "top_p": "0.5", "presence_penalty": -2, "max_tokens": 0});
+        let fine = json!({"temperature": 2, "top_p": 0.5, "presence_penalty": -2, "max_tokens": 0});
         assert_eq!(json!(read(fine.clone()).unwrap()), fine);
+        let texts = json!({"temperature": "2", "top_p": " .5", "presence_penalty": "-2", "max_tokens": "0"});
+        assert_eq!(json!(read(texts).unwrap()), fine, "a number that is written as a text is one");
         assert!(read(json!({"temperature": null, "stop": "x"})).unwrap().is_empty());
         for (json, words) in [
             (json!({"temperature": 99}), "`temperature` must be a number from 0 to 2, and is 99"),

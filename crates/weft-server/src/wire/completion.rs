@@ -56,6 +56,7 @@ impl CompletionRequest {
     /// # Errors
     /// 101 naming the field that is not valid.
     pub fn read(body: &Body, caller: &Caller, default: ResponseMode) -> Result<Self, ApiError> {
+        // Each generation of clients has its own name for the question.
         let query = match body.text("query")? {
             Some(query) => query,
             None => body.text("question")?.unwrap_or_default(),
@@ -129,6 +130,7 @@ fn wrong_key() -> ApiError {
 /// # Errors
 /// 101 for one that is empty or too long.
 pub fn checked_key(key: &str) -> Result<String, ApiError> {
+    // A header comes without blanks around it, and the same key in a field is to be the same.
     let right = !key.trim().is_empty() && key.chars().count() <= KEY_CHARS_MAX;
     if right { Ok(key.trim().to_owned()) } else { Err(wrong_key()) }
 }
@@ -175,6 +177,7 @@ pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
         return Err(ApiError::data("You must provide at least one message."));
     }
     let role = |message: &&Json, wanted: &str| message.get("role").and_then(Json::as_str) == Some(wanted);
+    // Clients are told so by a completion, and expect no refusal.
     if !messages.iter().any(|message| role(&message, "user") || role(&message, "assistant")) {
         return Ok(None);
     }
@@ -209,6 +212,7 @@ pub fn whole(answer: &Answer, view: &RunView, trace: Option<Vec<Json>>) -> Json 
     let shown = answer.shown();
     let event = shown.and_then(|entry| ragflow::event_name(&entry.record)).unwrap_or("workflow_finished");
     let mut data = shown.and_then(|entry| ragflow::finished_data(entry, view)).unwrap_or_default();
+    // Clients read the answer here, whichever event was the last.
     data.insert("content".to_owned(), Json::String(answer.text()));
     data.insert("reference".to_owned(), answer.reference());
     if let Some(end) = &answer.end {
@@ -227,6 +231,7 @@ pub fn whole(answer: &Answer, view: &RunView, trace: Option<Vec<Json>>) -> Json 
     json!({
         "event": event,
         "message_id": view.run,
+        // What a client cancels by.
         "task_id": view.run,
         "session_id": view.session,
         "created_at": view.started_ms.div_euclid(1000),

@@ -2,8 +2,6 @@
 
 mod checks;
 
-use std::collections::HashSet;
-
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{Dataset, DatasetCounts, DatasetFilter, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
@@ -346,15 +344,14 @@ pub fn removal(body: &Body) -> Result<Removal, ApiError> {
 }
 
 fn check_ids(problems: &mut Problems, list: &[Json]) {
-    let mut seen = HashSet::new();
-    let mut twice: Vec<String> = Vec::new();
+    let mut ids = Vec::with_capacity(list.len());
     for id in list {
         match id.as_str().and_then(uuid) {
             None => return problems.add("ids", NO_ID, id),
-            Some(id) if !seen.insert(id.clone()) && !twice.contains(&id) => twice.push(id),
-            Some(_) => {}
+            Some(id) => ids.push(id),
         }
     }
+    let (_, twice) = super::document::once(ids);
     if !twice.is_empty() {
         let message = format!("Duplicate ids: '{}'", twice.join(", "));
         problems.add("ids", &message, &Json::Array(list.to_vec()));

@@ -355,6 +355,7 @@ pub(crate) fn run(state: DocumentState) -> &'static str {
 
 fn progress(document: &Document) -> f64 {
     match document.state {
+        // What clients take for a failure.
         DocumentState::Failed => -1.0,
         DocumentState::Done => 1.0,
         // It begins anew when it is asked for again.
@@ -468,13 +469,13 @@ pub fn document_ids(body: &Body) -> Result<(Vec<String>, Vec<String>), ApiError>
 
 /// Texts without repetitions, and those that were repeated.
 pub(crate) fn once(texts: Vec<String>) -> (Vec<String>, Vec<String>) {
-    let (mut seen, mut twice) = (HashSet::new(), Vec::new());
-    let mut first = Vec::with_capacity(texts.len());
+    let (mut seen, mut told) = (HashSet::new(), HashSet::new());
+    let (mut first, mut twice) = (Vec::with_capacity(texts.len()), Vec::new());
     for text in texts {
-        match seen.insert(text.clone()) {
-            true => first.push(text),
-            false if !twice.contains(&text) => twice.push(text),
-            false => {}
+        if seen.insert(text.clone()) {
+            first.push(text);
+        } else if told.insert(text.clone()) {
+            twice.push(text);
         }
     }
     (first, twice)

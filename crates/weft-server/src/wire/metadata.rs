@@ -108,7 +108,7 @@ pub(crate) fn given(json: &Json) -> Result<Metadata, String> {
         }
     }
     if json.to_string().chars().count() > METADATA_MAX {
-        return Err(format!("The metadata should have at most {METADATA_MAX} characters"));
+        return Err(too_long().message().to_owned());
     }
     Ok(object.clone())
 }
@@ -172,16 +172,34 @@ impl MetadataUpdate {
     }
 
     /// The metadata of a document afterwards.
-    pub fn applied(&self, before: &Metadata) -> Metadata {
+    ///
+    /// # Errors
+    /// 102 when it has grown beyond what a document may have.
+    pub fn applied(&self, before: &Metadata) -> Result<Metadata, ApiError> {
         let mut metadata = before.clone();
         for update in &self.updates {
-            update.apply(&mut metadata);
+            update.apply(&mut metadata)?;
         }
         for delete in &self.deletes {
             delete.apply(&mut metadata);
         }
-        metadata
+        // What was found out about a document may be longer, and may be made shorter.
+        if metadata != *before {
+            let length = length_of(&metadata);
+            if length > METADATA_MAX && length > length_of(before) {
+                return Err(too_long());
+            }
+        }
+        Ok(metadata)
     }
+}
+
+fn length_of(metadata: &Metadata) -> usize {
+    Json::Object(metadata.clone()).to_string().chars().count()
+}
+
+fn too_long() -> ApiError {
+    ApiError::data(format!("The metadata should have at most {METADATA_MAX} characters"))
 }
 
 fn key(json: &Json) -> Option<String> {
@@ -206,7 +224,7 @@ impl Update {
         }
     }
 
-    fn apply(&self, metadata: &mut Metadata) {
+    fn apply(&self, metadata: &mut Metadata) -> Result<(), ApiError> {
         let Some(wanted) = &self.matching else {
             let value = match (metadata.get(&self.key), &self.value) {
                 // What was a list stays one.
@@ -214,10 +232,15 @@ impl Update {
                 (_, value) => value.clone(),
             };
             metadata.insert(self.key.clone(), value);
-            return;
+            return Ok(());
         };
         match metadata.get_mut(&self.key) {
             Some(Json::Array(list)) => {
+                let alike = list.iter().filter(|value| to_text(value) == *wanted).count();
+                // Before it is made: a long value in the place of very many would take all memory.
+                if alike.saturating_mul(self.value.to_string().chars().count()) > METADATA_MAX {
+                    return Err(too_long());
+                }
                 for value in list.iter_mut().filter(|value| to_text(value) == *wanted) {
                     *value = self.value.clone();
                 }
@@ -225,6 +248,7 @@ impl Update {
             Some(value) if to_text(value) == *wanted => *value = self.value.clone(),
             _ => {}
         }
+        Ok(())
     }
 }
 
@@ -463,7 +487,7 @@ mod tests {
         let read = |json: Json| MetadataUpdate::read(&Body(object(json)));
         let check = |before: Json, updates: Json, deletes: Json, after: Json| {
             let update = read(json!({"updates": updates, "deletes": deletes})).unwrap();
-            let applied = Json::Object(update.applied(&object(before.clone())));
+            let applied = Json::Object(update.applied(&object(before.clone())).unwrap());
             assert_eq!(applied, after, "{before} {updates} {deletes}");
         };
         let set = |key: &str, value: Json| json!([{"key": key, "value": value}]);
@@ -479,6 +503,23 @@ mod tests {
         check(json!({"a": ["x"]}), json!([]), json!([{"key": "a", "value": "x"}]), json!({}));
         check(json!({"a": 1}), json!([]), json!([{"key": "a", "value": "1"}]), json!({}));
         check(json!({"a": 1}), json!([]), json!([{"key": "a", "value": 2}, {"key": "b"}]), json!({"a": 1}));
+
+        let long = |before: Json, updates: Json| {
+            let update = read(json!({"updates": updates})).unwrap();
+            update
+                .applied(&object(before))
+                .map(|metadata| metadata.len())
+                .map_err(|error| error.message().to_owned())
+        };
+        let words = Err("The metadata should have at most 65535 characters".to_owned());
+        let most = json!({"a": "x".repeat(60_000)});
+        assert_eq!(long(most.clone(), set("b", json!("y".repeat(6_000)))), words);
+        assert_eq!(long(most, set("b", json!("y"))), Ok(2));
+        let alike = json!({"a": vec!["x"; 20_000]});
+        let each = json!([{"key": "a", "value": "y".repeat(60_000), "match": "x"}]);
+        assert_eq!(long(alike, each), words, "and nothing as large as that is made");
+        let longer = json!({"a": "x".repeat(70_000), "b": 1});
+        assert_eq!(long(longer, set("b", json!(2))), Ok(2), "what is longer already may stay so");
 
         let whole = read(json!({"selector": {"document_ids": ["d"], "metadata_condition": {}}})).unwrap();
         assert_eq!((whole.documents, whole.filter), (Some(vec!["d".to_owned()]), None));

@@ -226,6 +226,7 @@ pub fn answer(found: &Retrieved, highlights: &[Option<String>], metadata: Option
         .iter()
         .map(|document| json!({"doc_name": document.name, "doc_id": document.id, "count": document.count}))
         .collect();
+    // Lists also when they are empty: clients go through them without a look.
     let mut answer = json!({"total": found.total, "chunks": chunks, "doc_aggs": documents});
     if !found.notes.is_empty() {
         // No other server of this API has this field, so that it is there only when it says something.

@@ -51,6 +51,7 @@ impl SessionView {
         Self {
             id: key.id,
             name,
+            // The SDK tells by its presence that the session is one of an agent.
             agent_id: canvas.clone(),
             dialog_id: canvas,
             exp_user_id: user_id.clone(),

@@ -209,7 +209,10 @@ async fn nobody_registers_unless_the_settings_say_so() {
     // A tenant of one's own, which nobody else is in.
     assert_eq!((&data["tenant_id"], &data["role"]), (&data["id"], &json!("owner")));
     eve.store("Hers", echo_canvas()).await;
+    let tenants = async || open.app.accounts.stores.tenants.tenants(None, 99).await.unwrap().len();
+    let before = tenants().await;
     let twice = open.post("/v1/user/register", body).await.refusal();
+    assert_eq!(tenants().await, before, "an address that is taken leaves no tenant");
     assert_eq!(twice, (103, "Email: eve@example.com has already registered!".into()));
 }
 

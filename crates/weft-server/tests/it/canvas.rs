@@ -19,6 +19,8 @@ async fn both_prefixes_set_get_list_run_reset_and_remove() {
         assert_eq!((&got["title"], &got["description"]), (&json!("Echo"), &json!("new")));
         let listed = bench.get(&at("/list")).await.data();
         assert_eq!((&listed["total"], &listed["canvas"][0]["dsl"]), (&json!(1), &echo_canvas()));
+        let all = bench.get(&at("/list?page=2&page_size=0")).await.data();
+        assert_eq!(all, listed, "all of them are on every page");
 
         let stream = bench.post(&at("/completion"), json!({"id": id, "query": "hello"})).await;
         let frames = stream.frames();

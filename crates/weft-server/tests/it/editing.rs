@@ -129,6 +129,14 @@ async fn what_cannot_be_tried_is_refused() {
     let nobodys = "/api/v1/agents/nobodys/components/Agent:A/debug";
     assert_eq!(bench.post(nobodys, json!({"params": {}})).await.refusal(), (102, "canvas not found.".into()));
 
+    let deep = format!("begin@x{}", ".a".repeat(100));
+    let says = component("Message", &json!({"content": [format!("{{{deep}}}")]}), &[]);
+    let canvas = json!({"components": {"begin": begin("", "Message:M"), "Message:M": says}});
+    let deepest = bench.store("Deep", canvas).await;
+    let path = format!("/api/v1/agents/{deepest}/components/Message:M/debug");
+    let (code, message) = bench.post(&path, json!({"params": {deep: "x"}})).await.refusal();
+    assert!(code == 100 && message.contains("more than 64 parts"), "{message}");
+
     let failed = tried(&bench, &agent, "Agent:A", json!({"sys.query": "x"})).await;
     assert!(failed["_ERROR"].as_str().is_some_and(|why| why.contains("no such key")), "{failed}");
 }

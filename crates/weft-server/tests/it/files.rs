@@ -63,6 +63,18 @@ async fn names(bench: &Bench, query: &str) -> (Vec<String>, Json) {
 }
 
 #[tokio::test]
+async fn a_folder_may_be_named_behind_as_many_files_as_there_may_be() {
+    let bench = bench(Script::new()).await;
+    let docs = folder(&bench, "Docs", None).await;
+    let names: Vec<String> = (0..101).map(|nth| format!("{nth}.txt")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
+    let kept = sent(&bench, FILES, form_into(&docs, &files[..100], FolderComes::Last)).await.data();
+    assert_eq!((kept.as_array().unwrap().len(), &kept[99]["parent_id"]), (100, &json!(docs)));
+    let refused = sent(&bench, FILES, form_into(&docs, &files, FolderComes::Last)).await.refusal();
+    assert_eq!(refused, (101, "one request can bring 100 files at most".to_owned()));
+}
+
+#[tokio::test]
 async fn files_are_uploaded_listed_renamed_moved_and_removed() {
     let bench = bench(Script::new()).await;
     let root = bench.get("/v1/file/root_folder").await.data()["root_folder"].clone();

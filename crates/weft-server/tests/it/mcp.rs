@@ -13,6 +13,7 @@ use weft_core::RunKey;
 use weft_core::access::MemberRole;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::RunFilter;
+use weft_core::seam::session_store::SessionFilter;
 use weft_engine::engine::PickedUp;
 use weft_testkit::{Reply, Script, Step};
 
@@ -301,6 +302,22 @@ async fn closing_the_stream_stops_the_run() {
     assert_eq!(run.ending, None);
     drop(stream);
     bench.is_cancelled(&run.key).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_leaves_no_conversation() {
+    let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
+    let bench = bench_with(Script::new().reply(endless(&["So "]).always()), Auth::On, limits).await;
+    bench.published("echo", echo_canvas()).await;
+    let agent = bench.store("Chat", chat_canvas()).await;
+    let question = json!({"agent_id": agent, "query": "q", "stream": true});
+    let mut at_work = bench.open("/api/v1/agents/chat/completions", question).await;
+    at_work.until("So ").await;
+    let told = bench.tool("echo", json!({"query": "rain"})).await;
+    assert!(told["isError"] == true && told.to_string().contains("too many runs"), "{told}");
+    let all = SessionFilter { limit: 9, ..SessionFilter::default() };
+    let (_, sessions) = bench.app.sessions.list(&default_tenant(), &all).await.unwrap();
+    assert_eq!(sessions, 1, "only that of the run at work");
 }
 
 /// What lies between a client and this server may choose by the town, if the agent's form wants it in a header.

@@ -78,5 +78,8 @@ async fn what_runs_have_used_is_told_by_canvas_and_day() {
     assert!(line["tokens"].as_u64().unwrap() > 0 && line["date"].as_str().unwrap().len() == 10, "{line}");
     let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
     assert_eq!(stranger.get("/api/v1/spending").await.data()["spending"], json!([]));
-    assert_eq!(bench.get("/api/v1/spending?days=x").await.refusal().0, 101);
+    for days in ["x", "0", "3661"] {
+        let (code, message) = bench.get(&format!("/api/v1/spending?days={days}")).await.refusal();
+        assert!(code == 101 && message == "`days` must be a number between 1 and 3660", "{days}: {message}");
+    }
 }

@@ -63,6 +63,22 @@ async fn who_listens_when_something_is_removed_hears_that_the_run_was_stopped() 
     }
 }
 
+#[tokio::test]
+async fn conversations_that_two_remove_at_once_are_gone_for_both() {
+    let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
+    let agent = bench.store("Chat", chat_canvas()).await;
+    session(&bench, &agent).await;
+    let id = session(&bench, &agent).await;
+    let stream = streaming(&bench, &agent, &id).await;
+    let path = format!("/api/v1/agents/{agent}/sessions");
+    // Both wait for the end of the run, and one of them comes second.
+    let remove = || bench.ask("DELETE", &path, json!({"delete_all": true}));
+    let (first, second) = tokio::join!(remove(), remove());
+    assert_eq!((first.data(), second.data()), (json!(true), json!(true)));
+    assert_eq!(conversations(&bench, &agent).await, 0);
+    was_stopped(stream).await;
+}
+
 /// Nobody has waited for its end, as when that takes too long.
 #[tokio::test]
 async fn a_run_whose_conversation_is_gone_ends_as_stopped() {

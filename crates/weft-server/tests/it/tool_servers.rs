@@ -80,8 +80,12 @@ async fn a_server_is_written_down_asked_changed_and_removed() {
     let (code, message) = stranger.get(&one).await.refusal();
     assert!(code == 102 && message.starts_with(&format!("Cannot find MCP server {id}")), "{message}");
 
-    bench.post("/v1/mcp_server/rm", json!({"mcp_ids": [id]})).await.data();
+    let second = bench.post(path, server("Second", &url, &bench.token)).await.data();
+    let both = json!({"mcp_ids": [id, id, second["id"]]});
+    bench.post("/v1/mcp_server/rm", both).await.data();
     assert_eq!(bench.get(&one).await.refusal().0, 102);
+    let left = bench.post("/v1/mcp_server/list", json!({})).await.data();
+    assert_eq!(left["total"], 0, "{left}");
     assert_eq!(
         bench.post("/v1/mcp_server/rm", json!({"mcp_ids": []})).await.refusal(),
         (102, "No MCP server ID provided.".into())

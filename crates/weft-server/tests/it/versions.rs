@@ -30,6 +30,20 @@ async fn said(bench: &Bench, path: &str, more: Json) -> Json {
 }
 
 #[tokio::test]
+async fn a_list_without_a_page_has_more_than_a_page() {
+    let bench = bench(Script::new()).await;
+    let path = format!("/api/v1/agents/{}", bench.store("Shop", saying("0")).await);
+    for n in 1..40 {
+        bench.ask("PUT", &path, json!({"dsl": saying(&n.to_string())})).await.data();
+    }
+    let count = async |query: &str| {
+        let listed = bench.get(&format!("{path}/versions?dsl=false{query}")).await.data();
+        listed.as_array().unwrap().len()
+    };
+    assert_eq!((count("").await, count("&page=2").await, count("&page_size=3").await), (40, 10, 3));
+}
+
+#[tokio::test]
 async fn a_question_goes_to_the_version_that_it_names_and_the_answer_says_which_that_was() {
     let bench = bench(Script::new()).await;
     let (path, first, second) = two_versions(&bench).await;

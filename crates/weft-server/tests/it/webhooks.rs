@@ -3,10 +3,14 @@
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value as Json, json};
+use weft_app::Auth;
+use weft_app::config::LimitsConfig;
 use weft_server::webhook::Peer;
 use weft_testkit::Script;
 
-use crate::support::{Bench, Reading, bench, chat_canvas, component, echo_canvas, process_at};
+use crate::support::{
+    Bench, HandClock, Reading, bench, bench_with, chat_canvas, component, echo_canvas, endless, process_at,
+};
 
 /// A canvas that says what it was sent.
 fn canvas(begin: &Json) -> Json {
@@ -177,11 +181,11 @@ async fn secrets_let_in_whoever_knows_them_and_are_written_nowhere() {
 
 #[tokio::test]
 async fn a_signed_call_that_is_heard_and_sent_again_is_the_same_run() {
-    let clock = crate::support::HandClock::at(1_767_225_600_000);
+    let clock = HandClock::at(1_767_225_600_000);
     let fresh = process_at(
         std::sync::Arc::default(),
         weft_testkit::ScriptedModel::new(Script::new()),
-        (weft_app::Auth::On, weft_app::config::LimitsConfig::default()),
+        (Auth::On, LimitsConfig::default()),
         clock.clone(),
     );
     let token = fresh.app.first_token().await.unwrap().unwrap().reveal().to_owned();
@@ -225,6 +229,40 @@ async fn a_call_with_a_key_is_one_run() {
     assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 2);
     let long = "x".repeat(300);
     refused(&called(&bench, &path, &[JSON, ("idempotency-key", &long)], "{\"n\": 1}").await, "");
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_leaves_no_conversation() {
+    let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
+    let bench = bench_with(Script::new().reply(endless(&["So "]).always()), Auth::On, limits).await;
+    let id = bench.store("Hook", canvas(&open())).await;
+    let agent = bench.store("Chat", chat_canvas()).await;
+    let question = json!({"agent_id": agent, "query": "q", "stream": true});
+    let mut at_work = bench.open("/api/v1/agents/chat/completions", question).await;
+    at_work.until("So ").await;
+    let path = format!("/api/v1/agents/{id}/webhook");
+    refused(&called(&bench, &path, &[JSON], "{\"n\": 1}").await, "too many runs are under way");
+    let with_key = [JSON, ("idempotency-key", "k")];
+    refused(&called(&bench, &path, &with_key, "{\"n\": 1}").await, "too many runs are under way");
+    let sessions = bench.get(&format!("/api/v1/agents/{id}/sessions")).await.json();
+    assert_eq!(sessions["total"], 0, "{sessions}");
+}
+
+#[tokio::test]
+async fn a_call_with_a_key_is_one_run_across_midnight() {
+    let clock = HandClock::at(1_700_000_000_000);
+    let made = bench(Script::new()).await;
+    let settings = (Auth::On, LimitsConfig::default());
+    let there = process_at(made.store.clone(), made.model.clone(), settings, clock.clone());
+    let bench = Bench { token: made.token.clone(), ..there };
+    let id = bench.store("Hook", canvas(&open())).await;
+    let path = format!("/api/v1/agents/{id}/webhook");
+    for _ in 0..20 {
+        let answer = called(&bench, &path, &[JSON, ("idempotency-key", "k1")], "{\"n\": 1}").await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        clock.go_on(3_600_000);
+    }
+    assert_eq!(bench.get("/api/v1/runs").await.data()["runs"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -301,6 +339,16 @@ async fn files_of_a_form_are_kept_for_the_canvas_that_declares_them() {
         (0..11).map(|n| part("doc", &format!("{n}.txt"), "x")).collect::<String>() + "--B--\r\n";
     refused(&called(&bench, &path, &[kind], &many).await, "more than 10 files");
     refused(&called(&bench, &path, &[kind], "--B").await, "the form cannot be read");
+    // Of the same call once more nothing is kept, either.
+    for _ in 0..2 {
+        let answer = called(&bench, &path, &[kind, ("idempotency-key", "k")], &body).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+    assert_eq!(
+        bench.app.remove_old_files(i64::MAX).await.unwrap(),
+        2,
+        "files of the two runs that there are"
+    );
 }
 
 #[tokio::test]

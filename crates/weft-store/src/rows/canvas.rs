@@ -237,35 +237,40 @@ impl Store {
     }
 
     async fn delete_canvas(&self, key: &CanvasKey) -> Result<u64, DbErr> {
-        let removed = self.delete_rows_of_canvas(key).await?;
-        // Where others write at the same time, what they have begun meanwhile may belong to it. Whoever begins something later looks
-        // for the canvas afterwards, and does not find it any more.
-        if self.inner.write.get_database_backend() != DbBackend::Sqlite {
-            self.delete_rows_of_canvas(key).await?;
-        }
-        Ok(removed)
-    }
-
-    async fn delete_rows_of_canvas(&self, key: &CanvasKey) -> Result<u64, DbErr> {
-        let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let transaction = self.begin().await?;
-        // Journals and messages go with their runs and sessions, by foreign key.
-        run::Entity::delete_many()
-            .filter(run::Column::TenantId.eq(&tenant))
-            .filter(run::Column::CanvasId.eq(&id))
-            .exec(&*transaction)
-            .await?;
-        session::Entity::delete_many()
-            .filter(session::Column::TenantId.eq(&tenant))
-            .filter(session::Column::CanvasId.eq(&id))
-            .exec(&*transaction)
-            .await?;
-        schedule::remove_of_canvas(&transaction, &tenant, &id).await?;
-        work::remove_of_canvas(&transaction, &tenant, &id).await?;
+        delete_rows_of_canvas(&transaction, key).await?;
         let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(removed.rows_affected)
     }
+
+    /// Removes what others have begun while a canvas was removed, unless there is one of its id again by now.
+    async fn delete_rest_of_canvas(&self, key: &CanvasKey) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        if Entity::find().filter(of(key)).count(&*transaction).await? == 0 {
+            delete_rows_of_canvas(&transaction, key).await?;
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+/// Removes what belongs to a canvas.
+async fn delete_rows_of_canvas(transaction: &DatabaseTransaction, key: &CanvasKey) -> Result<(), DbErr> {
+    let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
+    // Journals and messages go with their runs and sessions, by foreign key.
+    run::Entity::delete_many()
+        .filter(run::Column::TenantId.eq(&tenant))
+        .filter(run::Column::CanvasId.eq(&id))
+        .exec(transaction)
+        .await?;
+    session::Entity::delete_many()
+        .filter(session::Column::TenantId.eq(&tenant))
+        .filter(session::Column::CanvasId.eq(&id))
+        .exec(transaction)
+        .await?;
+    schedule::remove_of_canvas(transaction, &tenant, &id).await?;
+    work::remove_of_canvas(transaction, &tenant, &id).await
 }
 
 fn missing(key: &CanvasKey) -> Error {
@@ -372,8 +377,16 @@ impl CanvasStore for Store {
     }
 
     async fn delete(&self, key: &CanvasKey) -> Result<()> {
+        const DOING: &str = "remove the canvas";
         let removed = repeated(|| self.delete_canvas(key)).await;
-        let removed = removed.map_err(|error| self.fail("remove the canvas", error))?;
+        let removed = removed.map_err(|error| self.fail(DOING, error))?;
+        // Where others write at the same time, what they have begun meanwhile may belong to it. Whoever begins something later looks
+        // for the canvas afterwards, and does not find it any more. Each step is repeated by itself: with the first one
+        // repeated, nothing would be there to be removed, and the canvas would be told to have never been.
+        if removed > 0 && self.inner.write.get_database_backend() != DbBackend::Sqlite {
+            let rest = repeated(|| self.delete_rest_of_canvas(key)).await;
+            rest.map_err(|error| self.fail(DOING, error))?;
+        }
         // What is remembered of runs may be of those that went with it.
         self.inner.journal.removed();
         if removed == 0 { Err(missing(key)) } else { Ok(()) }

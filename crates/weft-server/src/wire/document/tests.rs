@@ -263,3 +263,13 @@ fn removals_and_work_need_ids() {
     assert!(told(dataset_not_owned("d")).contains("\"You don't own the dataset d. \""));
     assert!(told(dataset_not_found(&"t".into(), "d")).contains("\"Can't find the dataset with ID d!\""));
 }
+
+#[test]
+fn many_repetitions_are_told_in_a_moment_and_each_once() {
+    let texts: Vec<String> = (0..150_000).map(|n| format!("{:032}", n % 50_000)).collect();
+    let began = std::time::Instant::now();
+    let (first, twice) = once(texts);
+    assert_eq!((first.len(), twice.len()), (50_000, 50_000));
+    assert_eq!(first, twice, "in their order");
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+}
