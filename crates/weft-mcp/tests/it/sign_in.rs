@@ -86,7 +86,7 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
     assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
     assert_eq!(fake.site.given.lock().unwrap()[1]["resource"], fake.url("mcp"));
     // Another process still has the token of before, and finds the new one in the store.
-    call(&tool_of(&second, "web", "echo").await, json!({})).await.unwrap();
+    call(tool_of(&second, "web", "echo").await.as_ref(), json!({})).await.unwrap();
     assert_eq!(grants(&fake).len(), 2);
     assert!(first.sign_out("web").await.unwrap());
     assert!(!first.sign_out("web").await.unwrap());
@@ -103,7 +103,7 @@ async fn a_token_that_nears_its_end_is_renewed_before_it_is_sent() {
     let servers = process(&config, &credentials());
     finish(&servers, &allowed(&servers).await).await.unwrap();
     fake.site.lasting.store(3_600, Ordering::SeqCst);
-    call(&tool_of(&servers, "web", "echo").await, json!({})).await.unwrap();
+    call(tool_of(&servers, "web", "echo").await.as_ref(), json!({})).await.unwrap();
     assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
     servers.close().await;
 }
@@ -145,7 +145,7 @@ async fn a_refused_renewal_asks_for_another_sign_in() {
     unauthenticated(&servers).await;
     assert_eq!(grants(&fake), ["authorization_code", "refresh_token"]);
     finish(&servers, &allowed(&servers).await).await.unwrap();
-    call(&tool_of(&servers, "web", "echo").await, json!({})).await.unwrap();
+    call(tool_of(&servers, "web", "echo").await.as_ref(), json!({})).await.unwrap();
     servers.close().await;
 }
 
