@@ -11,7 +11,7 @@ use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRequest};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::{Outbound, Tunnel};
 
-use crate::reply::{ReplyRoom, too_much};
+use crate::reply::{ReplyRoom, late, too_much};
 use crate::statements::checked;
 use crate::{mysql, postgres, sqlite};
 
@@ -126,10 +126,7 @@ fn told(error: Error, tunnel: &Tunnel, request: &SqlRequest) -> Error {
 impl Databases for DatabaseClients {
     async fn ask(&self, tenant: &TenantId, request: SqlRequest) -> Result<Vec<SqlAnswer>> {
         let asking = self.answers(tenant, &request);
-        tokio::time::timeout(request.time_limit, asking).await.unwrap_or_else(|_| {
-            let seconds = request.time_limit.as_secs_f64();
-            Err(Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
-                .help("ask for less at a time"))
-        })
+        let answered = tokio::time::timeout(request.time_limit, asking).await;
+        answered.unwrap_or_else(|_| Err(late(request.time_limit)))
     }
 }

@@ -10,7 +10,7 @@ use weft_core::seam::databases::{SqlAnswer, SqlRows};
 use weft_core::seam::workspace::names;
 use weft_core::{Error, ErrorKind, Json, Result};
 
-use crate::reply::{ReplyRoom, columns};
+use crate::reply::{ReplyRoom, columns, late};
 use crate::statements::CheckedStatement;
 
 /// Bytes of one value or row, at most.
@@ -95,12 +95,6 @@ fn cannot(path: &str, cause: rusqlite::Error) -> Error {
 
 fn is_interrupted(cause: &rusqlite::Error) -> bool {
     cause.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted)
-}
-
-fn late(limit: Duration) -> Error {
-    let seconds = limit.as_secs_f64();
-    Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
-        .help("ask for less at a time")
 }
 
 enum SqliteFailure {
