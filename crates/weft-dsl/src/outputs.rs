@@ -9,7 +9,7 @@ use weft_core::{ComponentId, NodeOutput, Reference};
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
-use crate::references::{NodeText, places};
+use crate::references::{NodeText, places, prefixes};
 use crate::suggest::{Suggester, misspelled};
 use crate::texts::MeantOutputs;
 
@@ -195,13 +195,9 @@ const LOOKS_MAX: usize = 1_000;
 /// How many outputs of a component are compared with a name.
 const COMPARED_MAX: usize = 256;
 
-/// How many names a path has that are looked at. No output has a name with so many dots.
-const NAMES_MAX: usize = 16;
-
 /// What a path may begin with: all of it, or as far as one of its dots.
 fn beginnings(path: &str) -> impl Iterator<Item = &str> {
-    let dots = path.match_indices('.').map(|(at, _)| &path[..at]);
-    dots.take(NAMES_MAX).chain(std::iter::once(path))
+    prefixes(path).chain(std::iter::once(path))
 }
 
 fn describe(
@@ -253,6 +249,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::references::NAMES_MAX;
 
     #[test]
     fn a_path_begins_with_what_stands_before_its_dots() {

@@ -96,13 +96,23 @@ impl MemberSlip<'_> {
 /// Finds one. Other members may come while a canvas runs.
 fn slip<'r>(world: World<'r>, reference: &'r Reference, suggester: &mut Suggester) -> Option<MemberSlip<'r>> {
     let Reference::Global(name) = reference else { return None };
-    let (at, _) = name.match_indices('.').find(|(at, _)| world.globals.contains_key(&name[..*at]))?;
-    let members = world.globals.get(&name[..at])?.as_object()?;
-    let member = name[at + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
+    let variable = prefixes(name).find(|prefix| world.globals.contains_key(*prefix))?;
+    let members = world.globals.get(variable)?.as_object()?;
+    let member =
+        name[variable.len() + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
     let known = members.keys().take(COMPARED_MAX).map(String::as_str);
     // Of those that a canvas may have thousands of: each is compared with all members, letter by letter.
     let meant = suggester.misspelled_among(member, known)?;
-    Some(MemberSlip { variable: &name[..at], member, meant })
+    Some(MemberSlip { variable, member, meant })
+}
+
+/// How many names a path has that are looked at. No output and no variable has a name with so many dots.
+// Each is looked up as a whole, so a path of a megabyte of dots would be read half a million times.
+pub const NAMES_MAX: usize = 16;
+
+/// What a path may lead into: its beginnings as far as a dot.
+pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('.').take(NAMES_MAX).map(|(at, _)| &path[..at])
 }
 
 /// How many members of a variable are compared with a name.
