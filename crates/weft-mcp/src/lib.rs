@@ -16,6 +16,7 @@ mod headers;
 mod http_peer;
 mod import;
 mod legacy;
+mod line_reader;
 mod lines;
 mod link;
 mod notifications;

@@ -78,6 +78,16 @@ impl McpServer {
     /// # Errors
     /// What keeps the server from being asked, with its name.
     pub(crate) async fn definitions(&self) -> Result<Arc<[ToolDefinition]>> {
+        tokio::select! {
+            // Whoever ends the connection needs the list, too, and must not wait for a server that says nothing.
+            biased;
+            () = self.closed.cancelled() => Err(self.about("cannot list the tools of", gone())),
+            definitions = self.kept_or_asked_for() => definitions,
+        }
+    }
+
+    /// The list that is kept, as long as it holds, or another one.
+    async fn kept_or_asked_for(&self) -> Result<Arc<[ToolDefinition]>> {
         // Held while the server is asked: whoever comes meanwhile waits for the same list.
         let mut list = self.list.lock().await;
         let link = if self.config.stateless { None } else { Some(self.link().await?) };
@@ -87,7 +97,7 @@ impl McpServer {
             return Ok(Arc::clone(&listed.definitions));
         }
         let (listed, link) = self.listed(link).await?;
-        let definitions: Arc<[ToolDefinition]> = definitions(&listed).into();
+        let definitions: Arc<[ToolDefinition]> = read_definitions(listed).await?.into();
         let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
         // A connection that is made for one question is closed behind it, and says nothing of the next.
         let link = (!self.config.stateless).then_some(link);
@@ -287,6 +297,13 @@ impl ListedTools {
         };
         same_link && self.changes == changes && self.until.is_none_or(|until| Instant::now() < until)
     }
+}
+
+/// The tools in a server's list, read where no other work waits for the thread.
+// Making the regular expressions of schemas ready takes seconds where a server means harm.
+pub(crate) async fn read_definitions(listed: Vec<Json>) -> Result<Vec<ToolDefinition>> {
+    let reading = tokio::task::spawn_blocking(move || definitions(&listed));
+    reading.await.map_err(|cause| Error::internal("the tools of an MCP server cannot be read").because(cause))
 }
 
 /// Why nothing can be asked of a server that was closed.

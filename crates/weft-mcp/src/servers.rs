@@ -13,9 +13,9 @@ use weft_core::{Error, ErrorKind, Json, Result, TenantId, ToolOutput};
 use weft_net::StreamingHttp;
 
 use crate::config::{McpConfig, PinMode, ServerConfig};
-use crate::definition::{ToolDefinition, Verdict, definitions};
+use crate::definition::{ToolDefinition, Verdict};
 use crate::dial::{Configured, Dial};
-use crate::server::McpServer;
+use crate::server::{McpServer, read_definitions};
 use crate::tool::{call_once, tool};
 
 /// How long closing all servers may take.
@@ -251,7 +251,7 @@ impl Servers {
         }
         let pins = self.0.pins.pins(&server.id).await?;
         let accepted: Vec<_> = pins.into_iter().map(|pin| pin.definition).collect();
-        let accepted = definitions(&accepted);
+        let accepted = read_definitions(accepted).await?;
         let usable =
             accepted.iter().filter(|tool| tool.flaw.is_none() && server.config.is_enabled(&tool.name));
         let tools: Vec<_> = usable.map(|definition| Arc::new(tool(server, definition))).collect();

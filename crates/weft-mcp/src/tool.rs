@@ -146,7 +146,11 @@ impl<'a> CallLimits<'a> {
             biased;
             () = self.cancel.cancelled() => cancelled(),
             () = self.server.until_closed() => gone(),
-            heard = call.asked.next() => return heard,
+            heard = call.asked.next() => match heard {
+                // Who tells of progress without end would never let the clock have its turn.
+                RequestEvent::Progress(_) if Instant::now() >= self.until => self.late(),
+                heard => return heard,
+            },
             () = sleep_until(self.until) => self.late(),
         };
         RequestEvent::Answer(Err(stopped(stop)))

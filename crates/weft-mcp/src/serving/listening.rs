@@ -49,6 +49,8 @@ pub(super) async fn listen(
         tokio::select! {
             biased;
             () = service.ended() => break,
+            // Over lines nothing else tells that nobody listens: this alone would keep the process from ending.
+            () = context.left.cancelled() => break,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         let now = match digest(service).await {
