@@ -99,6 +99,8 @@ impl Connector for DirectConnector {
 
 pub(crate) fn method(name: &str) -> Result<reqwest::Method> {
     match name.parse() {
+        // By way of a proxy CONNECT leads to addresses that nobody has checked, and TRACE answers with the headers that it
+        // was sent, keys among them.
         Ok(reqwest::Method::CONNECT | reqwest::Method::TRACE) | Err(_) => {
             Err(Error::invalid(format!("`{name}` is not an HTTP method that can be used here")))
         }
@@ -138,6 +140,7 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     }
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|cause| no_answer(host, cause))? {
+        // Before it is kept: a body that announces nothing may go on for ever.
         if body.len() + piece.len() > body_max {
             return Err(too_long());
         }

@@ -54,6 +54,7 @@ impl Outbound {
     /// # Errors
     /// `Internal` when no port can be had.
     pub async fn proxy(self: &Arc<Self>, bytes_max: u64) -> Result<GuardProxy> {
+        // For programs of this machine alone: it has no password.
         let opened = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let opened = opened.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
         let (listener, address) =
@@ -128,6 +129,7 @@ impl GuardState {
             self.spawn(hand_on(request, server, permit));
             return Ok(Response::new(Either::Right(Full::default())));
         }
+        // Of https a proxy sees CONNECT and nothing else, or it would have to read it in clear.
         if request.uri().scheme_str() != Some("http") {
             return Err(Error::invalid("only http goes through a proxy as it is"));
         }
@@ -165,6 +167,7 @@ fn for_the_server(mut request: Request<Incoming>) -> Request<Incoming> {
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
     }
+    // Headers of one connection (RFC 9110, section 7.6.1), and a password that is not the server's.
     for name in [CONNECTION, PROXY_CONNECTION, PROXY_AUTHORIZATION] {
         request.headers_mut().remove(name);
     }
@@ -193,6 +196,7 @@ impl AsyncRead for CountedStream {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let count = (buf.filled().len() - before) as u64;
+        // From one number for all connections: a page that opens many is given no more for it.
         let take = |left: u64| left.checked_sub(count);
         Poll::Ready(match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),

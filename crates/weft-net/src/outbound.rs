@@ -16,6 +16,7 @@ use crate::connector::DirectConnector;
 use crate::streaming::{StreamRequest, StreamResponse};
 
 /// Addresses of one name that are looked at; names with more are refused.
+// Each is checked, and whoever owns a name may give it thousands.
 const ADDRESSES_MAX: usize = 64;
 /// How long looking up an address may take that nothing is sent to; as long as connecting.
 const LOOK_UP_LIMIT: Duration = Duration::from_secs(10);
@@ -141,6 +142,7 @@ impl Outbound {
             Some(Host::Domain(name)) => (name.to_owned(), self.addresses(name).await?),
             None => return Err(Error::invalid("the URL does not name a host")),
         };
+        // Also an address that was written as such: it needs no resolver to lead inside.
         for ip in &ips {
             self.check(&host, *ip, port)?;
         }
@@ -190,6 +192,7 @@ impl Http for Outbound {
             let route = self.route(&request.url, request.proxy.as_deref()).await?;
             self.connector.exchange(&route, &request).await
         };
+        // The look-up counts: a resolver that says nothing is waited for longer than any server.
         tokio::time::timeout(request.time_limit, exchange).await.unwrap_or_else(|_| {
             let seconds = request.time_limit.as_secs_f64();
             Err(Error::new(ErrorKind::Timeout, format!("no complete answer within {seconds} s")))

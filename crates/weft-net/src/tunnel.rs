@@ -27,6 +27,7 @@ impl Outbound {
     /// # Errors
     /// `Denied` for a refused address, `Invalid` for a name that is none, `Unavailable` for one that cannot be resolved.
     pub async fn host(&self, host: &str, port: u16) -> Result<Pinned> {
+        // People write an address of IPv6 without the brackets that it has in a URL.
         let parsed = Host::parse(host.trim())
             .or_else(|_| Host::parse(&format!("[{}]", host.trim())))
             .map_err(|cause| Error::invalid("the name of the server is not valid").because(cause))?;
@@ -105,6 +106,7 @@ impl Tunnel {
 
 async fn dial(pinned: &Pinned) -> Result<TcpStream> {
     let mut last = None;
+    // In the order of the resolver, which puts the nearer ones first. Each of them was checked.
     for address in &pinned.addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
@@ -124,6 +126,7 @@ async fn hand_on(inside: UnixStream, outside: TcpStream, bytes_max: u64, overflo
     let (mut from_server, mut to_server) = outside.into_split();
     let asking = async {
         let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+        // Handed on, too: a server may wait with its last word until it knows that it has heard everything.
         let _ = to_server.shutdown().await;
         // What the server still has to say is let through.
         std::future::pending::<()>().await;

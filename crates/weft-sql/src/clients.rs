@@ -96,11 +96,13 @@ impl DatabaseClients {
     }
 
     async fn refuse_own(&self, database: &Database) -> Result<()> {
+        // At another port of the same machine it is another server.
         let Some(own) = self.own.as_ref().filter(|own| own.port == database.port) else { return Ok(()) };
         let asked = self.outbound.host(&database.host, database.port).await?;
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let ours: Vec<IpAddr> = match tokio::net::lookup_host((own.host.as_str(), own.port)).await {
             Ok(addresses) => addresses.map(|address| address.ip()).collect(),
+            // Its name is still compared.
             Err(_) => Vec::new(),
         };
         let same = |ip: IpAddr| ours.iter().any(|our| *our == ip || (local(*our) && local(ip)));

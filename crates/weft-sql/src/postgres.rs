@@ -38,6 +38,7 @@ pub async fn ask(
         .password(database.password.reveal())
         .database(&database.name)
         .application_name("weft")
+        // A connection serves one request, whose statements are each prepared once.
         .statement_cache_capacity(0)
         .ssl_mode(PgSslMode::Prefer);
     let mut connection = options.connect().await.map_err(|cause| refused(&cause))?;
@@ -48,6 +49,7 @@ pub async fn ask(
             Err(why) => SqlAnswer::Failed(why),
         });
     }
+    // All answers are there: how the server takes leave changes none of them.
     let _ = connection.close().await;
     Ok(answers)
 }

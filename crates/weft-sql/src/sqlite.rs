@@ -83,6 +83,8 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.progress_handler(STEPS, Some(move || Instant::now() >= deadline))?;
         connection
+            // A file is somebody's: its views and triggers may call functions that do more than compute, and its pages may be
+            // made to lead the reader astray.
             .execute_batch("PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1")
     };
     set().map_err(|cause| cannot(&asked.path, cause))?;
