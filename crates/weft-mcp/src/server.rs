@@ -280,7 +280,12 @@ impl McpServer {
 
     /// An error with the server's name in it.
     pub(crate) fn about(&self, doing: &str, cause: Error) -> Error {
-        let mut error = Error::new(cause.kind, format!("{doing} the MCP server `{}`", self.id));
+        let kind = match cause.kind {
+            // That word is for a server that nobody has configured: for it another one is looked for, and agents do without.
+            ErrorKind::NotFound => ErrorKind::Invalid,
+            kind => kind,
+        };
+        let mut error = Error::new(kind, format!("{doing} the MCP server `{}`", self.id));
         // The remedy and the wait are those of the cause; `full` looks at the outermost alone.
         error.help.clone_from(&cause.help);
         error.retry_after = cause.retry_after;
