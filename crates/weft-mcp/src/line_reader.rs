@@ -43,7 +43,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             if taken > self.bytes_max.saturating_sub(self.line.len()) {
                 return Err(LineFault::TooLong);
             }
-            self.line.extend(read.iter().take(taken));
+            self.line.extend_from_slice(read.get(..taken).unwrap_or_default());
             self.source.consume(end.map_or(taken, |end| end + 1));
             if end.is_some() {
                 // Only now, with all of it there: whoever leaves before loses nothing.

@@ -120,7 +120,7 @@ impl StreamingHttp for OperatorHttp {
 #[async_trait]
 impl StreamingHttp for Outbound {
     async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
-        let route = self.route(&request.url, None).await?;
+        let route = self.route_in_time(&request.url).await?;
         self.connector().open(&route, &request).await
     }
 }
