@@ -141,6 +141,7 @@ impl McpServer {
         tool: &str,
         arguments: &Map<String, Json>,
     ) -> Result<RunningCall, RequestFailure> {
+        // Connecting has been tried as often as makes sense: for that the call is not begun once more.
         let link =
             self.link().await.map_err(|error| RequestFailure { error, sent: RequestFate::Answered })?;
         match link.call(tool, arguments.clone()).await {

@@ -93,6 +93,7 @@ impl Servers {
         let all = McpConfig { servers: BTreeMap::from([(id.to_owned(), config)]), ..McpConfig::default() };
         let problems = all.problems();
         if !problems.is_empty() {
+            // Whoever wrote it down knows no configuration file, and mostly not the id either.
             let prefix = format!("mcp.servers.{id}: ");
             let told: Vec<String> = problems.iter().map(|one| one.replacen(&prefix, "", 1)).collect();
             return Err(Error::invalid(told.join("; ")));
@@ -317,6 +318,7 @@ impl ToolSource for Servers {
                 definition.name
             );
             let reason = match verdict {
+                // As the operator wants it: nobody is to be told.
                 Verdict::Disabled => continue,
                 verdict if verdict == Verdict::Accepted || is_first_use(&server, &verdict) => {
                     offered.tools.push(Arc::new(tool(&server, &definition)));
@@ -367,6 +369,7 @@ fn unknown_names(server: &McpServer, definitions: &[ToolDefinition]) -> Result<(
     if unknown.is_empty() {
         return Ok(());
     }
+    // Of the whole server: a tool that is misspelled in `disable`, or whose arguments were to be fixed, would be offered.
     let known: Vec<_> = definitions.iter().map(|definition| definition.name.as_str()).collect();
     let message = format!("the MCP server `{}` has no such tools: {}", server.id, unknown.join(", "));
     Err(Error::new(ErrorKind::Invalid, message).help(format!("it has {}", known.join(", "))))

@@ -113,6 +113,7 @@ impl Host {
         };
         match headers::text(headers, SESSION).map(|id| self.sessions.close(owner, id)) {
             Some(true) => Reply::empty(StatusCode::NO_CONTENT),
+            // Another caller's is told in the same words: nobody is to try out ids.
             Some(false) => refused(StatusCode::NOT_FOUND, "there is no such conversation"),
             None => refused(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id must name a conversation"),
         }

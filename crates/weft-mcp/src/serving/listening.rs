@@ -73,6 +73,7 @@ pub(super) async fn listen(
 
 /// What is another one when the list is.
 async fn digest(service: &dyn Service) -> Result<u64, RpcError> {
+    // Compared within this process alone, so it may be another one in each.
     let (mut hasher, mut cursor) = (DefaultHasher::new(), None::<String>);
     for _ in 0..PAGES_MAX {
         let page = service.tools(cursor.as_deref()).await?;

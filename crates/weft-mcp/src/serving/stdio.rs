@@ -164,6 +164,7 @@ impl Talk {
                 sender,
             },
             None => {
+                // As over HTTP: what needs no memory of what was said before needs no beginning.
                 let unsaid = || Arc::new(ServedSession::unsaid(ProtocolRevision::UNSAID));
                 let session = self.session.clone().unwrap_or_else(unsaid);
                 Context {
