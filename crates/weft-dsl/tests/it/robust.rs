@@ -360,6 +360,52 @@ fn many_frames_and_many_references() {
 }
 
 #[test]
+fn names_that_nobody_can_mean_among_many_variables() {
+    let began = Instant::now();
+    let variables: Map<_, _> =
+        (0..60_000).map(|n| (format!("{n:06}{}", "v".repeat(54)), json!({"value": 1}))).collect();
+    let unknown =
+        |kind: &str| -> String { (0..40).map(|n| format!("{{{kind}.{}{n:03}}}", "w".repeat(57))).collect() };
+    let mut document = chain(1, &format!("{} {}", unknown("env"), unknown("evn")));
+    document["variables"] = json!(variables);
+    swallow(document.to_string().as_bytes());
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn branches_that_lead_to_many_components_which_are_not_there() {
+    let began = Instant::now();
+    // What is no id moves all others by one place.
+    let ids: Vec<Json> =
+        std::iter::once(json!(7)).chain((0..100_000).map(|n| json!(format!("x{n}")))).collect();
+    let mut document = chain(1, "hi");
+    let switch = json!({"component_name": "Switch", "params": {"conditions": [], "end_cpn_ids": ids}});
+    document["components"]["s"] = json!({"obj": switch, "downstream": []});
+    let problems = crate::problems(&document.to_string(), &CompileOptions::default());
+    assert_eq!(problems.len(), weft_dsl::problem::PROBLEMS_MAX + 1);
+    let first = problems.iter().find(|problem| problem.code == "unknown-target").unwrap();
+    assert_eq!(first.pointer, "/components/s/obj/params/end_cpn_ids/1");
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_long_text_around_many_components() {
+    let began = Instant::now();
+    let mut document = chain(1, "hi");
+    let note = "{x} ".repeat(1_000_000);
+    let frame = json!({"component_name": "Iteration", "params": {"note": note}});
+    document["components"]["it"] = json!({"obj": frame, "downstream": []});
+    for n in 0..2_000 {
+        let mut node = message("{gone@content}", json!([]));
+        node["parent_id"] = "it".into();
+        document["components"][format!("m{n}")] = node;
+    }
+    let problems = crate::problems(&document.to_string(), &CompileOptions::default());
+    assert!(problems.iter().any(|problem| problem.pointer == "/components/m7/obj/params/content/0"));
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
 fn thousands_of_problems_are_cut_off() {
     let mut document = chain(2_000, "hi");
     for (id, component) in document["components"].as_object_mut().unwrap() {
