@@ -21,7 +21,7 @@ pub fn check(
         if ids.contains(id) {
             return;
         }
-        // To find it a list may have to be gone through, of millions of them.
+        // Finding it may mean going through a list of a million of them.
         let pointer = if problems.is_full() { String::new() } else { place() };
         let message = format!("{what} leads to `{id}`, which does not exist");
         let problem = match decorative {

@@ -552,6 +552,7 @@ mod tests {
                 format!("SELECT a FROM t WHERE a = 1{}", " OR a = 1".repeat(100_000)),
                 format!("SELECT 1, 2{}", " UNION SELECT 1, 2".repeat(50_000)),
                 format!("SELECT 1{}", "::int".repeat(150_000)),
+                format!("SELECT 1{}", " + CASE WHEN 1 THEN 1 END".repeat(40_000)),
             ] {
                 let found = checked(kind, &text(&long)).unwrap();
                 let why = found[0].as_ref().unwrap_err();
@@ -561,6 +562,7 @@ mod tests {
                 format!("SELECT a FROM t WHERE a IN ({}1)", "-1, ".repeat(50_000)),
                 format!("SELECT a FROM t WHERE a = 1{}", " OR a = 1".repeat(300)),
                 format!("SELECT 1, 2{}", " UNION SELECT 1, 2".repeat(300)),
+                format!("SELECT CASE {} END", " WHEN a = 1 THEN 'b'".repeat(2_000)),
             ] {
                 let found = checked(kind, &text(&good)).unwrap();
                 assert!(found[0].is_ok(), "{kind:?} {:?}", found[0].as_ref().unwrap_err());
