@@ -314,8 +314,8 @@ async fn a_task_that_asks_and_asks_is_not_waited_for() {
 async fn a_client_that_takes_no_events_is_not_asked_and_not_left_waiting() {
     let place = Place::default();
     let id = place.begin("a", json!({"elicitation": {}})).await;
-    let session = ("mcp-session-id", id.as_str());
-    let asking = place.post("a", &[session], calling(1, "test_wait_for_answer", json!({})));
+    let headers = [("mcp-session-id", id.as_str())];
+    let asking = place.post("a", &headers, calling(1, "test_wait_for_answer", json!({})));
     let reply = tokio::time::timeout(Duration::from_secs(30), asking).await.expect("an answer");
     let answer = json_of(reply);
     assert!(answer["error"]["message"].as_str().unwrap().contains("takes no events"), "{answer}");
