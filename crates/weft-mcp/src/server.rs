@@ -33,12 +33,19 @@ pub(crate) struct McpServer {
     /// Held while connecting, so that one connection is made for all.
     live: Mutex<Option<Arc<Link>>>,
     backoff: Lock<Backoff>,
-    /// Why the latest attempt to connect failed.
-    failed: Lock<String>,
+    /// The latest attempt to connect that failed.
+    failed: Lock<Option<FailedAttempt>>,
     /// Held while listing, so that one list is asked for.
     list: Mutex<Option<ListedTools>>,
     shared: LinkShared,
     closed: CancellationToken,
+}
+
+/// An attempt to connect that failed.
+struct FailedAttempt {
+    at: Instant,
+    kind: ErrorKind,
+    why: String,
 }
 
 /// A list of tools and how long it holds.
@@ -88,15 +95,16 @@ impl McpServer {
 
     /// The list that is kept, as long as it holds, or another one.
     async fn kept_or_asked_for(&self) -> Result<Arc<[ToolDefinition]>> {
+        let came = Instant::now();
         // Held while the server is asked: whoever comes meanwhile waits for the same list.
         let mut list = self.list.lock().await;
-        let link = if self.config.stateless { None } else { Some(self.link().await?) };
+        let link = if self.config.stateless { None } else { Some(self.link_since(came).await?) };
         // Taken before the server is asked: a change that it tells of meanwhile makes this list an old one.
         let changes = self.shared.changes.load(Ordering::Acquire);
         if let Some(listed) = list.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
             return Ok(Arc::clone(&listed.definitions));
         }
-        let (listed, link) = self.listed(link).await?;
+        let (listed, link) = self.listed(link, came).await?;
         let definitions: Arc<[ToolDefinition]> = read_definitions(listed).await?.into();
         let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
         // A connection that is made for one question is closed behind it, and says nothing of the next.
@@ -106,10 +114,10 @@ impl McpServer {
     }
 
     /// The list as it came, over this connection or another one.
-    async fn listed(&self, link: Option<Arc<Link>>) -> Result<(Vec<Json>, Arc<Link>)> {
+    async fn listed(&self, link: Option<Arc<Link>>, came: Instant) -> Result<(Vec<Json>, Arc<Link>)> {
         let mut link = match link {
             Some(link) => link,
-            None => self.link().await?,
+            None => self.link_since(came).await?,
         };
         let mut may_repeat = true;
         loop {
@@ -177,7 +185,13 @@ impl McpServer {
 
     /// The connection, or one for this call alone.
     async fn link(&self) -> Result<Arc<Link>> {
+        self.link_since(Instant::now()).await
+    }
+
+    /// The same for somebody who has waited since `came`.
+    async fn link_since(&self, came: Instant) -> Result<Arc<Link>> {
         if self.config.stateless {
+            self.refuse_with_others(came)?;
             return self.connect().await.map(Arc::new);
         }
         // Held while connecting, so that callers who come together share one connection.
@@ -186,9 +200,19 @@ impl McpServer {
             return Ok(Arc::clone(link));
         }
         *live = None;
+        self.refuse_with_others(came)?;
         let link = Arc::new(self.connect().await?);
         *live = Some(Arc::clone(&link));
         Ok(link)
+    }
+
+    /// What an attempt has come to that was made while others waited, they are told, too: a server that says nothing
+    /// would be waited for by each of them, one after the other.
+    fn refuse_with_others(&self, came: Instant) -> Result<()> {
+        match self.failed().as_ref().filter(|failed| failed.at > came) {
+            Some(failed) => Err(self.about("cannot connect to", Error::new(failed.kind, failed.why.clone()))),
+            None => Ok(()),
+        }
     }
 
     async fn connect(&self) -> Result<Link> {
@@ -225,6 +249,8 @@ impl McpServer {
             let error = match timeout_at(until, opening).await {
                 Ok(Ok(link)) => {
                     self.backoff().succeeded();
+                    // Those who wait are not told of what was tried before.
+                    *self.failed() = None;
                     return Ok(link);
                 }
                 Ok(Err(error)) => error,
@@ -232,7 +258,7 @@ impl McpServer {
             };
             self.backoff().failed(Instant::now());
             // Kept for those who are refused while the server rests: they have seen no attempt.
-            *self.why() = error.full();
+            *self.failed() = Some(FailedAttempt { at: Instant::now(), kind: error.kind, why: error.full() });
             // An address may answer again in a moment; a program that cannot be started will not.
             if !error.kind.is_passing() || self.config.kind() == TransportKind::Stdio {
                 return Err(error);
@@ -244,11 +270,11 @@ impl McpServer {
 
     fn resting(&self, left: Duration) -> Error {
         let failures = self.backoff().failures();
+        let why = self.failed().as_ref().map(|failed| failed.why.clone()).unwrap_or_default();
         let mut error = Error::new(
             ErrorKind::Unavailable,
             format!(
-                "it could not be reached {failures} times in a row ({}); the next attempt is in {:.1} s",
-                *self.why(),
+                "it could not be reached {failures} times in a row ({why}); the next attempt is in {:.1} s",
                 left.as_secs_f64()
             ),
         );
@@ -256,7 +282,7 @@ impl McpServer {
         error
     }
 
-    fn why(&self) -> std::sync::MutexGuard<'_, String> {
+    fn failed(&self) -> std::sync::MutexGuard<'_, Option<FailedAttempt>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -171,6 +171,27 @@ async fn a_server_that_comes_back_soon_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn those_who_come_together_wait_for_a_silent_server_together() {
+    for settings in ["", "stateless = true"] {
+        let bench = Bench::new(&["echo"], settings).await;
+        bench.fake.deaf.lock().unwrap().push("initialize");
+        let begun = Instant::now();
+        let all = futures::future::join_all((0..5).map(|_| bench.offered())).await;
+        for offered in all {
+            let error = offered.unwrap_err();
+            assert_eq!(
+                error.full(),
+                "cannot connect to the MCP server `fake`: no answer within 10 s",
+                "{settings}"
+            );
+            assert_eq!(error.kind, ErrorKind::Timeout);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(11), "{settings} {:?}", begun.elapsed());
+        assert_eq!(*bench.dial.attempts.lock().unwrap(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_stays_away_costs_no_time_after_a_while() {
     let bench = Bench::new(&["echo"], "").await;
     *bench.dial.unreachable.lock().unwrap() = 1_000;
