@@ -30,8 +30,10 @@ pub(crate) struct McpServer {
     pub(crate) id: String,
     pub(crate) config: Arc<ServerConfig>,
     dial: Arc<dyn Dial>,
-    /// Held while connecting, so that one connection is made for all.
-    live: Mutex<Option<Arc<Link>>>,
+    live: Lock<Option<Arc<Link>>>,
+    /// Held while connecting, so that one connection is made for all. Whoever only looks at it, or lets go of a broken one,
+    /// does not wait for that.
+    connecting: Mutex<()>,
     backoff: Lock<Backoff>,
     /// The latest attempt to connect that failed.
     failed: Lock<Option<FailedAttempt>>,
@@ -71,7 +73,8 @@ impl McpServer {
             id: id.to_owned(),
             config,
             dial,
-            live: Mutex::default(),
+            live: Lock::default(),
+            connecting: Mutex::default(),
             backoff: Lock::default(),
             failed: Lock::default(),
             list: Mutex::default(),
@@ -132,7 +135,7 @@ impl McpServer {
                     );
                 }
             };
-            self.forget_if_broken(&link, failure.sent).await;
+            self.forget_if_broken(&link, failure.sent);
             if failure.sent == RequestFate::Answered || !may_repeat {
                 return Err(self.about("cannot list the tools of", failure.error));
             }
@@ -155,32 +158,34 @@ impl McpServer {
         match link.call(tool, arguments.clone()).await {
             Ok(asked) => Ok(RunningCall { asked, link }),
             Err(failure) => {
-                self.forget_if_broken(&link, failure.sent).await;
+                self.forget_if_broken(&link, failure.sent);
                 Err(failure)
             }
         }
     }
 
     /// Notes how a call ended.
-    pub(crate) async fn ended(&self, call: RunningCall, failure: Option<&RequestFailure>) {
+    pub(crate) fn ended(&self, call: &RunningCall, failure: Option<&RequestFailure>) {
         let Some(failure) = failure else { return };
-        self.forget_if_broken(&call.link, failure.sent).await;
+        self.forget_if_broken(&call.link, failure.sent);
         // A tool that is not known any more was renamed or taken away without a word.
         if failure.error.kind == ErrorKind::Invalid {
             self.shared.changes.fetch_add(1, Ordering::Release);
         }
     }
 
-    async fn forget_if_broken(&self, link: &Arc<Link>, sent: RequestFate) {
+    fn forget_if_broken(&self, link: &Arc<Link>, sent: RequestFate) {
         if sent == RequestFate::Answered {
             return;
         }
-        let mut live = self.live.lock().await;
-        // Somebody else may have connected anew already, and that connection is good.
-        if live.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            // Calls that are still on it keep it until they have ended.
-            *live = None;
-        }
+        // Somebody else may have connected anew already, and that connection is good. Calls that are still on this one
+        // keep it until they have ended.
+        drop(self.live().take_if(|current| Arc::ptr_eq(current, link)));
+    }
+
+    /// The connection, as long as it can be used.
+    fn usable(&self) -> Option<Arc<Link>> {
+        self.live().as_ref().filter(|link| !link.is_over() && !self.closed.is_cancelled()).cloned()
     }
 
     /// The connection, or one for this call alone.
@@ -194,15 +199,19 @@ impl McpServer {
             self.refuse_with_others(came)?;
             return self.connect().await.map(Arc::new);
         }
-        // Held while connecting, so that callers who come together share one connection.
-        let mut live = self.live.lock().await;
-        if let Some(link) = live.as_ref().filter(|link| !link.is_over() && !self.closed.is_cancelled()) {
-            return Ok(Arc::clone(link));
+        if let Some(link) = self.usable() {
+            return Ok(link);
         }
-        *live = None;
+        let _connecting = self.connecting.lock().await;
+        // Somebody may have connected meanwhile.
+        if let Some(link) = self.usable() {
+            return Ok(link);
+        }
         self.refuse_with_others(came)?;
+        // It is over: its goodbye need not wait for another one.
+        drop(self.live().take());
         let link = Arc::new(self.connect().await?);
-        *live = Some(Arc::clone(&link));
+        *self.live() = Some(Arc::clone(&link));
         Ok(link)
     }
 
@@ -286,6 +295,10 @@ impl McpServer {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn live(&self) -> std::sync::MutexGuard<'_, Option<Arc<Link>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn backoff(&self) -> std::sync::MutexGuard<'_, Backoff> {
         self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -294,7 +307,9 @@ impl McpServer {
     pub(crate) async fn close(&self) {
         self.closed.cancel();
         *self.list.lock().await = None;
-        let link = self.live.lock().await.take();
+        // Whoever is connecting gives up, and what was begun for that ends, before anybody hears that all is over.
+        drop(self.connecting.lock().await);
+        let link = self.live().take();
         if let Some(link) = link {
             link.close().await;
         }

@@ -192,6 +192,26 @@ async fn those_who_come_together_wait_for_a_silent_server_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_lost_does_not_wait_for_the_next_connection() {
+    let bench = Bench::new(&["die", "never"], "tools.die = { idempotent = true }").await;
+    let (die, never) = (bench.tool("die").await, bench.tool("never").await);
+    bench.fake.deaf.lock().unwrap().push("initialize");
+    let begun = Instant::now();
+    let dying = async {
+        bench.fake.until("tools/call", 1).await;
+        // Made again over another connection, which the server does not open.
+        call(&die, json!({})).await
+    };
+    let lost = async { (call(&never, json!({})).await, begun.elapsed()) };
+    let (died, (lost, after)) = tokio::join!(dying, lost);
+    assert_eq!(
+        (died.unwrap_err().kind, lost.unwrap_err().kind),
+        (ErrorKind::Timeout, ErrorKind::Unavailable)
+    );
+    assert!(after < Duration::from_secs(1) && begun.elapsed() >= Duration::from_secs(10), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_stays_away_costs_no_time_after_a_while() {
     let bench = Bench::new(&["echo"], "").await;
     *bench.dial.unreachable.lock().unwrap() = 1_000;
