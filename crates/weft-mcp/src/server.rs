@@ -38,12 +38,20 @@ pub(crate) struct McpServer {
     /// The latest attempt to connect that failed.
     failed: Lock<Option<FailedAttempt>>,
     /// Held while listing, so that one list is asked for.
-    list: Mutex<Option<ListedTools>>,
+    list: Mutex<ToolList>,
     shared: LinkShared,
     closed: CancellationToken,
 }
 
-/// An attempt to connect that failed.
+/// What is known of the tools.
+#[derive(Default)]
+struct ToolList {
+    kept: Option<ListedTools>,
+    /// Asking for it failed.
+    failed: Option<FailedAttempt>,
+}
+
+/// An attempt to connect or to list that failed.
 struct FailedAttempt {
     at: Instant,
     kind: ErrorKind,
@@ -101,18 +109,29 @@ impl McpServer {
         let came = Instant::now();
         // Held while the server is asked: whoever comes meanwhile waits for the same list.
         let mut list = self.list.lock().await;
+        if let Some(failed) = list.failed.as_ref().filter(|failed| failed.at > came) {
+            return Err(Error::new(failed.kind, failed.why.clone()));
+        }
         let link = if self.config.stateless { None } else { Some(self.link_since(came).await?) };
         // Taken before the server is asked: a change that it tells of meanwhile makes this list an old one.
         let changes = self.shared.changes.load(Ordering::Acquire);
-        if let Some(listed) = list.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
+        if let Some(listed) = list.kept.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
             return Ok(Arc::clone(&listed.definitions));
         }
-        let (listed, link) = self.listed(link, came).await?;
+        let (listed, link) = match self.listed(link, came).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                // For those who wait for the same list.
+                list.failed = Some(FailedAttempt { at: Instant::now(), kind: error.kind, why: error.full() });
+                return Err(error);
+            }
+        };
         let definitions: Arc<[ToolDefinition]> = read_definitions(listed).await?.into();
         let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
         // A connection that is made for one question is closed behind it, and says nothing of the next.
         let link = (!self.config.stateless).then_some(link);
-        *list = Some(ListedTools { definitions: Arc::clone(&definitions), changes, link, until });
+        let kept = ListedTools { definitions: Arc::clone(&definitions), changes, link, until };
+        *list = ToolList { kept: Some(kept), failed: None };
         Ok(definitions)
     }
 
@@ -306,7 +325,7 @@ impl McpServer {
     /// Ends the connection and refuses everything from now on.
     pub(crate) async fn close(&self) {
         self.closed.cancel();
-        *self.list.lock().await = None;
+        self.list.lock().await.kept = None;
         // Whoever is connecting gives up, and what was begun for that ends, before anybody hears that all is over.
         drop(self.connecting.lock().await);
         let link = self.live().take();

@@ -172,22 +172,22 @@ async fn a_server_that_comes_back_soon_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn those_who_come_together_wait_for_a_silent_server_together() {
+    let connecting = ("initialize", 10, "cannot connect to the MCP server `fake`: no answer within 10 s");
+    let listing =
+        ("tools/list", 15, "cannot list the tools of the MCP server `fake`: no list of tools within 15 s");
     for settings in ["", "stateless = true"] {
-        let bench = Bench::new(&["echo"], settings).await;
-        bench.fake.deaf.lock().unwrap().push("initialize");
-        let begun = Instant::now();
-        let all = futures::future::join_all((0..5).map(|_| bench.offered())).await;
-        for offered in all {
-            let error = offered.unwrap_err();
-            assert_eq!(
-                error.full(),
-                "cannot connect to the MCP server `fake`: no answer within 10 s",
-                "{settings}"
-            );
-            assert_eq!(error.kind, ErrorKind::Timeout);
+        for (deaf, seconds, words) in [connecting, listing] {
+            let bench = Bench::new(&["echo"], settings).await;
+            bench.fake.deaf.lock().unwrap().push(deaf);
+            let begun = Instant::now();
+            let all = futures::future::join_all((0..5).map(|_| bench.offered())).await;
+            for offered in all {
+                let error = offered.unwrap_err();
+                assert_eq!((error.kind, error.full().as_str()), (ErrorKind::Timeout, words), "{settings}");
+            }
+            assert!(begun.elapsed() < Duration::from_secs(seconds + 1), "{settings} {:?}", begun.elapsed());
+            assert_eq!(*bench.dial.attempts.lock().unwrap(), 1, "{settings} {deaf}");
         }
-        assert!(begun.elapsed() < Duration::from_secs(11), "{settings} {:?}", begun.elapsed());
-        assert_eq!(*bench.dial.attempts.lock().unwrap(), 1);
     }
 }
 
