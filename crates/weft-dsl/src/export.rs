@@ -13,7 +13,8 @@ use crate::problem::join;
 use crate::secrets;
 
 /// Parts of a DSL that hold what was said and found in it, and no drawing.
-const LEFT_BY_RUNS: [&str; 4] = ["history", "path", "retrieval", "messages"];
+// The last two are of older files: what was answered, and the passages that it was made of.
+const LEFT_BY_RUNS: [&str; 7] = ["history", "path", "retrieval", "messages", "memory", "answer", "reference"];
 /// JSON within texts within JSON: so deep.
 // Headers are JSON in a text, which may hold another one. Each level is read and written anew.
 const TEXTS_DEEP_MAX: usize = 3;
@@ -177,6 +178,8 @@ mod tests {
             "variables": {"pin": {"type": "secret", "value": "4711-0815"}, "city": {"type": "string", "value": "Ulm"}},
             "globals": {"sys.query": "who am I", "env.pin": "4711-0815", "env.city": "Bonn"},
             "history": [["user", "who am I"]], "path": ["A:x"], "retrieval": [{"chunks": {}}], "messages": [1],
+            "memory": [["who am I", "you", "a question"]], "answer": ["who am I"],
+            "reference": [{"chunks": [{"content": "who am I"}]}],
         });
         let canvas = crate::load(dsl.to_string().as_bytes()).unwrap();
         let export = export(&canvas);

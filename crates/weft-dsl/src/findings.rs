@@ -11,7 +11,7 @@ use crate::canvas::CanvasNode;
 use crate::link::{Finding, Linked, Way};
 use crate::plan::NodeIx;
 use crate::problem::{Problem, ProblemList};
-use crate::references::{self, NodeText};
+use crate::references::{NodeText, ReferencesWritten};
 use crate::targets::target_place;
 
 /// How many nodes of a cycle are named.
@@ -51,7 +51,7 @@ impl Reporter<'_> {
                 Finding::NoStart(node) => self.no_start(*node),
                 Finding::SeveralStarts(node) => Some(self.several_starts(*node)),
                 Finding::LeavesNothing(node) => Some(self.leaves_nothing(*node)),
-                Finding::CrossesFrame(from, to, way) => Some(self.crosses_frame(*from, *to, *way)),
+                Finding::CrossesFrame(from, to, way) => Some(self.crosses_frame(*from, *to, *way, problems)),
                 Finding::ReadsLater(node, reference) => {
                     let message = format!(
                         "`{reference}` only has a value after this component has run: it reads as empty"
@@ -205,7 +205,7 @@ impl Reporter<'_> {
 
     /// Of an edge that is always there only the drawing is wrong. A branch or the way after a failure
     /// would end in nothing, and the run would look as if all had gone well.
-    fn crosses_frame(&self, from: NodeIx, to: NodeIx, way: Way) -> Problem {
+    fn crosses_frame(&self, from: NodeIx, to: NodeIx, way: Way, problems: &ProblemList) -> Problem {
         let target = &self.linked.nodes[to].id;
         let what = match way {
             Way::Always => "the way",
@@ -214,7 +214,11 @@ impl Reporter<'_> {
         };
         let message =
             format!("{what} to `{target}` leads into or out of the body of a frame: it is never taken");
-        let pointer = self.place(from, |node| self.written(node, target, from, way));
+        let pointer = if problems.is_full() {
+            String::new()
+        } else {
+            self.place(from, |node| self.written(node, target, from, way))
+        };
         let help = match way {
             Way::Always => "a body ends by itself; what comes after it follows the Iteration or Loop",
             Way::Branch => {
@@ -309,18 +313,16 @@ impl Reporter<'_> {
 /// Finds where references are written; each node is searched once.
 struct ReferencePlaces<'a> {
     reporter: &'a Reporter<'a>,
-    known: HashMap<NodeIx, HashMap<String, String>>,
+    known: HashMap<NodeIx, ReferencesWritten<'a>>,
 }
 
 impl ReferencePlaces<'_> {
     fn find(&mut self, ix: NodeIx, reference: &Reference) -> String {
-        let Some(node) = self.reporter.node(ix) else { return String::new() };
-        let builder = self.reporter.builder;
-        let names = builder.names(node);
-        let places = self
-            .known
-            .entry(ix)
-            .or_insert_with(|| references::places(builder.canvas, NodeText { node, names }));
-        places.get(&reference.to_string()).unwrap_or(&node.place.params).clone()
+        let reporter = self.reporter;
+        let Some(node) = reporter.node(ix) else { return String::new() };
+        let (canvas, names) = (reporter.builder.canvas, reporter.builder.names(node));
+        let written =
+            self.known.entry(ix).or_insert_with(|| ReferencesWritten::of(canvas, NodeText { node, names }));
+        written.place(&reference.to_string()).to_owned()
     }
 }

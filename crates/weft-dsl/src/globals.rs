@@ -7,6 +7,8 @@ use weft_core::budget::Spent;
 use weft_core::usage::{RUN_USAGE, run_usage};
 use weft_core::value::truth;
 
+use crate::references::prefixes;
+
 /// A declared `env.*` value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EnvVariable {
@@ -93,7 +95,7 @@ pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, EnvVari
 
 /// Whether `name`, or the value it leads into (`env.settings.city`), exists.
 pub fn knows(globals: &Map<String, Json>, name: &str) -> bool {
-    globals.contains_key(name) || name.match_indices('.').any(|(dot, _)| globals.contains_key(&name[..dot]))
+    globals.contains_key(name) || prefixes(name).any(|prefix| globals.contains_key(prefix))
 }
 
 fn emptied(value: &Json) -> Json {

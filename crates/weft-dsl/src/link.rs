@@ -403,7 +403,7 @@ impl Linked {
     fn note_passes(&mut self) {
         for scope in &self.scopes {
             for region in &scope.loops {
-                let inside = |ix: NodeIx| region.nodes.binary_search(&ix).is_ok();
+                let inside = |ix: NodeIx| region.holds(ix);
                 for &ix in &region.nodes {
                     let node = &mut self.nodes[ix];
                     let chosen = node.alternative_reads.iter_mut().flatten();

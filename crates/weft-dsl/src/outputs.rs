@@ -9,7 +9,7 @@ use weft_core::{ComponentId, NodeOutput, Reference};
 use crate::build::Built;
 use crate::canvas::{Canvas, CanvasNode};
 use crate::problem::{Problem, ProblemList};
-use crate::references::{NodeText, places};
+use crate::references::{NodeText, ReferencesWritten, prefixes};
 use crate::suggest::{Suggester, misspelled};
 use crate::texts::MeantOutputs;
 
@@ -90,16 +90,23 @@ impl<'a> CanvasOutputs<'a> {
         if built.sound && !read.iter().any(|reference| self.missing(reference).is_some()) {
             return;
         }
-        let places = places(canvas, text);
-        // What a node reads that could not be built is what its texts look like.
-        let written = places.keys().filter(|_| !built.sound).map(|written| Reference::of_name(written));
-        let mut references: Vec<Reference> = read.into_iter().cloned().chain(written).collect();
+        // That it could not be built is counted, and what its texts look like would be a guess at more.
+        if !built.sound && problems.is_full() {
+            return;
+        }
+        let written = ReferencesWritten::of(canvas, text);
+        let mut references: Vec<Reference> = read.into_iter().cloned().collect();
+        if !built.sound {
+            // What a node reads that could not be built is what its texts look like.
+            references.extend(written.all().map(Reference::of_name));
+        }
         // The places come in the order of a hash map; the findings are to be the same every time.
         references.sort_by_cached_key(ToString::to_string);
         references.dedup();
         for reference in &references {
             let Some((of, missing)) = self.missing(reference) else { continue };
-            let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
+            let name = reference.to_string();
+            let pointer = if problems.is_full() { "" } else { written.place(&name) };
             let problem = describe(reference, of, &missing, pointer, suggester);
             problems.add(problem.about(&node.id, &node.name));
         }
@@ -195,13 +202,9 @@ const LOOKS_MAX: usize = 1_000;
 /// How many outputs of a component are compared with a name.
 const COMPARED_MAX: usize = 256;
 
-/// How many names a path has that are looked at. No output has a name with so many dots.
-const NAMES_MAX: usize = 16;
-
 /// What a path may begin with: all of it, or as far as one of its dots.
 fn beginnings(path: &str) -> impl Iterator<Item = &str> {
-    let dots = path.match_indices('.').map(|(at, _)| &path[..at]);
-    dots.take(NAMES_MAX).chain(std::iter::once(path))
+    prefixes(path).chain(std::iter::once(path))
 }
 
 fn describe(
@@ -253,6 +256,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::references::NAMES_MAX;
 
     #[test]
     fn a_path_begins_with_what_stands_before_its_dots() {

@@ -171,3 +171,10 @@ pub struct LoopRegion {
     /// Edges that lead into it from outside, as places in the scope's `edges`.
     pub entries: Vec<usize>,
 }
+
+impl LoopRegion {
+    /// Whether a node is one of its nodes.
+    pub fn holds(&self, node: NodeIx) -> bool {
+        self.nodes.binary_search(&node).is_ok()
+    }
+}

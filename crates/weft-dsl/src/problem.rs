@@ -135,11 +135,16 @@ impl ProblemList {
     pub fn add(&mut self, problem: Problem) {
         // Counted before anything is dropped: a canvas must not pass because its errors were found late.
         self.errors += usize::from(problem.is_error());
-        if self.kept.len() < PROBLEMS_MAX {
-            self.kept.push(problem);
-        } else {
+        if self.is_full() {
             self.dropped += 1;
+        } else {
+            self.kept.push(problem);
         }
+    }
+
+    /// Whether another one would only be counted: its place and its words need not be found.
+    pub fn is_full(&self) -> bool {
+        self.kept.len() >= PROBLEMS_MAX
     }
 
     /// Whether a component has said what is wrong at this place, or there is an error.

@@ -1,5 +1,6 @@
 //! Checks what the texts of a node refer to, and finds the place of a reference in its parameters.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Map;
@@ -56,10 +57,11 @@ pub fn check(
         return;
     }
     // To find the places all texts of the node are read again; most nodes never come to this.
-    let places = places(world.canvas, text);
+    let written = ReferencesWritten::of(world.canvas, text);
     let node = text.node;
     for (reference, slip) in lost {
-        let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
+        let name = reference.to_string();
+        let pointer = if problems.is_full() { "" } else { written.place(&name) };
         let problem = match slip {
             Some(slip) => slip.described(reference, pointer),
             None => describe(world, reference, pointer, suggester),
@@ -96,13 +98,23 @@ impl MemberSlip<'_> {
 /// Finds one. Other members may come while a canvas runs.
 fn slip<'r>(world: World<'r>, reference: &'r Reference, suggester: &mut Suggester) -> Option<MemberSlip<'r>> {
     let Reference::Global(name) = reference else { return None };
-    let (at, _) = name.match_indices('.').find(|(at, _)| world.globals.contains_key(&name[..*at]))?;
-    let members = world.globals.get(&name[..at])?.as_object()?;
-    let member = name[at + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
+    let variable = prefixes(name).find(|prefix| world.globals.contains_key(*prefix))?;
+    let members = world.globals.get(variable)?.as_object()?;
+    let member =
+        name[variable.len() + 1..].split('.').next().filter(|member| !members.contains_key(*member))?;
     let known = members.keys().take(COMPARED_MAX).map(String::as_str);
     // Of those that a canvas may have thousands of: each is compared with all members, letter by letter.
     let meant = suggester.misspelled_among(member, known)?;
-    Some(MemberSlip { variable: &name[..at], member, meant })
+    Some(MemberSlip { variable, member, meant })
+}
+
+/// How many names a path has that are looked at. No output and no variable has a name with so many dots.
+// Each is looked up as a whole, so a path of a megabyte of dots would be read half a million times.
+pub const NAMES_MAX: usize = 16;
+
+/// What a path may lead into: its beginnings as far as a dot.
+pub fn prefixes(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('.').take(NAMES_MAX).map(|(at, _)| &path[..at])
 }
 
 /// How many members of a variable are compared with a name.
@@ -149,15 +161,49 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
     }
 }
 
-/// Where each reference of a node is first written: reference as text → JSON pointer in the
-/// document. The texts of an enclosing frame count too: its conditions are read by its body.
-pub fn places(canvas: &Canvas, NodeText { node, names }: NodeText<'_>) -> HashMap<String, String> {
+/// Where each reference of a node is first written: reference as text → JSON pointer in the document.
+pub struct ReferencesWritten<'a> {
+    canvas: &'a Canvas,
+    text: NodeText<'a>,
+    own: OnceCell<HashMap<String, String>>,
+    /// Those of an enclosing frame count too: its conditions are read by its body.
+    around: OnceCell<HashMap<String, String>>,
+}
+
+impl<'a> ReferencesWritten<'a> {
+    /// Of a node. Its texts are read when they are asked for.
+    pub fn of(canvas: &'a Canvas, text: NodeText<'a>) -> Self {
+        Self { canvas, text, own: OnceCell::new(), around: OnceCell::new() }
+    }
+
+    /// Where a reference is written, or else where the parameters are.
+    pub fn place(&self, reference: &str) -> &str {
+        // The frame only after the node: one with a long text may have thousands of nodes inside.
+        let found = self.own().get(reference).or_else(|| self.around().get(reference));
+        found.unwrap_or(&self.text.node.place.params)
+    }
+
+    /// All of them, as texts.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.own().keys().chain(self.around().keys()).map(String::as_str)
+    }
+
+    fn own(&self) -> &HashMap<String, String> {
+        self.own.get_or_init(|| noted(self.text.node, self.text.names))
+    }
+
+    fn around(&self) -> &HashMap<String, String> {
+        self.around.get_or_init(|| {
+            let parent = self.text.node.parent.as_ref().and_then(|parent| self.canvas.nodes.get(parent));
+            parent.map(|parent| noted(parent, self.text.names)).unwrap_or_default()
+        })
+    }
+}
+
+fn noted(node: &CanvasNode, names: Names<'_>) -> HashMap<String, String> {
     let mut places = HashMap::new();
-    let parent = node.parent.as_ref().and_then(|parent| canvas.nodes.get(parent));
-    for owner in std::iter::once(node).chain(parent) {
-        for (key, value) in &owner.params {
-            note(value, &join(&owner.place.params, key), names, &mut places);
-        }
+    for (key, value) in &node.params {
+        note(value, &join(&node.place.params, key), names, &mut places);
     }
     places
 }

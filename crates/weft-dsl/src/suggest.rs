@@ -1,5 +1,7 @@
 //! “Did you mean …?”: the nearest of some names by edit distance.
 
+use std::cell::Cell;
+
 /// Longer names are not compared.
 const NAME_LENGTH_MAX: usize = 64;
 
@@ -12,17 +14,27 @@ const LOOKS_MAX: usize = 20_000;
 /// How many names that look like a reference one canvas may be compared for.
 const GUESSES_MAX: usize = 64;
 
+/// How many names all questions and guesses of one canvas may be compared with.
+// A canvas has room for hundreds of thousands of variables, and two names of this length take thousands of steps.
+const COMPARED_MAX: usize = 50_000;
+
 /// Answers a limited number of questions.
 #[derive(Debug)]
 pub struct Suggester {
     questions_left: usize,
     guesses_left: usize,
     looks_left: usize,
+    names_left: Cell<usize>,
 }
 
 impl Default for Suggester {
     fn default() -> Self {
-        Self { questions_left: QUESTIONS_MAX, guesses_left: GUESSES_MAX, looks_left: LOOKS_MAX }
+        Self {
+            questions_left: QUESTIONS_MAX,
+            guesses_left: GUESSES_MAX,
+            looks_left: LOOKS_MAX,
+            names_left: Cell::new(COMPARED_MAX),
+        }
     }
 }
 
@@ -44,7 +56,7 @@ impl Suggester {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Option<&'a str> {
         self.guesses_left = self.guesses_left.checked_sub(1)?;
-        misspelled(name, known)
+        misspelled(name, self.counted(known))
     }
 
     /// The nearest of `known`, as a question to the author.
@@ -54,7 +66,16 @@ impl Suggester {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Option<String> {
         self.questions_left = self.questions_left.checked_sub(1)?;
-        nearest(name, known).map(|found| format!("did you mean `{found}`?"))
+        nearest(name, self.counted(known)).map(|found| format!("did you mean `{found}`?"))
+    }
+
+    /// As many of these names as may still be compared.
+    fn counted<'a, I: IntoIterator<Item = &'a str>>(&self, known: I) -> impl Iterator<Item = &'a str> {
+        known.into_iter().take_while(move |_| {
+            let left = self.names_left.get();
+            self.names_left.set(left.saturating_sub(1));
+            left > 0
+        })
     }
 }
 

@@ -17,10 +17,12 @@ pub fn check(
     suggester: &mut Suggester,
     problems: &mut ProblemList,
 ) {
-    let mut missing = |id: &ComponentId, pointer: String, what: &str, decorative: Decorative| {
+    let mut missing = |id: &ComponentId, place: &dyn Fn() -> String, what: &str, decorative: Decorative| {
         if ids.contains(id) {
             return;
         }
+        // Finding it may mean going through a list of a million of them.
+        let pointer = if problems.is_full() { String::new() } else { place() };
         let message = format!("{what} leads to `{id}`, which does not exist");
         let problem = match decorative {
             Decorative::No => Problem::error("unknown-target", pointer, message),
@@ -36,17 +38,17 @@ pub fn check(
     // A branching node goes where its branches say; its own list is only a drawing.
     let decorative = if branches.is_some() { Decorative::Yes } else { Decorative::No };
     for link in &node.downstream {
-        missing(&link.to, link.pointer.clone(), "the edge", decorative);
+        missing(&link.to, &|| link.pointer.clone(), "the edge", decorative);
     }
     for (pointer, ids) in branches.unwrap_or_default() {
         for (index, id) in ids.iter().enumerate() {
-            missing(id, target_place(node, pointer, index, id), "the branch", Decorative::No);
+            missing(id, &|| target_place(node, pointer, index, id), "the branch", Decorative::No);
         }
     }
     for (index, id) in draft.exception.goto.iter().enumerate() {
         missing(
             id,
-            target_place(node, "/exception_goto", index, id),
+            &|| target_place(node, "/exception_goto", index, id),
             "the way after a failure",
             Decorative::No,
         );
@@ -70,8 +72,11 @@ pub fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &Compone
     let listed = node.params.get(&first).and_then(|value| value.pointer(rest));
     match listed {
         Some(Json::Array(items)) => {
-            let at = items.iter().position(|item| item.as_str() == Some(id.as_str())).unwrap_or(index);
-            join(&list, at)
+            let is_it = |item: &Json| item.as_str() == Some(id.as_str());
+            // Elsewhere only where some entries before it were passed over.
+            let at =
+                if items.get(index).is_some_and(is_it) { Some(index) } else { items.iter().position(is_it) };
+            join(&list, at.unwrap_or(index))
         }
         _ => list,
     }

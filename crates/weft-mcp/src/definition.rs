@@ -16,6 +16,9 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// Bytes that all of them may take together.
 // A few characters, `\p{L}{10}`, become hundreds of kilobytes, and a definition has room for thousands of them.
 const PATTERNS_BYTES_MAX: usize = 32 << 20;
+/// Bytes that those of all tools of one list may take, one definition after the other.
+// Making a megabyte of them ready takes milliseconds, and a list has room for thousands of definitions.
+const LIST_PATTERNS_BYTES_MAX: usize = 512 << 20;
 /// Bytes of a name; what accepted tools are kept in takes no more.
 const NAME_BYTES_MAX: usize = 255;
 /// Where a definition has the hints.
@@ -58,10 +61,12 @@ pub enum Verdict {
 /// The tools in a server's list. One that is not valid keeps its place, with what is wrong.
 pub(crate) fn definitions(listed: &[Json]) -> Vec<ToolDefinition> {
     let mut seen = HashSet::new();
-    listed.iter().enumerate().map(|(at, json)| one(at, json, &mut seen)).collect()
+    let share = LIST_PATTERNS_BYTES_MAX / listed.iter().map(patterns).sum::<usize>().max(1);
+    listed.iter().enumerate().map(|(at, json)| one(at, json, share, &mut seen)).collect()
 }
 
-fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> ToolDefinition {
+/// One of them; each of its regular expressions may take `share` bytes.
+fn one(at: usize, json: &Json, share: usize, seen: &mut HashSet<String>) -> ToolDefinition {
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default().to_owned();
     let description = json.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
     let hint = |name: &'static str| Some((name, json.get(HINTED)?.get(name)?.as_bool()?));
@@ -69,7 +74,7 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> ToolDefinition {
     let read = if json.to_string().len() > DEFINITION_BYTES_MAX {
         Err(format!("its definition has more than {DEFINITION_BYTES_MAX} bytes"))
     } else {
-        schema(json)
+        schema(json, share)
     };
     let (schema, flaw) = match read {
         Ok(schema) => (schema, None),
@@ -90,7 +95,7 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> ToolDefinition {
 
 /// The schema of a tool's arguments: `inputSchema`, or `parameters` as a schema or as the bare
 /// properties.
-fn schema(json: &Json) -> Result<Json, String> {
+fn schema(json: &Json, share: usize) -> Result<Json, String> {
     let given = json.get("inputSchema").or_else(|| json.get("parameters"));
     let schema = match given {
         None | Some(Json::Null) => return Err("it has no schema".to_owned()),
@@ -106,7 +111,7 @@ fn schema(json: &Json) -> Result<Json, String> {
     if schema.get("type") != Some(&Json::from("object")) {
         return Err("its schema describes no object".to_owned());
     }
-    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / patterns(&schema).max(1));
+    let bytes_max = PATTERN_BYTES_MAX.min(PATTERNS_BYTES_MAX / patterns(&schema).max(1)).min(share);
     let limited = PatternOptions::fancy_regex().size_limit(bytes_max).dfa_size_limit(bytes_max);
     match jsonschema::options().offline().with_pattern_options(limited).build(&schema) {
         Ok(_) => Ok(schema),
@@ -294,6 +299,16 @@ mod tests {
             assert!(*name == expected && flaw.starts_with(start), "{name}: {flaw}");
         }
         assert_eq!(found[1].schema, json!({"type": "object", "properties": {"q": {"type": "string"}}}));
+    }
+
+    #[test]
+    fn the_patterns_of_a_whole_list_have_a_limit() {
+        let list = |tools: usize, count: usize| -> Vec<Json> {
+            (0..tools).map(|n| wide(&format!("t{n}"), count)).collect()
+        };
+        assert!(definitions(&list(2, 2)).iter().all(|tool| tool.flaw.is_none()));
+        let many = definitions(&list(120, 30));
+        assert!(many.iter().all(|tool| tool.flaw.is_some()), "{:?}", many[0].flaw);
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub(crate) fn events(
         if size.admits(&piece) {
             return Ok(piece);
         }
+        // Read by the task that has just polled this, so no order is needed.
         noticed.store(true, Ordering::Relaxed);
         Err(too_long(max))
     });

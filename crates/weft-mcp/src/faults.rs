@@ -27,11 +27,18 @@ pub(crate) struct Redactor(Arc<[Secret]>);
 
 /// Shorter ones would blot out ordinary words.
 const SECRET_BYTES_MIN: usize = 6;
+/// Words before a secret that say what kind of secret it is, as headers have them.
+const SCHEMES: [&str; 5] = ["apikey", "basic", "bearer", "key", "token"];
 
 impl Redactor {
     /// Takes out these.
     pub(crate) fn new<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
-        Self(secrets.filter(|secret| secret.reveal().len() >= SECRET_BYTES_MIN).cloned().collect())
+        let all = secrets.flat_map(|secret| [Some(secret.clone()), behind_scheme(secret)]).flatten();
+        let mut hidden: Vec<Secret> =
+            all.filter(|secret| secret.reveal().len() >= SECRET_BYTES_MIN).collect();
+        // The longest first: one may be a part of another, whose rest would stay.
+        hidden.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
+        Self(hidden.into())
     }
 
     /// The text without them, cut at `max` characters.
@@ -48,6 +55,13 @@ impl Redactor {
             None => text,
         }
     }
+}
+
+/// What a header has behind `Bearer` and the like. A server that refuses it tells it without that word.
+fn behind_scheme(secret: &Secret) -> Option<Secret> {
+    let (scheme, token) = secret.reveal().trim().split_once(' ')?;
+    let is_scheme = SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    is_scheme.then(|| Secret::new(token.trim()))
 }
 
 #[cfg(test)]
@@ -68,5 +82,7 @@ mod tests {
         let redactor = Redactor::new([Secret::new("s3cret-key"), Secret::new("a")].iter());
         assert_eq!(redactor.clean("key s3cret-key of a", 100), "key *** of a");
         assert_eq!(redactor.clean("汉字汉字", 2), "汉字…");
+        let redactor = Redactor::new([Secret::new("bearer  s3cret-key"), Secret::new("s3cret-key-2")].iter());
+        assert_eq!(redactor.clean("not s3cret-key, not s3cret-key-2", 100), "not ***, not ***");
     }
 }

@@ -17,6 +17,7 @@ mod headers;
 mod http_peer;
 mod import;
 mod legacy;
+mod line_reader;
 mod lines;
 mod link;
 mod notifications;

@@ -6,12 +6,13 @@ use std::time::Duration;
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use rmcp::service::TxJsonRpcMessage;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::Mutex;
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::NotSent;
 
 use crate::faults::Faults;
+use crate::line_reader::{LineFault, LineReader};
 
 /// How long the last words may take: a server that does not read holds up everything that is written.
 const FINISH_LIMIT: Duration = Duration::from_secs(1);
@@ -23,9 +24,7 @@ pub type Sink = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Reads and writes lines. No line is kept that has more bytes than the limit.
 pub(crate) struct MessageLines {
-    source: BufReader<ByteSource>,
-    /// What has been read of the next line, so that reading can be left and taken up again.
-    line: Vec<u8>,
+    source: LineReader<ByteSource>,
     sink: Arc<Mutex<Option<Sink>>>,
     bytes_max: usize,
     faults: Faults,
@@ -34,7 +33,7 @@ pub(crate) struct MessageLines {
 impl MessageLines {
     pub(crate) fn new(source: ByteSource, sink: Sink, bytes_max: usize, faults: Faults) -> Self {
         let sink = Arc::new(Mutex::new(Some(sink)));
-        Self { source: BufReader::new(source), line: Vec::new(), sink, bytes_max, faults }
+        Self { source: LineReader::new(source, bytes_max), sink, bytes_max, faults }
     }
 
     /// Writes one message. A failure means that the server cannot have understood it.
@@ -61,58 +60,32 @@ impl MessageLines {
     /// The next message; `None` when there will be none. May be dropped at any time without loss.
     pub(crate) async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            match self.next_line().await {
-                Ok(true) => {
-                    // Only now, with all of it there: whoever leaves before loses nothing.
-                    let line = std::mem::take(&mut self.line);
-                    if let Some(message) = message(&line) {
-                        return Some(message);
-                    }
+            let fault = match self.source.next().await {
+                Ok(Some(line)) => match message(&line) {
+                    Some(message) => return Some(message),
+                    None => continue,
+                },
+                Ok(None) => return None,
+                Err(fault) => fault,
+            };
+            let (kind, why) = match fault {
+                LineFault::TooLong => {
+                    let max = self.bytes_max;
+                    let why = format!("it sent a message of more than {max} bytes (`result_bytes_max`)");
+                    (ErrorKind::Garbled, why)
                 }
-                Ok(false) => return None,
-                Err(error) => {
-                    self.faults.end(error.kind, error.message);
-                    return None;
+                LineFault::Unreadable(cause) => {
+                    (ErrorKind::Unavailable, format!("its output cannot be read: {cause}"))
                 }
-            }
-        }
-    }
-
-    /// Whether `line` now holds a whole line.
-    async fn next_line(&mut self) -> Result<bool> {
-        loop {
-            let read = self.source.fill_buf().await.map_err(|cause| {
-                Error::new(ErrorKind::Unavailable, format!("its output cannot be read: {cause}"))
-            })?;
-            if read.is_empty() {
-                return Ok(false);
-            }
-            let end = read.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(read.len());
-            // Before it is kept: a server that prints without a line break would fill the memory.
-            if taken > self.bytes_max.saturating_sub(self.line.len()) {
-                let max = self.bytes_max;
-                return Err(Error::new(
-                    ErrorKind::Garbled,
-                    format!("it sent a message of more than {max} bytes (`result_bytes_max`)"),
-                ));
-            }
-            self.line.extend(read.iter().take(taken));
-            self.source.consume(end.map_or(taken, |end| end + 1));
-            if end.is_some() {
-                return Ok(true);
-            }
+            };
+            self.faults.end(kind, why);
+            return None;
         }
     }
 
     /// Waits until the server has closed its side.
     pub(crate) async fn drain(&mut self) {
-        while let Ok(read) = self.source.fill_buf().await {
-            match read.len() {
-                0 => return,
-                length => self.source.consume(length),
-            }
-        }
+        self.source.drain().await;
     }
 
     /// Says that nothing more will be written, if the server takes what was written before.
@@ -177,12 +150,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_over_the_limit_is_not_kept() {
+    async fn a_line_over_the_limit_ends_the_connection_and_says_so() {
         let endless = Box::new(tokio::io::repeat(b'x'));
         let faults = Faults::default();
         let mut lines = MessageLines::new(endless, Box::new(tokio::io::sink()), 100_000, faults.clone());
         assert!(lines.receive().await.is_none());
         assert!(faults.reason().unwrap().message.contains("more than 100000 bytes"));
-        assert!(lines.line.capacity() < 300_000, "{}", lines.line.capacity());
     }
 }

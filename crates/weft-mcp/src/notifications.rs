@@ -56,6 +56,7 @@ impl ClientHandler for NotificationHandler {
 
     fn get_info(&self) -> ClientConfig {
         let ourselves = Implementation::new("weft", env!("CARGO_PKG_VERSION"));
+        // None: there is no person and no model behind this whom a server could ask.
         ClientConfig::new(ClientCapabilities::default(), ourselves)
             .with_protocol_version(self.version.clone())
     }

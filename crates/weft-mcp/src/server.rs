@@ -36,13 +36,15 @@ pub(crate) struct McpServer {
     pub(crate) id: String,
     pub(crate) config: Arc<ServerConfig>,
     way: Way,
-    /// Held while connecting, so that one connection is made for all.
-    live: Mutex<Option<Arc<Link>>>,
+    live: Lock<Option<Arc<Link>>>,
+    /// Held while connecting, so that one connection is made for all. Whoever only looks at it, or lets go of a broken one,
+    /// does not wait for that.
+    connecting: Mutex<()>,
     backoff: Lock<Backoff>,
-    /// Why the latest attempt to connect failed.
-    failed: Lock<String>,
+    /// The latest attempt to connect that failed.
+    failed: Lock<Option<FailedAttempt>>,
     /// Held while listing, so that one list is asked for.
-    list: Mutex<Option<ListedTools>>,
+    list: Mutex<ToolList>,
     shared: LinkShared,
     closed: CancellationToken,
 }
@@ -77,6 +79,21 @@ impl Way {
     }
 }
 
+/// What is known of the tools.
+#[derive(Default)]
+struct ToolList {
+    kept: Option<ListedTools>,
+    /// Asking for it failed.
+    failed: Option<FailedAttempt>,
+}
+
+/// An attempt to connect or to list that failed.
+struct FailedAttempt {
+    at: Instant,
+    kind: ErrorKind,
+    why: String,
+}
+
 /// A list of tools and how long it holds.
 struct ListedTools {
     definitions: Arc<[ToolDefinition]>,
@@ -100,7 +117,8 @@ impl McpServer {
             id: id.to_owned(),
             config,
             way,
-            live: Mutex::default(),
+            live: Lock::default(),
+            connecting: Mutex::default(),
             backoff: Lock::default(),
             failed: Lock::default(),
             list: Mutex::default(),
@@ -114,28 +132,50 @@ impl McpServer {
     /// # Errors
     /// What keeps the server from being asked, with its name.
     pub(crate) async fn definitions(&self) -> Result<Arc<[ToolDefinition]>> {
+        tokio::select! {
+            // Whoever ends the connection needs the list, too, and must not wait for a server that says nothing.
+            biased;
+            () = self.closed.cancelled() => Err(self.about("cannot list the tools of", gone())),
+            definitions = self.kept_or_asked_for() => definitions,
+        }
+    }
+
+    /// The list that is kept, as long as it holds, or another one.
+    async fn kept_or_asked_for(&self) -> Result<Arc<[ToolDefinition]>> {
+        let came = Instant::now();
         // Held while the server is asked: whoever comes meanwhile waits for the same list.
         let mut list = self.list.lock().await;
-        let link = if self.config.stateless { None } else { Some(self.link().await?) };
+        if let Some(failed) = list.failed.as_ref().filter(|failed| failed.at > came) {
+            return Err(Error::new(failed.kind, failed.why.clone()));
+        }
+        let link = if self.config.stateless { None } else { Some(self.link_since(came).await?) };
         // Taken before the server is asked: a change that it tells of meanwhile makes this list an old one.
         let changes = self.shared.changes.load(Ordering::Acquire);
-        if let Some(listed) = list.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
+        if let Some(listed) = list.kept.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
             return Ok(Arc::clone(&listed.definitions));
         }
-        let (listed, link) = self.listed(link).await?;
-        let definitions: Arc<[ToolDefinition]> = definitions(&listed).into();
+        let (listed, link) = match self.listed(link, came).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                // For those who wait for the same list.
+                list.failed = Some(FailedAttempt { at: Instant::now(), kind: error.kind, why: error.full() });
+                return Err(error);
+            }
+        };
+        let definitions: Arc<[ToolDefinition]> = read_definitions(listed).await?.into();
         let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
         // A connection that is made for one question is closed behind it, and says nothing of the next.
         let link = (!self.config.stateless).then_some(link);
-        *list = Some(ListedTools { definitions: Arc::clone(&definitions), changes, link, until });
+        let kept = ListedTools { definitions: Arc::clone(&definitions), changes, link, until };
+        *list = ToolList { kept: Some(kept), failed: None };
         Ok(definitions)
     }
 
     /// The list as it came, over this connection or another one.
-    async fn listed(&self, link: Option<Arc<Link>>) -> Result<(Vec<Json>, Arc<Link>)> {
+    async fn listed(&self, link: Option<Arc<Link>>, came: Instant) -> Result<(Vec<Json>, Arc<Link>)> {
         let mut link = match link {
             Some(link) => link,
-            None => self.link().await?,
+            None => self.link_since(came).await?,
         };
         let mut may_repeat = true;
         loop {
@@ -150,7 +190,7 @@ impl McpServer {
                     );
                 }
             };
-            self.forget_if_broken(&link, failure.sent).await;
+            self.forget_if_broken(&link, failure.sent);
             if failure.sent == RequestFate::Answered || !may_repeat {
                 return Err(self.about("cannot list the tools of", failure.error));
             }
@@ -167,53 +207,76 @@ impl McpServer {
         tool: &str,
         arguments: &Map<String, Json>,
     ) -> Result<RunningCall, RequestFailure> {
+        // Connecting has been tried as often as makes sense: for that the call is not begun once more.
         let link =
             self.link().await.map_err(|error| RequestFailure { error, sent: RequestFate::Answered })?;
         match link.call(tool, arguments.clone()).await {
             Ok(asked) => Ok(RunningCall { asked, link }),
             Err(failure) => {
-                self.forget_if_broken(&link, failure.sent).await;
+                self.forget_if_broken(&link, failure.sent);
                 Err(failure)
             }
         }
     }
 
     /// Notes how a call ended.
-    pub(crate) async fn ended(&self, call: RunningCall, failure: Option<&RequestFailure>) {
+    pub(crate) fn ended(&self, call: &RunningCall, failure: Option<&RequestFailure>) {
         let Some(failure) = failure else { return };
-        self.forget_if_broken(&call.link, failure.sent).await;
+        self.forget_if_broken(&call.link, failure.sent);
         // A tool that is not known any more was renamed or taken away without a word.
         if failure.error.kind == ErrorKind::Invalid {
             self.shared.changes.fetch_add(1, Ordering::Release);
         }
     }
 
-    async fn forget_if_broken(&self, link: &Arc<Link>, sent: RequestFate) {
+    fn forget_if_broken(&self, link: &Arc<Link>, sent: RequestFate) {
         if sent == RequestFate::Answered {
             return;
         }
-        let mut live = self.live.lock().await;
-        // Somebody else may have connected anew already, and that connection is good.
-        if live.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            // Calls that are still on it keep it until they have ended.
-            *live = None;
-        }
+        // Somebody else may have connected anew already, and that connection is good. Calls that are still on this one
+        // keep it until they have ended.
+        drop(self.live().take_if(|current| Arc::ptr_eq(current, link)));
+    }
+
+    /// The connection, as long as it can be used.
+    fn usable(&self) -> Option<Arc<Link>> {
+        self.live().as_ref().filter(|link| !link.is_over() && !self.closed.is_cancelled()).cloned()
     }
 
     /// The connection, or one for this call alone.
     async fn link(&self) -> Result<Arc<Link>> {
+        self.link_since(Instant::now()).await
+    }
+
+    /// The same for somebody who has waited since `came`.
+    async fn link_since(&self, came: Instant) -> Result<Arc<Link>> {
         if self.config.stateless {
+            self.refuse_with_others(came)?;
             return self.connect().await.map(Arc::new);
         }
-        // Held while connecting, so that callers who come together share one connection.
-        let mut live = self.live.lock().await;
-        if let Some(link) = live.as_ref().filter(|link| !link.is_over() && !self.closed.is_cancelled()) {
-            return Ok(Arc::clone(link));
+        if let Some(link) = self.usable() {
+            return Ok(link);
         }
-        *live = None;
+        let _connecting = self.connecting.lock().await;
+        // Somebody may have connected meanwhile.
+        if let Some(link) = self.usable() {
+            return Ok(link);
+        }
+        self.refuse_with_others(came)?;
+        // It is over: its goodbye need not wait for another one.
+        drop(self.live().take());
         let link = Arc::new(self.connect().await?);
-        *live = Some(Arc::clone(&link));
+        *self.live() = Some(Arc::clone(&link));
         Ok(link)
+    }
+
+    /// What an attempt has come to that was made while others waited, they are told, too: a server that says nothing
+    /// would be waited for by each of them, one after the other.
+    fn refuse_with_others(&self, came: Instant) -> Result<()> {
+        match self.failed().as_ref().filter(|failed| failed.at > came) {
+            Some(failed) => Err(self.about("cannot connect to", Error::new(failed.kind, failed.why.clone()))),
+            None => Ok(()),
+        }
     }
 
     async fn connect(&self) -> Result<Link> {
@@ -250,6 +313,8 @@ impl McpServer {
             let error = match timeout_at(until, opening).await {
                 Ok(Ok(link)) => {
                     self.backoff().succeeded();
+                    // Those who wait are not told of what was tried before.
+                    *self.failed() = None;
                     return Ok(link);
                 }
                 Ok(Err(error)) => error,
@@ -257,7 +322,7 @@ impl McpServer {
             };
             self.backoff().failed(Instant::now());
             // Kept for those who are refused while the server rests: they have seen no attempt.
-            *self.why() = error.full();
+            *self.failed() = Some(FailedAttempt { at: Instant::now(), kind: error.kind, why: error.full() });
             // An address may answer again in a moment; a program that cannot be started will not.
             if !error.kind.is_passing() || self.config.kind() == TransportKind::Stdio {
                 return Err(error);
@@ -269,11 +334,11 @@ impl McpServer {
 
     fn resting(&self, left: Duration) -> Error {
         let failures = self.backoff().failures();
+        let why = self.failed().as_ref().map(|failed| failed.why.clone()).unwrap_or_default();
         let mut error = Error::new(
             ErrorKind::Unavailable,
             format!(
-                "it could not be reached {failures} times in a row ({}); the next attempt is in {:.1} s",
-                *self.why(),
+                "it could not be reached {failures} times in a row ({why}); the next attempt is in {:.1} s",
                 left.as_secs_f64()
             ),
         );
@@ -281,8 +346,12 @@ impl McpServer {
         error
     }
 
-    fn why(&self) -> std::sync::MutexGuard<'_, String> {
+    fn failed(&self) -> std::sync::MutexGuard<'_, Option<FailedAttempt>> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, Option<Arc<Link>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn backoff(&self) -> std::sync::MutexGuard<'_, Backoff> {
@@ -304,8 +373,24 @@ impl McpServer {
     /// Ends the connection; the next question makes another one, by the credentials of then.
     pub(crate) async fn begin_anew(&self) {
         self.backoff().succeeded();
-        *self.list.lock().await = None;
-        let link = self.live.lock().await.take();
+        {
+            // Whoever connects just now does so with the credentials of before.
+            let _connecting = self.connecting.lock().await;
+            let link = self.live().take();
+            if let Some(link) = link {
+                link.close().await;
+            }
+        }
+        *self.list.lock().await = ToolList::default();
+    }
+
+    /// Ends the connection and refuses everything from now on.
+    pub(crate) async fn close(&self) {
+        self.closed.cancel();
+        self.list.lock().await.kept = None;
+        // Whoever is connecting gives up, and what was begun for that ends, before anybody hears that all is over.
+        drop(self.connecting.lock().await);
+        let link = self.live().take();
         if let Some(link) = link {
             link.close().await;
         }
@@ -324,7 +409,12 @@ impl McpServer {
 
     /// An error with the server's name in it.
     pub(crate) fn about(&self, doing: &str, cause: Error) -> Error {
-        let mut error = Error::new(cause.kind, format!("{doing} the MCP server `{}`", self.id));
+        let kind = match cause.kind {
+            // That word is for a server that nobody has configured: for it another one is looked for, and agents do without.
+            ErrorKind::NotFound => ErrorKind::Invalid,
+            kind => kind,
+        };
+        let mut error = Error::new(kind, format!("{doing} the MCP server `{}`", self.id));
         // The remedy and the wait are those of the cause; `full` looks at the outermost alone.
         error.help.clone_from(&cause.help);
         error.retry_after = cause.retry_after;
@@ -341,6 +431,13 @@ impl ListedTools {
         };
         same_link && self.changes == changes && self.until.is_none_or(|until| Instant::now() < until)
     }
+}
+
+/// The tools in a server's list, read where no other work waits for the thread.
+// Making the regular expressions of schemas ready takes seconds where a server means harm.
+pub(crate) async fn read_definitions(listed: Vec<Json>) -> Result<Vec<ToolDefinition>> {
+    let reading = tokio::task::spawn_blocking(move || definitions(&listed));
+    reading.await.map_err(|cause| Error::internal("the tools of an MCP server cannot be read").because(cause))
 }
 
 /// Why nothing can be asked of a server that was closed.

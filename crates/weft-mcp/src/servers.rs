@@ -14,9 +14,9 @@ use weft_core::{Error, ErrorKind, Json, Result, TenantId, ToolOutput};
 use weft_net::StreamingHttp;
 
 use crate::config::{McpConfig, PinMode, ServerConfig};
-use crate::definition::{ToolDefinition, Verdict, definitions};
+use crate::definition::{ToolDefinition, Verdict};
 use crate::dial::Dial;
-use crate::server::{McpServer, Way};
+use crate::server::{McpServer, Way, read_definitions};
 use crate::sign_in::{CredentialPlace, SignInCallback, SignInPage, SignInRequest};
 use crate::tool::{call_once, tool};
 
@@ -129,6 +129,7 @@ impl Servers {
         let all = McpConfig { servers: BTreeMap::from([(id.to_owned(), config)]), ..McpConfig::default() };
         let problems = all.problems();
         if !problems.is_empty() {
+            // Whoever wrote it down knows no configuration file, and mostly not the id either.
             let prefix = format!("mcp.servers.{id}: ");
             let told: Vec<String> = problems.iter().map(|one| one.replacen(&prefix, "", 1)).collect();
             return Err(Error::invalid(told.join("; ")));
@@ -322,7 +323,7 @@ impl Servers {
         }
         let pins = self.0.pins.pins(&server.id).await?;
         let accepted: Vec<_> = pins.into_iter().map(|pin| pin.definition).collect();
-        let accepted = definitions(&accepted);
+        let accepted = read_definitions(accepted).await?;
         let usable =
             accepted.iter().filter(|tool| tool.flaw.is_none() && server.config.is_enabled(&tool.name));
         let tools: Vec<_> = usable.map(|definition| Arc::new(tool(server, definition))).collect();
@@ -388,6 +389,7 @@ impl ToolSource for Servers {
                 definition.name
             );
             let reason = match verdict {
+                // As the operator wants it: nobody is to be told.
                 Verdict::Disabled => continue,
                 verdict if verdict == Verdict::Accepted || is_first_use(&server, &verdict) => {
                     offered.tools.push(Arc::new(tool(&server, &definition)));
@@ -438,6 +440,7 @@ fn unknown_names(server: &McpServer, definitions: &[ToolDefinition]) -> Result<(
     if unknown.is_empty() {
         return Ok(());
     }
+    // Of the whole server: a tool that is misspelled in `disable`, or whose arguments were to be fixed, would be offered.
     let known: Vec<_> = definitions.iter().map(|definition| definition.name.as_str()).collect();
     let message = format!("the MCP server `{}` has no such tools: {}", server.id, unknown.join(", "));
     Err(Error::new(ErrorKind::Invalid, message).help(format!("it has {}", known.join(", "))))

@@ -71,7 +71,8 @@ impl ToolBody for RemoteTool {
                                 RequestEvent::Answer(outcome) => break outcome,
                             }
                         };
-                        server.ended(call, outcome.as_ref().err()).await;
+                        server.ended(&call, outcome.as_ref().err());
+                        drop(call);
                         match outcome {
                             Ok(result) => {
                                 let output = output(&result).map(ToolStep::Done);
@@ -112,7 +113,7 @@ pub(crate) async fn call_once(
             break outcome;
         }
     };
-    server.ended(call, outcome.as_ref().err()).await;
+    server.ended(&call, outcome.as_ref().err());
     let result = outcome.map_err(|failure| limits.failed(failure))?;
     output(&result).map_err(|error| limits.about(error))
 }
@@ -146,7 +147,11 @@ impl<'a> CallLimits<'a> {
             biased;
             () = self.cancel.cancelled() => cancelled(),
             () = self.server.until_closed() => gone(),
-            heard = call.asked.next() => return heard,
+            heard = call.asked.next() => match heard {
+                // Who tells of progress without end would never let the clock have its turn.
+                RequestEvent::Progress(_) if Instant::now() >= self.until => self.late(),
+                heard => return heard,
+            },
             () = sleep_until(self.until) => self.late(),
         };
         RequestEvent::Answer(Err(stopped(stop)))

@@ -56,6 +56,7 @@ pub(crate) struct SentLog {
 impl SentLog {
     /// Whether a request was sent, or may have been; asked once.
     pub(crate) fn was_sent(&self, id: &RequestId) -> bool {
+        // Taken out: a connection may live for months, and ids would pile up.
         self.left.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
@@ -206,6 +207,7 @@ impl Transport<RoleClient> for ServerWire {
         match &mut self.way {
             WireKind::Lines(pipe) => pipe.end(&self.sent_log.faults).await,
             WireKind::Streamable(transport) => transport.close().await.map_err(streamable::cause)?,
+            // Its stream ends when it is dropped, and there is no word for leaving.
             WireKind::Legacy(_) => {}
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use url::Host;
 use weft_core::{Error, Result};
 
 use crate::address::plain;
@@ -89,7 +90,12 @@ fn read_place(place: &str) -> Option<AllowedPlace> {
     }
     let name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
     let is_host = prefix.is_none() && !address.is_empty() && address.chars().all(name);
-    is_host.then(|| AllowedPlace::Host(address.trim_end_matches('.').to_owned()))
+    let name = address.trim_end_matches('.');
+    is_host.then(|| match Host::parse(name) {
+        // As URLs have it, whose letters are all ASCII: `bücher.example` is `xn--bcher-kva.example` there.
+        Ok(Host::Domain(name)) => AllowedPlace::Host(name),
+        Ok(Host::Ipv4(_) | Host::Ipv6(_)) | Err(_) => AllowedPlace::Host(name.to_owned()),
+    })
 }
 
 /// Targets are compared as the addresses that their packets end up at, so an entry is, too.
@@ -127,6 +133,7 @@ mod tests {
         };
         check("erp.example", "erp.example", "10.0.0.1", 80, true);
         check("erp.example", "ERP.example.", "10.0.0.1", 80, true);
+        check("bücher.example", "xn--bcher-kva.example", "10.0.0.1", 80, true);
         check("erp.example", "evil-erp.example", "10.0.0.1", 80, false);
         check("erp.example:443", "erp.example", "10.0.0.1", 80, false);
         check("10.0.0.0/8", "x", "10.255.0.1", 1, true);

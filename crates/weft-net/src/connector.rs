@@ -29,8 +29,8 @@ type Pin = (Pinned, Option<(String, Pinned)>);
 impl DirectConnector {
     /// A client that knows no other addresses than the route's.
     fn client(&self, route: &OutboundRoute) -> Result<reqwest::Client> {
-        let proxy = route.proxy.as_ref().map(|(url, pinned)| (url.to_string(), pinned.clone()));
-        let pin = (route.target.clone(), proxy);
+        let proxy = route.proxy.as_ref().map(|(url, pinned)| (url.to_string(), in_order(pinned)));
+        let pin = (in_order(&route.target), proxy);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, client)) = clients.iter().find(|(known, _)| *known == pin) {
             return Ok(client.clone());
@@ -42,6 +42,13 @@ impl DirectConnector {
         }
         Ok(client)
     }
+}
+
+/// The same with its addresses in one order: many names have theirs in another one each time they are looked up.
+fn in_order(pinned: &Pinned) -> Pinned {
+    let mut pinned = pinned.clone();
+    pinned.addresses.sort_unstable();
+    pinned
 }
 
 fn pinned_client(route: &OutboundRoute) -> Result<reqwest::Client> {
@@ -92,6 +99,8 @@ impl Connector for DirectConnector {
 
 pub(crate) fn method(name: &str) -> Result<reqwest::Method> {
     match name.parse() {
+        // By way of a proxy CONNECT leads to addresses that nobody has checked, and TRACE answers with the headers that it
+        // was sent, keys among them.
         Ok(reqwest::Method::CONNECT | reqwest::Method::TRACE) | Err(_) => {
             Err(Error::invalid(format!("`{name}` is not an HTTP method that can be used here")))
         }
@@ -131,6 +140,7 @@ async fn read(mut response: reqwest::Response, host: &str, body_max: usize) -> R
     }
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|cause| no_answer(host, cause))? {
+        // Before it is kept: a body that announces nothing may go on for ever.
         if body.len() + piece.len() > body_max {
             return Err(too_long());
         }
@@ -223,6 +233,24 @@ mod tests {
         check(&format!("{}<meta charset=gbk>", " ".repeat(1_100)), "text/html", false);
         let utf8 = decode("<meta charset=gbk>汉".as_bytes(), "text/html; charset=utf-8");
         assert!(utf8.ends_with('汉'), "what the header says comes first");
+    }
+
+    #[tokio::test]
+    async fn a_name_whose_addresses_change_places_keeps_its_client() {
+        let connector = DirectConnector::default();
+        let route = |addresses: [&str; 2]| OutboundRoute {
+            url: "http://a.example/".parse().unwrap(),
+            target: Pinned {
+                host: "a.example".to_owned(),
+                addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+            },
+            proxy: None,
+        };
+        connector.client(&route(["1.1.1.1:80", "1.1.1.2:80"])).unwrap();
+        connector.client(&route(["1.1.1.2:80", "1.1.1.1:80"])).unwrap();
+        assert_eq!(connector.clients.lock().unwrap().len(), 1);
+        connector.client(&route(["1.1.1.2:80", "1.1.1.3:80"])).unwrap();
+        assert_eq!(connector.clients.lock().unwrap().len(), 2);
     }
 
     #[test]

@@ -54,6 +54,7 @@ impl Outbound {
     /// # Errors
     /// `Internal` when no port can be had.
     pub async fn proxy(self: &Arc<Self>, bytes_max: u64) -> Result<GuardProxy> {
+        // For programs of this machine alone: it has no password.
         let opened = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let opened = opened.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
         let (listener, address) =
@@ -93,15 +94,18 @@ async fn serve(listener: TcpListener, guard: Arc<GuardState>) {
 }
 
 async fn converse(guard: Arc<GuardState>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    let permit = Arc::new(permit);
     let service = service_fn(move |request| {
-        let guard = Arc::clone(&guard);
-        async move { Ok::<_, Infallible>(guard.answer(request).await.unwrap_or_else(|error| refused(&error))) }
+        let (guard, permit) = (Arc::clone(&guard), Arc::clone(&permit));
+        async move {
+            let answered = guard.answer(request, permit).await;
+            Ok::<_, Infallible>(answered.unwrap_or_else(|error| refused(&error)))
+        }
     });
     let connection =
         hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     // What the client makes of a broken connection is its own business.
     drop(connection.with_upgrades().await);
-    drop(permit);
 }
 
 fn refused(error: &Error) -> Response<Body> {
@@ -115,12 +119,17 @@ fn refused(error: &Error) -> Response<Body> {
 }
 
 impl GuardState {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        permit: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Response<Body>> {
         if request.method() == Method::CONNECT {
             let server = self.connect(request.uri(), 443).await?;
-            self.spawn(hand_on(request, server));
+            self.spawn(hand_on(request, server, permit));
             return Ok(Response::new(Either::Right(Full::default())));
         }
+        // Of https a proxy sees CONNECT and nothing else, or it would have to read it in clear.
         if request.uri().scheme_str() != Some("http") {
             return Err(Error::invalid("only http goes through a proxy as it is"));
         }
@@ -158,13 +167,15 @@ fn for_the_server(mut request: Request<Incoming>) -> Request<Incoming> {
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
     }
+    // Headers of one connection (RFC 9110, section 7.6.1), and a password that is not the server's.
     for name in [CONNECTION, PROXY_CONNECTION, PROXY_AUTHORIZATION] {
         request.headers_mut().remove(name);
     }
     request
 }
 
-async fn hand_on(request: Request<Incoming>, mut server: CountedStream) {
+/// Hands on what either side says. The permit is held meanwhile: to HTTP such a connection is over when this begins.
+async fn hand_on(request: Request<Incoming>, mut server: CountedStream, _permit: Arc<OwnedSemaphorePermit>) {
     if let Ok(client) = hyper::upgrade::on(request).await {
         drop(tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut server).await);
     }
@@ -185,6 +196,7 @@ impl AsyncRead for CountedStream {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let count = (buf.filled().len() - before) as u64;
+        // From one number for all connections: a page that opens many is given no more for it.
         let take = |left: u64| left.checked_sub(count);
         Poll::Ready(match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),
@@ -204,5 +216,48 @@ impl AsyncWrite for CountedStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::allow_list::AllowList;
+
+    #[tokio::test]
+    async fn a_connection_of_any_kind_counts_until_it_ends() {
+        let target = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let to = target.local_addr().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let proxy = listener.local_addr().unwrap();
+        let room = Arc::new(Semaphore::new(3));
+        let guard = Arc::new(GuardState {
+            outbound: Arc::new(Outbound::open(AllowList::parse(["127.0.0.1"]).unwrap())),
+            left: Arc::new(AtomicU64::new(1 << 20)),
+            tasks: Mutex::new(JoinSet::new()),
+            room: Arc::clone(&room),
+        });
+        let mut work = JoinSet::new();
+        work.spawn(serve(listener, guard));
+        let mut client = TcpStream::connect(proxy).await.unwrap();
+        let asked = format!("CONNECT {to} HTTP/1.1\r\nhost: {to}\r\n\r\n");
+        client.write_all(asked.as_bytes()).await.unwrap();
+        let (mut server, _) = target.accept().await.unwrap();
+        server.write_all(b"x").await.unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"\r\n\r\nx") {
+            assert!(client.read_buf(&mut said).await.unwrap() > 0, "{}", String::from_utf8_lossy(&said));
+        }
+        // One is held by this connection, and one by whoever waits for the next.
+        assert_eq!(room.available_permits(), 1);
+        drop((client, server));
+        let freed = async {
+            while room.available_permits() < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), freed).await.expect("a place");
     }
 }

@@ -182,6 +182,7 @@ fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
     }
     let sender = address(&mail.from.1)?;
     let name = Some(one_line(&mail.from.0)).filter(|name| !name.is_empty());
+    // The same when it is handed in again, so that whoever gets both can tell that they are one.
     let id = format!("<{}@{}>", mail.id, sender.email.domain());
     let from = Mailbox::new(name.or(sender.name), sender.email);
     let mut message = Message::builder().from(from.clone()).subject(one_line(&mail.subject));

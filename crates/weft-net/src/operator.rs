@@ -37,6 +37,7 @@ pub(crate) fn builder() -> Result<reqwest::ClientBuilder> {
         .tls_backend_preconfigured(tls::config()?)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
+        // The address that a request came from may have a key in it.
         .referer(false)
         .user_agent(concat!("weft/", env!("CARGO_PKG_VERSION"))))
 }

@@ -16,8 +16,9 @@ use crate::connector::DirectConnector;
 use crate::streaming::{StreamRequest, StreamResponse};
 
 /// Addresses of one name that are looked at; names with more are refused.
+// Each is checked, and whoever owns a name may give it thousands.
 const ADDRESSES_MAX: usize = 64;
-/// How long looking up an address may take that nothing is sent to; as long as connecting.
+/// How long looking up an address may take where nothing else limits it; as long as connecting.
 const LOOK_UP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Turns names into addresses.
@@ -124,6 +125,14 @@ impl Outbound {
         Ok(OutboundRoute { url, target, proxy })
     }
 
+    /// As [`Outbound::route`] without a proxy, for callers that limit only the time for an answer, or none.
+    pub(crate) async fn route_in_time(&self, url: &str) -> Result<OutboundRoute> {
+        tokio::time::timeout(LOOK_UP_LIMIT, self.route(url, None)).await.unwrap_or_else(|_| {
+            let seconds = LOOK_UP_LIMIT.as_secs();
+            Err(Error::new(ErrorKind::Timeout, format!("cannot look up the address within {seconds} s")))
+        })
+    }
+
     /// What carries out exchanges over checked routes.
     pub(crate) fn connector(&self) -> &dyn Connector {
         self.connector.as_ref()
@@ -141,6 +150,7 @@ impl Outbound {
             Some(Host::Domain(name)) => (name.to_owned(), self.addresses(name).await?),
             None => return Err(Error::invalid("the URL does not name a host")),
         };
+        // Also an address that was written as such: it needs no resolver to lead inside.
         for ip in &ips {
             self.check(&host, *ip, port)?;
         }
@@ -190,6 +200,7 @@ impl Http for Outbound {
             let route = self.route(&request.url, request.proxy.as_deref()).await?;
             self.connector.exchange(&route, &request).await
         };
+        // The look-up counts: a resolver that says nothing is waited for longer than any server.
         tokio::time::timeout(request.time_limit, exchange).await.unwrap_or_else(|_| {
             let seconds = request.time_limit.as_secs_f64();
             Err(Error::new(ErrorKind::Timeout, format!("no complete answer within {seconds} s")))
@@ -197,10 +208,6 @@ impl Http for Outbound {
     }
 
     async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
-        let looked_up = tokio::time::timeout(LOOK_UP_LIMIT, self.route(url, None)).await;
-        looked_up.map(|route| route.map(drop)).unwrap_or_else(|_| {
-            let seconds = LOOK_UP_LIMIT.as_secs();
-            Err(Error::new(ErrorKind::Timeout, format!("cannot look up the address within {seconds} s")))
-        })
+        self.route_in_time(url).await.map(drop)
     }
 }

@@ -25,6 +25,7 @@ pub struct StreamRequest {
 
 impl fmt::Debug for StreamRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The query of the URL may hold a key, as headers and body may.
         f.debug_struct("StreamRequest").field("method", &self.method).finish_non_exhaustive()
     }
 }
@@ -65,6 +66,7 @@ impl StreamResponse {
         let mut whole = Vec::new();
         while let Some(piece) = body.next().await {
             let piece = piece?;
+            // Before it is kept: what a body announces need not be true.
             if piece.len() > max.saturating_sub(whole.len()) {
                 return Err(too_long());
             }
@@ -118,7 +120,7 @@ impl StreamingHttp for OperatorHttp {
 #[async_trait]
 impl StreamingHttp for Outbound {
     async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
-        let route = self.route(&request.url, None).await?;
+        let route = self.route_in_time(&request.url).await?;
         self.connector().open(&route, &request).await
     }
 }
@@ -150,6 +152,7 @@ pub(crate) async fn send(
 
 fn no_answer(host: &str, cause: reqwest::Error) -> Error {
     let error = Error::new(ErrorKind::Unavailable, format!("no answer from `{host}`"));
+    // Of nothing else is it certain that nothing was sent: a server may act on half a request.
     if cause.is_connect() {
         error.because(NotSent(reason(&cause.without_url())))
     } else {

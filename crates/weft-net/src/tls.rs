@@ -16,8 +16,17 @@ use weft_core::{Error, Result};
 /// # Errors
 /// `Internal` when the crypto provider offers no TLS version at all.
 pub fn config() -> Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    verified(Arc::new(LateVerifier { provider, platform: LazyLock::new(platform) }))
+    verified(shared())
+}
+
+/// Whoever makes a client for each place it reaches must not read the machine's certificates for each.
+fn shared() -> Arc<LateVerifier> {
+    static SHARED: LazyLock<Arc<LateVerifier>> = LazyLock::new(|| {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        Arc::new(LateVerifier { provider, platform: LazyLock::new(platform) })
+    });
+    let shared: &Arc<LateVerifier> = &SHARED;
+    Arc::clone(shared)
 }
 
 /// The same, where these certificates vouch for servers, too.
@@ -90,5 +99,15 @@ impl ServerCertVerifier for LateVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_clients_share_what_was_read_of_the_machine() {
+        assert!(Arc::ptr_eq(&shared(), &shared()));
     }
 }

@@ -27,6 +27,7 @@ impl Outbound {
     /// # Errors
     /// `Denied` for a refused address, `Invalid` for a name that is none, `Unavailable` for one that cannot be resolved.
     pub async fn host(&self, host: &str, port: u16) -> Result<Pinned> {
+        // People write an address of IPv6 without the brackets that it has in a URL.
         let parsed = Host::parse(host.trim())
             .or_else(|_| Host::parse(&format!("[{}]", host.trim())))
             .map_err(|cause| Error::invalid("the name of the server is not valid").because(cause))?;
@@ -70,7 +71,7 @@ impl Outbound {
             if let Ok((inside, _)) = listener.accept().await {
                 // One client and no other: from here on nobody else can connect.
                 drop(listener);
-                told.store(hand_on(inside, outside, bytes_max).await, Ordering::Relaxed);
+                hand_on(inside, outside, bytes_max, &told).await;
             }
         });
         Ok(Tunnel { folder, socket, overflown, _work: work })
@@ -99,12 +100,13 @@ impl Tunnel {
 
     /// Whether it was ended because the server sent too much.
     pub fn has_overflown(&self) -> bool {
-        self.overflown.load(Ordering::Relaxed)
+        self.overflown.load(Ordering::Acquire)
     }
 }
 
 async fn dial(pinned: &Pinned) -> Result<TcpStream> {
     let mut last = None;
+    // In the order of the resolver, which puts the nearer ones first. Each of them was checked.
     for address in &pinned.addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),
@@ -118,34 +120,39 @@ async fn dial(pinned: &Pinned) -> Result<TcpStream> {
     })
 }
 
-/// Hands on what either side says until one of them ends, or until the server has said more than it may: then true.
-async fn hand_on(inside: UnixStream, outside: TcpStream, bytes_max: u64) -> bool {
+/// Hands on what either side says until one of them ends, or until the server has said more than it may.
+async fn hand_on(inside: UnixStream, outside: TcpStream, bytes_max: u64, overflown: &AtomicBool) {
     let (mut from_client, mut to_client) = inside.into_split();
     let (mut from_server, mut to_server) = outside.into_split();
     let asking = async {
         let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+        // Handed on, too: a server may wait with its last word until it knows that it has heard everything.
         let _ = to_server.shutdown().await;
         // What the server still has to say is let through.
-        std::future::pending::<bool>().await
+        std::future::pending::<()>().await;
     };
     let answering = async {
         let mut left = bytes_max;
         let mut piece = vec![0; PIECE];
         loop {
             match from_server.read(&mut piece).await {
-                Ok(0) | Err(_) => return false,
+                Ok(0) | Err(_) => return,
                 Ok(count) => {
-                    let Some(rest) = left.checked_sub(count as u64) else { return true };
+                    let Some(rest) = left.checked_sub(count as u64) else {
+                        // Before the client sees its end: it looks for the reason as soon as it does.
+                        overflown.store(true, Ordering::Release);
+                        return;
+                    };
                     left = rest;
                     if to_client.write_all(&piece[..count]).await.is_err() {
-                        return false;
+                        return;
                     }
                 }
             }
         }
     };
     tokio::select! {
-        over = asking => over,
-        over = answering => over,
+        () = asking => {}
+        () = answering => {}
     }
 }

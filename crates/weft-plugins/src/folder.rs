@@ -87,7 +87,15 @@ fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, 
         Err(cause) => return Err(unreadable(cause)),
     };
     let (mut files, mut settings) = (BTreeSet::new(), BTreeSet::new());
-    for entry in entries.take(FILES_MAX) {
+    for (place, entry) in entries.enumerate() {
+        if place == FILES_MAX {
+            // Which ones come last is up to the file system, so that another plugin would be missing each time.
+            problems.push(format!(
+                "{}: it holds more than {FILES_MAX} files: put fewer into it",
+                folder.display()
+            ));
+            break;
+        }
         // Asked of the file system and not of the entry, so that a link to a skill's folder is one, too.
         let path = entry.map_err(unreadable)?.path();
         if path.join(SKILL_FILE).is_file() {
@@ -168,18 +176,20 @@ fn text(path: &Path) -> Result<Option<String>> {
 
 /// What is in a file; nothing when it is not there.
 fn bytes(path: &Path) -> Result<Option<Vec<u8>>> {
-    let failed =
-        |cause| Error::new(ErrorKind::Unavailable, format!("cannot read {}", path.display())).because(cause);
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(failed(cause)),
-    };
+    match read_at_most(path, FILE_BYTES_MAX) {
+        Ok(Some(bytes)) => Ok(Some(bytes)),
+        Ok(None) => Err(named(path, &format!("it is larger than {FILE_BYTES_MAX} bytes"))),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => {
+            Err(Error::new(ErrorKind::Unavailable, format!("cannot read {}", path.display())).because(cause))
+        }
+    }
+}
+
+/// The bytes of a file; nothing when there are more than `max`.
+pub(crate) fn read_at_most(path: &Path, max: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     // One byte more than is allowed tells that there is more, without a second look at the file.
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        return Err(named(path, &format!("it is larger than {FILE_BYTES_MAX} bytes")));
-    }
-    Ok(Some(bytes))
+    std::fs::File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= max))
 }

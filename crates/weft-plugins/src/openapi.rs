@@ -3,6 +3,7 @@
 mod call;
 mod schema;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ impl Plugin {
         let mut plugin = Self { name: name.to_owned(), title, tools: Vec::new(), left_out: Vec::new() };
         let settings = Arc::new(settings);
         // Counted over all that the document has, also what settings leave out: reading them is what costs.
-        let mut count = 0;
+        let (mut count, mut names) = (0, BTreeSet::new());
         for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
             for method in METHODS {
                 let Some(operation) = item.get(method) else { continue };
@@ -77,11 +78,12 @@ impl Plugin {
                 if count > OPERATIONS_MAX {
                     return Err(Error::invalid(format!("it has more than {OPERATIONS_MAX} operations")));
                 }
+                names.insert(tool_name(operation, path, method));
                 let described = DescribedOperation { path, method, item, operation };
                 plugin.add(document, &described, &base, &settings)?;
             }
         }
-        plugin.check_named(&settings)?;
+        check_named(&names, &settings)?;
         Ok(plugin)
     }
 
@@ -134,25 +136,6 @@ impl Plugin {
         Ok(())
     }
 
-    /// Whatever the settings name is there: a name that is misspelled would switch off nothing.
-    fn check_named(&self, settings: &PluginSettings) -> Result<()> {
-        let known = |name: &&String| {
-            // A name that is left out or switched off is no misspelling.
-            self.tools.iter().any(|tool| tool.name == **name)
-                || self.left_out.iter().any(|left| left.starts_with(&format!("{name}: ")))
-                || settings.disable.contains(*name)
-        };
-        let enabled = settings.enable.iter().flatten();
-        match enabled.chain(&settings.approval).find(|name| !known(name)) {
-            None => Ok(()),
-            Some(name) => {
-                let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
-                Err(Error::invalid(format!("its settings name an operation `{name}`, which it has not"))
-                    .help(format!("it has {}", names.join(", "))))
-            }
-        }
-    }
-
     /// A plugin with these tools.
     pub(crate) fn with_tools(name: &str, title: &str, tools: Vec<Arc<Tool>>) -> Self {
         Self { name: name.to_owned(), title: title.to_owned(), tools, left_out: Vec::new() }
@@ -179,6 +162,20 @@ impl Plugin {
     }
 }
 
+/// Whatever the settings name is there: a name that is misspelled would switch off nothing.
+fn check_named(names: &BTreeSet<String>, settings: &PluginSettings) -> Result<()> {
+    let enabled = settings.enable.iter().flatten();
+    let mut named = enabled.chain(&settings.disable).chain(&settings.approval);
+    match named.find(|name| !names.contains(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let known: Vec<&str> = names.iter().map(String::as_str).collect();
+            Err(Error::invalid(format!("its settings name an operation `{name}`, which it has not"))
+                .help(format!("it has {}", known.join(", "))))
+        }
+    }
+}
+
 fn text(json: &Json, pointer: &str) -> String {
     json.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
@@ -200,10 +197,13 @@ fn base(document: &Json, said: Option<&str>) -> Result<Url> {
 
 /// What the operation is called, as providers take names of functions.
 fn tool_name(operation: &Json, path: &str, method: &str) -> String {
-    let written = match operation.get("operationId").and_then(Json::as_str) {
-        Some(id) => id.to_owned(),
-        None => format!("{method}_{}", path.trim_matches('/')),
-    };
+    let id = operation.get("operationId").and_then(Json::as_str).map(plain_name);
+    // Of an id in Chinese nothing is left, and a function must have a name.
+    id.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| plain_name(&format!("{method}_{}", path.trim_matches('/'))))
+}
+
+fn plain_name(written: &str) -> String {
     let mut name = String::new();
     // Providers refuse a function whose name has other characters, and with it the whole request.
     for c in written.chars().take(NAME_MAX) {

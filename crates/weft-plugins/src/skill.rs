@@ -2,7 +2,6 @@
 //! for, reads its instructions when it needs them, and its files and scripts when these name them.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use weft_core::seam::sandbox::{Language, Limits, Program};
 use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolOutput, ToolStream, ToolTraits, once};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
+use crate::folder::read_at_most;
 use crate::openapi::Plugin;
 
 /// The file that makes a folder a skill.
@@ -167,12 +167,8 @@ fn collect(root: &Path, below: &Path, files: &mut Vec<String>) -> Result<()> {
 fn text(path: &Path) -> Result<String> {
     let failed =
         |cause| Error::new(ErrorKind::Unavailable, format!("cannot read {}", path.display())).because(cause);
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Error::invalid(format!("it has more than {FILE_BYTES_MAX} bytes")));
-    }
+    let too_large = || Error::invalid(format!("it has more than {FILE_BYTES_MAX} bytes"));
+    let bytes = read_at_most(path, FILE_BYTES_MAX).map_err(failed)?.ok_or_else(too_large)?;
     String::from_utf8(bytes)
         .map_err(|_| Error::invalid("it is no text").help("a skill's files are read as UTF-8"))
 }

@@ -11,7 +11,7 @@ use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRequest};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::{Outbound, Tunnel};
 
-use crate::reply::{ReplyRoom, too_much};
+use crate::reply::{ReplyRoom, late, too_much};
 use crate::statements::checked;
 use crate::{mysql, postgres, sqlite};
 
@@ -96,11 +96,13 @@ impl DatabaseClients {
     }
 
     async fn refuse_own(&self, database: &Database) -> Result<()> {
+        // At another port of the same machine it is another server.
         let Some(own) = self.own.as_ref().filter(|own| own.port == database.port) else { return Ok(()) };
         let asked = self.outbound.host(&database.host, database.port).await?;
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
         let ours: Vec<IpAddr> = match tokio::net::lookup_host((own.host.as_str(), own.port)).await {
             Ok(addresses) => addresses.map(|address| address.ip()).collect(),
+            // Its name is still compared.
             Err(_) => Vec::new(),
         };
         let same = |ip: IpAddr| ours.iter().any(|our| *our == ip || (local(*our) && local(ip)));
@@ -126,10 +128,7 @@ fn told(error: Error, tunnel: &Tunnel, request: &SqlRequest) -> Error {
 impl Databases for DatabaseClients {
     async fn ask(&self, tenant: &TenantId, request: SqlRequest) -> Result<Vec<SqlAnswer>> {
         let asking = self.answers(tenant, &request);
-        tokio::time::timeout(request.time_limit, asking).await.unwrap_or_else(|_| {
-            let seconds = request.time_limit.as_secs_f64();
-            Err(Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
-                .help("ask for less at a time"))
-        })
+        let answered = tokio::time::timeout(request.time_limit, asking).await;
+        answered.unwrap_or_else(|_| Err(late(request.time_limit)))
     }
 }

@@ -6,6 +6,7 @@
 //! address and ends what sends too much.
 
 mod cell;
+mod chains;
 mod clients;
 mod mysql;
 mod postgres;

@@ -30,6 +30,7 @@ pub async fn ask(
         .socket(tunnel.socket())
         .username(&database.user)
         .database(&database.name)
+        // A connection serves one request, whose statements are each prepared once.
         .statement_cache_capacity(0)
         // Times are shown as the database's owner sees them.
         .timezone(None)
@@ -46,6 +47,7 @@ pub async fn ask(
             Err(why) => SqlAnswer::Failed(why),
         });
     }
+    // All answers are there: how the server takes leave changes none of them.
     let _ = connection.close().await;
     Ok(answers)
 }

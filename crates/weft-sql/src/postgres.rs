@@ -8,13 +8,13 @@ use sqlx::{
     AssertSqlSafe, Column as _, ConnectOptions as _, Connection as _, Executor as _, Row as _,
     SqlSafeStr as _, Statement as _, TypeInfo as _, ValueRef as _,
 };
-use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRows};
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::Tunnel;
 
 use crate::cell::{CellKind, list, value};
 use crate::reply::{ReplyRoom, columns};
-use crate::statements::CheckedStatement;
+use crate::statements::{CheckedStatement, verb};
 
 /// What the client calls the socket of a server.
 pub fn socket_name(port: u16) -> String {
@@ -38,6 +38,7 @@ pub async fn ask(
         .password(database.password.reveal())
         .database(&database.name)
         .application_name("weft")
+        // A connection serves one request, whose statements are each prepared once.
         .statement_cache_capacity(0)
         .ssl_mode(PgSslMode::Prefer);
     let mut connection = options.connect().await.map_err(|cause| refused(&cause))?;
@@ -48,6 +49,7 @@ pub async fn ask(
             Err(why) => SqlAnswer::Failed(why),
         });
     }
+    // All answers are there: how the server takes leave changes none of them.
     let _ = connection.close().await;
     Ok(answers)
 }
@@ -98,8 +100,7 @@ async fn carried_out(
 ) -> std::result::Result<SqlRows, PostgresFailure> {
     // A cursor takes one query and nothing else, and lets the server stop at the last row that is wanted. What is
     // no query, such as SHOW, is a prepared statement, which is one as well.
-    let first: String = sql.trim_start_matches('(').chars().take_while(|c| c.is_alphabetic()).collect();
-    let is_query = !["SHOW", "EXPLAIN", "DESCRIBE"].contains(&first.to_uppercase().as_str());
+    let is_query = !["SHOW", "EXPLAIN", "DESCRIBE"].contains(&verb(DatabaseKind::Postgres, &sql).as_str());
     let prepared = connection.prepare(AssertSqlSafe(sql.clone()).into_sql_str()).await?;
     let names = prepared.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
     let mut rows = SqlRows { columns: columns(names), ..SqlRows::default() };

@@ -1,7 +1,10 @@
 //! Rows of an answer, gathered within limits.
 
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
 use weft_core::seam::databases::SqlRows;
-use weft_core::{Error, Json, Result};
+use weft_core::{Error, ErrorKind, Json, Result};
 
 /// What all answers to one request may hold together.
 #[derive(Debug)]
@@ -44,6 +47,13 @@ pub fn too_much(bytes_max: usize) -> Error {
         .help("ask for fewer columns or rows, or for sums in place of rows")
 }
 
+/// The database took more time than it had.
+pub fn late(limit: Duration) -> Error {
+    let seconds = limit.as_secs_f64();
+    Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
+        .help("ask for less at a time")
+}
+
 /// About how much memory a value takes.
 fn size(value: &Json) -> usize {
     /// Of a value without what it refers to.
@@ -58,15 +68,17 @@ fn size(value: &Json) -> usize {
 
 /// Names of columns, each one once: of two with the same name the second one is `name_2`.
 pub fn columns(names: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut columns: Vec<String> = Vec::new();
+    let mut columns = Vec::new();
+    let (mut taken, mut next) = (HashSet::new(), HashMap::new());
     for name in names {
         let mut unique = name.clone();
-        for count in 2.. {
-            if !columns.contains(&unique) {
-                break;
-            }
+        while taken.contains(&unique) {
+            // Goes on where the last one of this name ended: a query may call thousands of columns the same.
+            let count = next.entry(name.clone()).or_insert(2_usize);
             unique = format!("{name}_{count}");
+            *count += 1;
         }
+        taken.insert(unique.clone());
         columns.push(unique);
     }
     columns
@@ -81,6 +93,12 @@ mod tests {
     fn no_column_hides_another() {
         let names = ["id", "id", "id_2", "id"].map(str::to_owned);
         assert_eq!(columns(names), ["id", "id_2", "id_2_2", "id_3"]);
+    }
+
+    #[test]
+    fn thousands_of_columns_of_one_name_are_told_apart_in_moments() {
+        let names = columns(std::iter::repeat_n("a".to_owned(), 50_000));
+        assert_eq!((names[1].as_str(), names[49_999].as_str()), ("a_2", "a_50000"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use weft_core::seam::databases::{SqlAnswer, SqlRows};
 use weft_core::seam::workspace::names;
 use weft_core::{Error, ErrorKind, Json, Result};
 
-use crate::reply::{ReplyRoom, columns};
+use crate::reply::{ReplyRoom, columns, late};
 use crate::statements::CheckedStatement;
 
 /// Bytes of one value or row, at most.
@@ -83,6 +83,8 @@ fn open(asked: &SqliteRequest) -> Result<Connection> {
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.progress_handler(STEPS, Some(move || Instant::now() >= deadline))?;
         connection
+            // A file is somebody's: its views and triggers may call functions that do more than compute, and its pages may be
+            // made to lead the reader astray.
             .execute_batch("PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1")
     };
     set().map_err(|cause| cannot(&asked.path, cause))?;
@@ -95,12 +97,6 @@ fn cannot(path: &str, cause: rusqlite::Error) -> Error {
 
 fn is_interrupted(cause: &rusqlite::Error) -> bool {
     cause.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted)
-}
-
-fn late(limit: Duration) -> Error {
-    let seconds = limit.as_secs_f64();
-    Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
-        .help("ask for less at a time")
 }
 
 enum SqliteFailure {

@@ -15,6 +15,8 @@ use weft_core::seam::databases::{DatabaseKind, STATEMENTS_MAX, SqlPart};
 use weft_core::value::to_text;
 use weft_core::{Error, Result};
 
+use crate::chains::is_too_long;
+
 /// Bytes of all statements together, at most.
 const SQL_MAX: usize = 1 << 20;
 /// What is nested deeper is refused.
@@ -41,18 +43,30 @@ pub fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<CheckedStateme
         let statement = text[from..cut].trim();
         from = (cut + 1).min(text.len());
         if !is_empty(&*dialect, statement) {
-            statements.push(allowed(&*dialect, statement).map(|()| statement.to_owned()));
+            statements.push(statement);
         }
     }
+    // Counted before any of them is parsed: a text has room for a hundred thousand.
     match statements.len() {
         0 => {
             Err(Error::invalid("there is no SQL to carry out")
                 .help("give `sql` a statement, such as `SELECT 1`"))
         }
-        1..=STATEMENTS_MAX => Ok(statements),
+        1..=STATEMENTS_MAX => {
+            let judged = |one: &str| allowed(&*dialect, one).map(|()| one.to_owned());
+            Ok(statements.into_iter().map(judged).collect())
+        }
         count => Err(Error::invalid(format!("{count} statements are more than {STATEMENTS_MAX}"))
             .help("ask for less at a time")),
     }
+}
+
+/// The word that a statement begins with, in capitals. Comments and parentheses may stand before it.
+pub fn verb(kind: DatabaseKind, statement: &str) -> String {
+    let dialect = dialect(kind);
+    let tokens = Tokenizer::new(&*dialect, statement).tokenize().unwrap_or_default();
+    let word = |token: Token| if let Token::Word(word) = token { Some(word.value) } else { None };
+    tokens.into_iter().find_map(word).unwrap_or_default().to_uppercase()
 }
 
 fn dialect(kind: DatabaseKind) -> Box<dyn Dialect> {
@@ -254,6 +268,12 @@ fn allowed(dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), St
     }
     if tells_of_tables(dialect, statement) {
         return Ok(());
+    }
+    // Before it is parsed: what the parser makes of it could not even be let go of.
+    if is_too_long(&Tokenizer::new(dialect, statement).tokenize().unwrap_or_default()) {
+        return Err(
+            "one of its expressions goes on for too long; write a list, such as `a IN (1, 2)`".to_owned()
+        );
     }
     let parsed = Parser::new(dialect)
         .with_recursion_limit(DEPTH_MAX)
@@ -520,6 +540,51 @@ mod tests {
         for kind in KINDS {
             let deep = format!("SELECT {}1{}", "(".repeat(20_000), ")".repeat(20_000));
             assert!(checked(kind, &text(&deep)).unwrap()[0].is_err());
+        }
+    }
+
+    #[test]
+    fn what_goes_on_for_too_long_is_refused_and_ends_no_process() {
+        for kind in KINDS {
+            for long in [
+                format!("SELECT 1{}", " + 1".repeat(200_000)),
+                format!("SELECT f(1, 2){}", "+f(1,2)".repeat(100_000)),
+                format!("SELECT a FROM t WHERE a = 1{}", " OR a = 1".repeat(100_000)),
+                format!("SELECT 1, 2{}", " UNION SELECT 1, 2".repeat(50_000)),
+                format!("SELECT 1{}", "::int".repeat(150_000)),
+                format!("SELECT 1{}", " + CASE WHEN 1 THEN 1 END".repeat(40_000)),
+            ] {
+                let found = checked(kind, &text(&long)).unwrap();
+                let why = found[0].as_ref().unwrap_err();
+                assert!(why.contains("goes on for too long"), "{kind:?} {why}");
+            }
+            for good in [
+                format!("SELECT a FROM t WHERE a IN ({}1)", "-1, ".repeat(50_000)),
+                format!("SELECT a FROM t WHERE a = 1{}", " OR a = 1".repeat(300)),
+                format!("SELECT 1, 2{}", " UNION SELECT 1, 2".repeat(300)),
+                format!("SELECT CASE {} END", " WHEN a = 1 THEN 'b'".repeat(2_000)),
+            ] {
+                let found = checked(kind, &text(&good)).unwrap();
+                assert!(found[0].is_ok(), "{kind:?} {:?}", found[0].as_ref().unwrap_err());
+            }
+        }
+        let lists = format!("SELECT CAST(1 AS int{})", "[]".repeat(200_000));
+        for kind in [DatabaseKind::Postgres, DatabaseKind::MySql] {
+            assert!(checked(kind, &text(&lists)).unwrap()[0].is_err());
+        }
+    }
+
+    #[test]
+    fn a_statement_begins_with_its_first_word() {
+        for kind in KINDS {
+            for (sql, first) in [
+                ("select 1", "SELECT"),
+                ("-- why\nSHOW x", "SHOW"),
+                ("/* a */ ( /* b */ (explain SELECT 1))", "EXPLAIN"),
+                ("", ""),
+            ] {
+                assert_eq!(verb(kind, sql), first, "{sql}");
+            }
         }
     }
 

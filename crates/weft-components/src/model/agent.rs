@@ -10,7 +10,6 @@ mod needs;
 mod sub_agent;
 mod toolbox;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ use weft_core::{
     Result, Role, Shape, SharedText, Value,
 };
 
-use self::toolbox::{Nesting, Toolbox};
+use self::toolbox::{Nesting, Toolbox, ToolsLeft};
 use crate::model::caller::{Caller, end_aloud, warn_of_prices};
 use crate::model::prompt::{Asker, citing_rules, conversation};
 use crate::model::settings::{self, Settings};
@@ -180,7 +179,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     measuring_only: false,
     tool: None,
     build: |source| {
-        let left = Cell::default();
+        let left = ToolsLeft::default();
         Agent::build(source, Nesting::outermost(&left)).and_then(|agent| Params::of(source).finish(agent))
     },
 };

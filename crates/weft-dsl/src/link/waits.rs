@@ -43,11 +43,13 @@ impl Linked {
         for ix in 0..self.nodes.len() {
             self.nodes[ix].alternative_waits = vec![Vec::new(); self.nodes[ix].alternative_reads.len()];
         }
-        for scope in 0..self.scopes.len() {
-            // Level by level: two nodes of different levels never wait for each other.
-            let (mine, rest) = wishes.into_iter().partition(|wish| self.nodes[wish.waiter].scope == scope);
-            wishes = rest;
-            self.grant(scope, mine);
+        // Level by level: two nodes of different levels never wait for each other.
+        let mut levels: Vec<Vec<Wish>> = self.scopes.iter().map(|_| Vec::new()).collect();
+        for wish in wishes {
+            levels[self.nodes[wish.waiter].scope].push(wish);
+        }
+        for (scope, wishes) in levels.into_iter().enumerate() {
+            self.grant(scope, wishes);
         }
     }
 
@@ -103,7 +105,7 @@ impl Linked {
     /// Reading what runs later is fine inside a loop, where it is the value of the pass or round before.
     fn note_later(&mut self, scope: usize, wish: &Wish) {
         let PlanScope { loops, owner, .. } = &self.scopes[scope];
-        let together = loops.iter().any(|l| l.nodes.contains(&wish.source) && l.nodes.contains(&wish.waiter));
+        let together = loops.iter().any(|l| l.holds(wish.source) && l.holds(wish.waiter));
         let rounds = owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
         if !together && !rounds {
             self.findings.push(Finding::ReadsLater(wish.reader, wish.reference.clone()));
@@ -114,7 +116,7 @@ impl Linked {
     fn note_itself(&mut self, ix: NodeIx, reference: Reference) {
         let node = &self.nodes[ix];
         let PlanScope { loops, owner, .. } = &self.scopes[node.scope];
-        let again = loops.iter().any(|l| l.nodes.contains(&ix))
+        let again = loops.iter().any(|l| l.holds(ix))
             || owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
         if node.role == Role::Step && !again {
             self.findings.push(Finding::ReadsLater(ix, reference));

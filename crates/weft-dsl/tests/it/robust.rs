@@ -290,6 +290,122 @@ fn slips_in_the_names_of_members_are_looked_for_a_few_times() {
 }
 
 #[test]
+fn names_of_nothing_but_dots() {
+    let began = Instant::now();
+    let dots = "a.".repeat(500_000);
+    for text in [format!("{{{dots}"), format!("{{env.{dots}x}}"), format!("{{begin@{dots}x}}"), dots.clone()]
+    {
+        swallow(chain(1, &text).to_string().as_bytes());
+    }
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+/// A Message with this text, and what comes next.
+fn message(content: &str, next: Json) -> Json {
+    json!({"obj": {"component_name": "Message", "params": {"content": [content]}}, "downstream": next})
+}
+
+/// References between those who are in none of many large loops.
+#[test]
+fn many_large_loops_and_many_references() {
+    let began = Instant::now();
+    let (long, loops, reads) = (9_000, 200, 100);
+    let mut components = Map::from_iter([(
+        "begin".to_owned(),
+        json!({"obj": {"component_name": "Begin", "params": {}}, "downstream": ["c0"]}),
+    )]);
+    for n in 0..long {
+        let next = if n + 1 < long { format!("c{}", n + 1) } else { "s".to_owned() };
+        components.insert(format!("c{n}"), message("x", json!([next])));
+    }
+    let mut ways: Vec<String> = (0..loops).map(|n| format!("c{n}")).collect();
+    ways.push("t0".to_owned());
+    let switch = json!({"component_name": "Switch", "params": {"conditions": [], "end_cpn_ids": ways}});
+    components.insert("s".to_owned(), json!({"obj": switch, "downstream": []}));
+    let later: String = (reads..2 * reads).map(|n| format!("{{t{n}@content}}")).collect();
+    for n in 0..2 * reads {
+        let next = if n + 1 < 2 * reads { json!([format!("t{}", n + 1)]) } else { json!([]) };
+        components.insert(format!("t{n}"), message(if n < reads { &later } else { "x" }, next));
+    }
+    let compiled = crate::compiled(&json!({"components": components}));
+    assert_eq!(compiled.plan.scopes[0].loops.len(), loops);
+    assert!(compiled.warnings.iter().any(|problem| problem.code == "reads-nothing"));
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+/// References in the last of many frames.
+#[test]
+fn many_frames_and_many_references() {
+    let began = Instant::now();
+    let reads = 160;
+    let mut components = Map::from_iter([(
+        "begin".to_owned(),
+        json!({"obj": {"component_name": "Begin", "params": {}}, "downstream": ["it"]}),
+    )]);
+    for n in 0..8_500 {
+        let frame = json!({"obj": {"component_name": "Loop", "params": {}}});
+        components.insert(format!("f{n}"), frame);
+    }
+    components.insert("it".to_owned(), json!({"obj": {"component_name": "Iteration", "params": {}}}));
+    let item = json!({"obj": {"component_name": "IterationItem", "params": {}}, "parent_id": "it", "downstream": ["m0"]});
+    components.insert("item".to_owned(), item);
+    let all: String = (0..reads).map(|n| format!("{{m{n}@content}}")).collect();
+    for n in 0..reads {
+        let mut node = message(&all, json!([format!("m{}", n + 1)]));
+        node["parent_id"] = "it".into();
+        components.insert(format!("m{n}"), node);
+    }
+    swallow(json!({"components": components}).to_string().as_bytes());
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn names_that_nobody_can_mean_among_many_variables() {
+    let began = Instant::now();
+    let variables: Map<_, _> =
+        (0..60_000).map(|n| (format!("{n:06}{}", "v".repeat(54)), json!({"value": 1}))).collect();
+    let unknown =
+        |kind: &str| -> String { (0..40).map(|n| format!("{{{kind}.{}{n:03}}}", "w".repeat(57))).collect() };
+    let mut document = chain(1, &format!("{} {}", unknown("env"), unknown("evn")));
+    document["variables"] = json!(variables);
+    swallow(document.to_string().as_bytes());
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn branches_that_lead_to_many_components_which_are_not_there() {
+    let began = Instant::now();
+    // What is no id moves all others by one place.
+    let ids: Vec<Json> =
+        std::iter::once(json!(7)).chain((0..100_000).map(|n| json!(format!("x{n}")))).collect();
+    let mut document = chain(1, "hi");
+    let switch = json!({"component_name": "Switch", "params": {"conditions": [], "end_cpn_ids": ids}});
+    document["components"]["s"] = json!({"obj": switch, "downstream": []});
+    let problems = crate::problems(&document.to_string(), &CompileOptions::default());
+    assert_eq!(problems.len(), weft_dsl::problem::PROBLEMS_MAX + 1);
+    let first = problems.iter().find(|problem| problem.code == "unknown-target").unwrap();
+    assert_eq!(first.pointer, "/components/s/obj/params/end_cpn_ids/1");
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_long_text_around_many_components() {
+    let began = Instant::now();
+    let mut document = chain(1, "hi");
+    let note = "{x} ".repeat(1_000_000);
+    let frame = json!({"component_name": "Iteration", "params": {"note": note}});
+    document["components"]["it"] = json!({"obj": frame, "downstream": []});
+    for n in 0..2_000 {
+        let mut node = message("{gone@content}", json!([]));
+        node["parent_id"] = "it".into();
+        document["components"][format!("m{n}")] = node;
+    }
+    let problems = crate::problems(&document.to_string(), &CompileOptions::default());
+    assert!(problems.iter().any(|problem| problem.pointer == "/components/m7/obj/params/content/0"));
+    assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());
+}
+
+#[test]
 fn thousands_of_problems_are_cut_off() {
     let mut document = chain(2_000, "hi");
     for (id, component) in document["components"].as_object_mut().unwrap() {

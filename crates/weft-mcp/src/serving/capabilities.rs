@@ -1,6 +1,8 @@
 //! What a client has declared that it can do.
 
-use serde_json::{Map, json};
+use std::collections::BTreeSet;
+
+use serde_json::json;
 use weft_core::Json;
 
 use super::message::RpcError;
@@ -8,25 +10,36 @@ use super::message::RpcError;
 /// The extension for work that outlasts its request.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
+/// Capabilities of a client that are remembered, and as many extensions.
+const DECLARED_MAX: usize = 64;
+/// Bytes of the name of one.
+const NAME_BYTES_MAX: usize = 128;
+
 /// A client's capabilities.
+// Their names alone: a conversation is kept for long, there are thousands, and what is declared may be as large as a message.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Client(Map<String, Json>);
+pub struct Client {
+    capabilities: BTreeSet<String>,
+    extensions: BTreeSet<String>,
+}
 
 impl Client {
     /// As it has declared them.
     pub(crate) fn new(declared: Option<&Json>) -> Self {
-        Self(declared.and_then(Json::as_object).cloned().unwrap_or_default())
+        Self {
+            capabilities: named(declared),
+            extensions: named(declared.and_then(|all| all.get("extensions"))),
+        }
     }
 
     /// Whether it has declared a capability such as `elicitation`.
     pub fn can(&self, capability: &str) -> bool {
-        // As the protocol has it, an empty object is a yes; `true` or a text is no declaration.
-        self.0.get(capability).is_some_and(Json::is_object)
+        self.capabilities.contains(capability)
     }
 
     /// Whether it knows of an extension.
     pub fn extends(&self, extension: &str) -> bool {
-        self.0.get("extensions").and_then(|all| all.get(extension)).is_some_and(Json::is_object)
+        self.extensions.contains(extension)
     }
 
     /// Whether it can answer a question of this method.
@@ -56,9 +69,27 @@ impl Client {
     }
 }
 
+/// What is declared, by name.
+fn named(declared: Option<&Json>) -> BTreeSet<String> {
+    let all = declared.and_then(Json::as_object).into_iter().flatten();
+    // As the protocol has it, an empty object is a yes; `true` or a text is no declaration.
+    let named = all.filter(|(name, value)| value.is_object() && name.len() <= NAME_BYTES_MAX);
+    named.take(DECLARED_MAX).map(|(name, _)| name.clone()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_names_are_remembered_and_not_without_end() {
+        let many: serde_json::Map<String, Json> = (0..10_000).map(|n| (format!("c{n}"), json!({}))).collect();
+        let mut declared =
+            json!({"sampling": {"x": "y".repeat(1 << 20)}, "z".repeat(1 << 20): {}, "extensions": many});
+        declared["extensions"][TASKS] = json!({});
+        let client = Client::new(Some(&declared));
+        assert!(client.can("sampling") && format!("{client:?}").len() < 10_000);
+    }
 
     #[test]
     fn what_is_missing_is_named() {

@@ -21,7 +21,7 @@ pub(super) const LISTEN: &str = "subscriptions/listen";
 
 /// How often one call may ask its client something.
 // A service that always asks something more would keep its client busy for ever.
-const ROUNDS_MAX: usize = 32;
+pub(super) const ROUNDS_MAX: usize = 32;
 
 /// Around one request.
 pub(super) struct Context {
@@ -31,6 +31,8 @@ pub(super) struct Context {
     /// The conversation, where there is one.
     pub(super) session: Option<Arc<ServedSession>>,
     pub(super) cancelled: CancellationToken,
+    /// Fires when the client is gone, where that is noticed in no other way.
+    pub(super) left: CancellationToken,
     pub(super) leaving: Leaving,
     pub(super) sender: mpsc::Sender<Json>,
 }
@@ -258,7 +260,12 @@ async fn call(
         answers = context.ask(&questions).await?;
         state = questions.state;
     }
-    Err(RpcError::new(code::BUSY, format!("the call has asked {ROUNDS_MAX} times and still has no result")))
+    Err(asked_too_often())
+}
+
+/// What has asked [`ROUNDS_MAX`] times is not waited for any longer.
+pub(super) fn asked_too_often() -> RpcError {
+    RpcError::new(code::BUSY, format!("the call has asked {ROUNDS_MAX} times and still has no result"))
 }
 
 /// A result that is a question.

@@ -97,6 +97,7 @@ pub(super) fn alone(request: &RpcRequest) -> Result<Alone, RpcError> {
     let declared = meta.get(META_CLIENT).filter(|all| all.is_object()).ok_or_else(|| missing(META_CLIENT))?;
     let revision = ProtocolRevision::parse(version).filter(|revision| revision.is_stateless());
     let revision = revision.ok_or_else(|| {
+        // It is sent back, and may be as long as a message.
         let shown: String = version.chars().take(100).collect();
         let error =
             RpcError::new(code::UNSUPPORTED_REVISION, "this revision of the protocol is not spoken here");

@@ -8,7 +8,7 @@ use ::http::{HeaderMap, StatusCode, header};
 use async_stream::stream;
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use serde_json::Map;
+use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 use weft_core::Json;
 
@@ -113,6 +113,7 @@ impl Host {
         };
         match headers::text(headers, SESSION).map(|id| self.sessions.close(owner, id)) {
             Some(true) => Reply::empty(StatusCode::NO_CONTENT),
+            // Another caller's is told in the same words: nobody is to try out ids.
             Some(false) => refused(StatusCode::NOT_FOUND, "there is no such conversation"),
             None => refused(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id must name a conversation"),
         }
@@ -182,17 +183,19 @@ async fn in_conversation(
         Err(error) => return Reply::refused(StatusCode::OK, &request.id, error),
     };
     let (sender, told) = way();
+    let asked = Arc::clone(&session);
     let context = Context {
         revision: session.revision,
         client: session.client.clone(),
         level: Some(session.level()),
         session: Some(session),
         cancelled: working.cancelled.clone(),
+        left: CancellationToken::new(),
         // A connection that breaks off is no word of the client.
         leaving: Leaving::GoesOn,
         sender,
     };
-    respond(Exchange::new(work(service, request, context, working), told), headers).await
+    respond(Exchange::new(work(service, request, context, working), told), headers, Some(&asked)).await
 }
 
 async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &HeaderMap) -> Reply {
@@ -215,11 +218,12 @@ async fn by_itself(service: Arc<dyn Service>, request: RpcRequest, headers: &Hea
         level: alone.level,
         session: None,
         cancelled: CancellationToken::new(),
+        left: CancellationToken::new(),
         // Whoever closes the stream wants nothing more of it.
         leaving: Leaving::Cancels,
         sender,
     };
-    let reply = respond(Exchange::new(work(service, request, context, ()), told), headers).await;
+    let reply = respond(Exchange::new(work(service, request, context, ()), told), headers, None).await;
     Reply { status: status(&reply).unwrap_or(reply.status), ..reply }
 }
 
@@ -259,12 +263,12 @@ fn status(reply: &Reply) -> Option<StatusCode> {
 }
 
 /// JSON when the answer comes soon and alone, or the client wants nothing else; otherwise events.
-async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
+async fn respond(mut exchange: Exchange, headers: &HeaderMap, asked: Option<&Arc<ServedSession>>) -> Reply {
     if !takes_events(headers) {
         loop {
             match exchange.next().await {
                 // Without a stream there is one answer and no place for what is told before it.
-                ExchangeEvent::Told(_) => {}
+                ExchangeEvent::Told(told) => unheard(asked, &told),
                 ExchangeEvent::Answer(answer) => return Reply::json(StatusCode::OK, answer),
                 ExchangeEvent::Nothing => return Reply::empty(StatusCode::ACCEPTED),
             }
@@ -293,6 +297,14 @@ async fn respond(mut exchange: Exchange, headers: &HeaderMap) -> Reply {
         }
     };
     Reply { body: ReplyBody::Events(Box::pin(events)), ..Reply::empty(StatusCode::OK) }
+}
+
+/// A question that cannot be put to the client is answered in its place: whoever asked would wait for ever.
+fn unheard(asked: Option<&Arc<ServedSession>>, told: &Json) {
+    if let (Some(session), Some(id)) = (asked, told.get("id")) {
+        let why = "it takes no events, and is asked in no other way: accept text/event-stream";
+        session.answered(id, Err(json!({"message": why})));
+    }
 }
 
 fn ping() -> Bytes {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, json};
 use weft_core::Json;
 
-use super::dispatch::{Context, required};
+use super::dispatch::{Context, ROUNDS_MAX, asked_too_often, required};
 use super::message::{RpcError, RpcRequest, code};
 use super::service::Service;
 use super::task::TaskState;
@@ -65,10 +65,14 @@ async fn settled(service: &dyn Service, id: &str) -> Result<Map<String, Json>, R
 
 /// Waits for the end of a task, and asks the client what it asks.
 async fn result(service: &dyn Service, id: &str, context: &Context) -> Result<Map<String, Json>, RpcError> {
+    let mut rounds = 0;
     loop {
         match service.task(id).await?.state {
             TaskState::Working => tokio::time::sleep(EVERY).await,
+            // A task that always asks something more would keep its client busy for ever.
+            TaskState::AsksFor(_) if rounds == ROUNDS_MAX => return Err(asked_too_often()),
             TaskState::AsksFor(questions) => {
+                rounds += 1;
                 let answers = context.ask(&questions).await?;
                 service.answer_task(id, answers).await?;
             }

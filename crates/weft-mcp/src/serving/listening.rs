@@ -49,6 +49,8 @@ pub(super) async fn listen(
         tokio::select! {
             biased;
             () = service.ended() => break,
+            // Over lines nothing else tells that nobody listens: this alone would keep the process from ending.
+            () = context.left.cancelled() => break,
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
         let now = match digest(service).await {
@@ -71,6 +73,7 @@ pub(super) async fn listen(
 
 /// What is another one when the list is.
 async fn digest(service: &dyn Service) -> Result<u64, RpcError> {
+    // Compared within this process alone, so it may be another one in each.
     let (mut hasher, mut cursor) = (DefaultHasher::new(), None::<String>);
     for _ in 0..PAGES_MAX {
         let page = service.tools(cursor.as_deref()).await?;

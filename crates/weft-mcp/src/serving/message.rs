@@ -175,7 +175,8 @@ impl ClientMessage {
     }
 }
 
-fn is_id(id: &Json) -> bool {
+/// Whether it may name a request, or the progress of one.
+pub(super) fn is_id(id: &Json) -> bool {
     match id {
         Json::Number(_) => true,
         Json::String(text) => text.len() <= ID_BYTES_MAX,

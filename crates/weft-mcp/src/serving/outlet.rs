@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use weft_core::Json;
 
-use super::message::notification;
+use super::message::{is_id, notification};
 
 /// Messages that wait to be sent. Who tells more waits for the client to read.
 pub(super) const WAITING_MAX: usize = 64;
@@ -79,6 +79,8 @@ pub struct Outlet {
 
 impl Outlet {
     pub(super) fn new(sender: mpsc::Sender<Json>, token: Option<Json>, level: Option<LogLevel>) -> Self {
+        // It is sent back with each step, many of which may wait: a name and no document.
+        let token = token.filter(is_id);
         Self { sender, token, level, steps: Arc::default() }
     }
 
@@ -148,6 +150,14 @@ mod tests {
         }
         let step = |n: u64, text: &str| json!({"progressToken": 7, "progress": n, "message": text});
         assert_eq!(all, [step(1, "b"), step(2, "c"), json!({"level": "error", "data": "y"})]);
+    }
+
+    #[test]
+    fn progress_has_a_name_of_some_bytes_or_none() {
+        let wants =
+            |token: Json| Outlet::new(mpsc::channel(WAITING_MAX).0, Some(token), None).wants_progress();
+        assert!(wants(json!(7)) && wants(json!("a")));
+        assert!(!wants(json!("x".repeat(2_000))) && !wants(json!([[7]])) && !wants(Json::Null));
     }
 
     #[test]

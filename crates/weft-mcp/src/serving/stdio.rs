@@ -7,8 +7,9 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::Map;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use super::dispatch::Context;
@@ -19,6 +20,7 @@ use super::message::{ClientMessage, RpcError, RpcRequest, answer, code};
 use super::revision::ProtocolRevision;
 use super::service::{Leaving, Service};
 use super::session::{ServedSession, UnderWay};
+use crate::line_reader::{LineFault, LineReader};
 
 /// Bytes of a line.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -35,8 +37,9 @@ pub async fn converse(
     sink: impl AsyncWrite + Send + Unpin,
 ) -> Result<()> {
     let (sender, mut told) = way();
-    let mut talk = Talk { service, session: None, under_way: Arc::default(), sender };
-    let (mut lines, mut sink) = (InputLines { source: BufReader::new(source), line: Vec::new() }, sink);
+    let left = CancellationToken::new();
+    let mut talk = Talk { service, session: None, under_way: Arc::default(), left, sender };
+    let (mut lines, mut sink) = (LineReader::new(source, LINE_BYTES_MAX), sink);
     let (mut works, mut open) = (Works::new(), true);
     while open || !works.is_empty() {
         tokio::select! {
@@ -52,7 +55,7 @@ pub async fn converse(
                     write(&mut sink, &answer).await?;
                 }
             }
-            line = lines.next(), if open => match line? {
+            line = lines.next(), if open => match line.map_err(unread)? {
                 Some(line) => {
                     if let Some(refused) = talk.take(&line, &works) {
                         write(&mut sink, &refused).await?;
@@ -81,35 +84,12 @@ fn failed(what: &str, cause: io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, what.to_owned()).because(cause)
 }
 
-struct InputLines<R> {
-    source: BufReader<R>,
-    /// What has been read of the next line, so that reading can be left and taken up again.
-    line: Vec<u8>,
-}
-
-impl<R: AsyncRead + Send + Unpin> InputLines<R> {
-    /// `None` after the last. May be dropped at any time without loss.
-    async fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        loop {
-            let read = self.source.fill_buf().await;
-            let read = read.map_err(|cause| failed("the messages cannot be read", cause))?;
-            if read.is_empty() {
-                let rest = std::mem::take(&mut self.line);
-                // The last line need not end in a line break.
-                return Ok(if rest.is_empty() { None } else { Some(rest) });
-            }
-            let end = read.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(read.len());
-            if taken > LINE_BYTES_MAX.saturating_sub(self.line.len()) {
-                let message = format!("a message has more than {LINE_BYTES_MAX} bytes");
-                return Err(Error::new(ErrorKind::Invalid, message));
-            }
-            self.line.extend(read.iter().take(taken));
-            self.source.consume(end.map_or(taken, |end| end + 1));
-            if end.is_some() {
-                return Ok(Some(std::mem::take(&mut self.line)));
-            }
+fn unread(fault: LineFault) -> Error {
+    match fault {
+        LineFault::TooLong => {
+            Error::new(ErrorKind::Invalid, format!("a message has more than {LINE_BYTES_MAX} bytes"))
         }
+        LineFault::Unreadable(cause) => failed("the messages cannot be read", cause),
     }
 }
 
@@ -118,6 +98,8 @@ struct Talk {
     service: Arc<dyn Service>,
     session: Option<Arc<ServedSession>>,
     under_way: Arc<UnderWay>,
+    /// Fires when the client will say nothing more.
+    left: CancellationToken,
     sender: mpsc::Sender<Json>,
 }
 
@@ -169,7 +151,7 @@ impl Talk {
     fn begin(&self, request: RpcRequest, works: &Works) -> std::result::Result<(), RpcError> {
         let by_itself = if stands_alone(&request) { Some(alone(&request)?) } else { None };
         let working = self.under_way.begin(&request.id)?;
-        let (cancelled, sender) = (working.cancelled.clone(), self.sender.clone());
+        let (cancelled, left, sender) = (working.cancelled.clone(), self.left.clone(), self.sender.clone());
         let context = match by_itself {
             Some(alone) => Context {
                 revision: alone.revision,
@@ -177,10 +159,12 @@ impl Talk {
                 level: alone.level,
                 session: None,
                 cancelled,
+                left,
                 leaving: Leaving::Cancels,
                 sender,
             },
             None => {
+                // As over HTTP: what needs no memory of what was said before needs no beginning.
                 let unsaid = || Arc::new(ServedSession::unsaid(ProtocolRevision::UNSAID));
                 let session = self.session.clone().unwrap_or_else(unsaid);
                 Context {
@@ -189,6 +173,7 @@ impl Talk {
                     level: Some(session.level()),
                     session: Some(session),
                     cancelled,
+                    left,
                     leaving: Leaving::GoesOn,
                     sender,
                 }
@@ -200,6 +185,7 @@ impl Talk {
 
     /// The client will say nothing more.
     fn left(&self) {
+        self.left.cancel();
         if let Some(session) = &self.session {
             session.close();
         }

@@ -171,6 +171,47 @@ async fn a_server_that_comes_back_soon_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn those_who_come_together_wait_for_a_silent_server_together() {
+    let connecting = ("initialize", 10, "cannot connect to the MCP server `fake`: no answer within 10 s");
+    let listing =
+        ("tools/list", 15, "cannot list the tools of the MCP server `fake`: no list of tools within 15 s");
+    for settings in ["", "stateless = true"] {
+        for (deaf, seconds, words) in [connecting, listing] {
+            let bench = Bench::new(&["echo"], settings).await;
+            bench.fake.deaf.lock().unwrap().push(deaf);
+            let begun = Instant::now();
+            let all = futures::future::join_all((0..5).map(|_| bench.offered())).await;
+            for offered in all {
+                let error = offered.unwrap_err();
+                assert_eq!((error.kind, error.full().as_str()), (ErrorKind::Timeout, words), "{settings}");
+            }
+            assert!(begun.elapsed() < Duration::from_secs(seconds + 1), "{settings} {:?}", begun.elapsed());
+            assert_eq!(*bench.dial.attempts.lock().unwrap(), 1, "{settings} {deaf}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_lost_does_not_wait_for_the_next_connection() {
+    let bench = Bench::new(&["die", "never"], "tools.die = { idempotent = true }").await;
+    let (die, never) = (bench.tool("die").await, bench.tool("never").await);
+    bench.fake.deaf.lock().unwrap().push("initialize");
+    let begun = Instant::now();
+    let dying = async {
+        bench.fake.until("tools/call", 1).await;
+        // Made again over another connection, which the server does not open.
+        call(&die, json!({})).await
+    };
+    let lost = async { (call(&never, json!({})).await, begun.elapsed()) };
+    let (died, (lost, after)) = tokio::join!(dying, lost);
+    assert_eq!(
+        (died.unwrap_err().kind, lost.unwrap_err().kind),
+        (ErrorKind::Timeout, ErrorKind::Unavailable)
+    );
+    assert!(after < Duration::from_secs(1) && begun.elapsed() >= Duration::from_secs(10), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_stays_away_costs_no_time_after_a_while() {
     let bench = Bench::new(&["echo"], "").await;
     *bench.dial.unreachable.lock().unwrap() = 1_000;

@@ -138,6 +138,36 @@ async fn progress_is_told_as_it_grows() {
     assert_eq!(end(steps).await.unwrap(), ToolOutput::text("done"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn progress_without_end_does_not_outlast_the_time_of_a_call() {
+    let bench = Bench::new(&["chatters"], "").await;
+    let tool = bench.tool("chatters").await;
+    let mut steps = tool.body.call(invocation(json!({"q": "x"})).0);
+    assert!(matches!(steps.next().await, Some(Ok(ToolStep::Progress(_)))));
+    tokio::time::advance(Duration::from_secs(61)).await;
+    // Until there is more to be told.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let Some(Err(error)) = steps.next().await else { panic!("more progress") };
+    assert_eq!(error.kind, ErrorKind::Timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_list_its_tools_is_closed_all_the_same() {
+    let bench = Bench::new(&["echo"], "list_seconds = 3600").await;
+    bench.fake.deaf.lock().unwrap().push("tools/list");
+    let begun = tokio::time::Instant::now();
+    let removing = async {
+        bench.fake.until("tools/list", 1).await;
+        assert!(bench.servers.remove("fake").await);
+    };
+    let (offered, ()) = tokio::join!(bench.offered(), removing);
+    let error = offered.unwrap_err();
+    assert!(error.full().contains("it has been closed"), "{}", error.full());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
 #[tokio::test]
 async fn a_stateful_server_has_one_session_and_a_stateless_one_has_one_for_each_call() {
     let sessions = async |settings: &str| {

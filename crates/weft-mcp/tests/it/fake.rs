@@ -202,6 +202,17 @@ impl Fake {
                 self.release.notified().await;
                 Some(text("done".to_owned()))
             }
+            "chatters" => {
+                for at in 1_u64.. {
+                    let told = json!({"progressToken": params["_meta"]["progressToken"], "progress": at});
+                    let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": told});
+                    if out.send(told).await.is_err() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                None
+            }
             "kinds" => Some(json!({"result": kinds()})),
             _ => Some(text(arguments.to_string())),
         }

@@ -207,8 +207,8 @@ async fn what_keeps_a_server_from_being_used_is_told_plainly() {
         assert!(text.starts_with("cannot connect to the MCP server `web`: "), "{text}");
     };
     let nowhere = http.url("nowhere");
-    check(told(&format!("url = '{nowhere}'")).await, ErrorKind::NotFound, "no MCP server at this address");
-    check(told(&format!("url = '{nowhere}'\ntype = 'sse'")).await, ErrorKind::NotFound, "check `url`");
+    check(told(&format!("url = '{nowhere}'")).await, ErrorKind::Invalid, "no MCP server at this address");
+    check(told(&format!("url = '{nowhere}'\ntype = 'sse'")).await, ErrorKind::Invalid, "check `url`");
     let (mcp, messages) = (http.url("mcp"), http.url("messages"));
     let refused = told(&format!("url = '{messages}'\ntype = 'sse'")).await;
     check(refused, ErrorKind::Invalid, "refuses the request (status 405) (check `url` and `type`");

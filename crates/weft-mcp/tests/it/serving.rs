@@ -288,6 +288,39 @@ async fn tasks_of_2025_11_25_are_asked_for_and_waited_for() {
     assert_eq!(refused["error"]["code"], -32_602);
 }
 
+#[tokio::test]
+async fn a_task_that_asks_and_asks_is_not_waited_for() {
+    let place = Place::default();
+    let id = place.begin("a", json!({"elicitation": {}})).await;
+    let headers = [EVENTS, ("mcp-session-id", id.as_str())];
+    let asked = json!({"name": "insists", "arguments": {}, "task": {}});
+    let created = json_of(place.post("a", &headers, request(1, "tools/call", asked)).await);
+    let of_task = json!({"taskId": created["result"]["task"]["taskId"]});
+    let mut told = Told::of(place.post("a", &headers, request(2, "tasks/result", of_task)).await);
+    for _ in 0..100 {
+        let said = told.next().await.unwrap();
+        if said["id"] == 2 {
+            assert!(said["error"]["message"].as_str().unwrap().contains("has asked 32 times"), "{said}");
+            return;
+        }
+        let answer =
+            json!({"jsonrpc": "2.0", "id": said["id"], "result": {"action": "accept", "content": {}}});
+        place.post("a", &headers, answer).await;
+    }
+    panic!("it asks for ever");
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_events_is_not_asked_and_not_left_waiting() {
+    let place = Place::default();
+    let id = place.begin("a", json!({"elicitation": {}})).await;
+    let headers = [("mcp-session-id", id.as_str())];
+    let asking = place.post("a", &headers, calling(1, "test_wait_for_answer", json!({})));
+    let reply = tokio::time::timeout(Duration::from_secs(30), asking).await.expect("an answer");
+    let answer = json_of(reply);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("takes no events"), "{answer}");
+}
+
 /// A client over lines.
 struct Client {
     lines: Lines<BufReader<DuplexStream>>,
@@ -377,6 +410,16 @@ async fn who_goes_away_in_the_middle_of_a_question_holds_nothing_up() {
     client.next().await;
     let rest = tokio::time::timeout(Duration::from_secs(30), client.end()).await.unwrap();
     assert!(rest[0]["error"]["message"].as_str().unwrap().contains("went away"), "{rest:?}");
+}
+
+#[tokio::test]
+async fn who_goes_away_while_listening_holds_nothing_up() {
+    let mut client = Client::start();
+    let wanted = json!({"notifications": {"toolsListChanged": true}, "_meta": newest(json!({}))});
+    client.send(request(1, "subscriptions/listen", wanted)).await;
+    assert_eq!(client.next().await["method"], "notifications/subscriptions/acknowledged");
+    let rest = tokio::time::timeout(Duration::from_secs(30), client.end()).await.expect("an end");
+    assert_eq!(rest[0]["id"], 1);
 }
 
 #[tokio::test]

@@ -1,10 +1,15 @@
 //! Answers that are read while they come.
 
 use std::error::Error as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use weft_core::ErrorKind;
-use weft_net::{NotSent, OperatorHttp, StreamRequest, StreamingHttp};
+use weft_net::{
+    AllowList, DirectConnector, NotSent, OperatorHttp, Outbound, Resolver, StreamRequest, StreamingHttp,
+};
 
 use crate::exchange::{outbound, server};
 
@@ -57,4 +62,22 @@ async fn the_guard_also_looks_at_streamed_exchanges() {
     let refusing = weft_net::Outbound::open(weft_net::AllowList::none());
     let request = ask("GET", format!("http://{}/echo", server.address), "");
     assert_eq!(refusing.open(request).await.unwrap_err().kind, ErrorKind::Denied);
+}
+
+/// Knows no name and does not say so.
+struct Silent;
+
+#[async_trait::async_trait]
+impl Resolver for Silent {
+    async fn resolve(&self, _host: &str) -> std::io::Result<Vec<IpAddr>> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_nobody_looks_up_is_not_waited_for() {
+    let outbound = Outbound::new(AllowList::none(), Arc::new(Silent), Arc::new(DirectConnector::default()));
+    let asked = outbound.open(ask("GET", "http://a.example/".to_owned(), ""));
+    let answer = tokio::time::timeout(Duration::from_secs(60), asked).await.expect("an answer");
+    assert_eq!(answer.unwrap_err().kind, ErrorKind::Timeout);
 }

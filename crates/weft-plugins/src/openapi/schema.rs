@@ -8,6 +8,11 @@ const DEPTH_MAX: usize = 12;
 /// Values of the schemas of one operation, at most; what goes beyond may be anything.
 const VALUES_MAX: usize = 5_000;
 
+/// Keywords whose members are named by whoever wrote the document, and are schemas each.
+const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+/// Keywords that help nobody here and may be long.
+const LEFT_OUT: [&str; 5] = ["example", "examples", "xml", "externalDocs", "discriminator"];
+
 /// Schemas of one operation.
 pub(super) struct OperationSchemas<'a> {
     document: &'a Json,
@@ -41,29 +46,34 @@ impl<'a> OperationSchemas<'a> {
         self.inlined(schema, 0)
     }
 
+    /// Whether there is room for one more value.
+    fn has_room(&mut self, depth: usize) -> bool {
+        let left = self.left.checked_sub(1).filter(|_| depth <= DEPTH_MAX);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+
     fn inlined(&mut self, value: &Json, depth: usize) -> Json {
         // Anything is allowed there: a model may then be wrong, and the service says so.
-        if depth > DEPTH_MAX || self.left == 0 {
+        if !self.has_room(depth) {
             return Json::Object(Map::new());
         }
-        self.left -= 1;
         match value {
             Json::Object(object) => {
                 if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
-                    let target = self.target(reference).cloned();
+                    let target = self.target(reference);
                     return target
-                        .map_or_else(|| Json::Object(Map::new()), |target| self.inlined(&target, depth + 1));
+                        .map_or_else(|| Json::Object(Map::new()), |target| self.inlined(target, depth + 1));
                 }
                 let mut inlined = Map::new();
-                for (name, value) in object {
-                    // Examples help nobody here and may be long.
-                    if matches!(
-                        name.as_str(),
-                        "example" | "examples" | "xml" | "externalDocs" | "discriminator"
-                    ) {
-                        continue;
-                    }
-                    inlined.insert(name.clone(), self.inlined(value, depth + 1));
+                for (name, value) in object.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
+                    let value = match value {
+                        Json::Object(members) if NAMED.contains(&name.as_str()) => {
+                            self.members(members, depth + 1)
+                        }
+                        value => self.inlined(value, depth + 1),
+                    };
+                    inlined.insert(name.clone(), value);
                 }
                 as_of_3_1(&mut inlined);
                 Json::Object(inlined)
@@ -71,6 +81,14 @@ impl<'a> OperationSchemas<'a> {
             Json::Array(items) => items.iter().map(|item| self.inlined(item, depth + 1)).collect(),
             other => other.clone(),
         }
+    }
+
+    /// Schemas by name. A name may be any word, also one that is a keyword elsewhere.
+    fn members(&mut self, members: &Map<String, Json>, depth: usize) -> Json {
+        if !self.has_room(depth) {
+            return Json::Object(Map::new());
+        }
+        members.iter().map(|(name, schema)| (name.clone(), self.inlined(schema, depth + 1))).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::ToolSource as _;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::{ErrorKind, Tool};
-use weft_plugins::{FILE_BYTES_MAX, OPERATIONS_MAX, Plugin, PluginSettings, Plugins};
+use weft_plugins::{FILE_BYTES_MAX, FILES_MAX, OPERATIONS_MAX, Plugin, PluginSettings, Plugins};
 
 pub fn weather() -> Json {
     json!({
@@ -98,11 +98,42 @@ fn an_operator_chooses_what_is_offered() {
     };
     refused("enable = [\"forcast\"]", "an operation `forcast`");
     refused("approval = [\"delete\"]", "an operation `delete`");
+    refused("disable = [\"forcast\"]", "an operation `forcast`");
     refused("seconds = 0", "from 1 to 3600");
     refused("base_url = \"weather.test\"", "no absolute URL");
     refused("base_url = \"file:///etc\"", "http or https");
     refused("base_url = \"https://user:key@weather.test\"", "without a user");
     assert!(toml::from_str::<PluginSettings>("headerz = {}").is_err());
+}
+
+/// Names are the document's own, also those that are words of schemas, and those that no model can be told.
+#[test]
+fn properties_and_operations_may_be_called_anything() {
+    let properties = json!({"example": {"type": "string", "example": "x"}, "xml": {"type": "object", "properties": {
+        "examples": {"type": "integer"}}}});
+    let schema = json!({"type": "object", "properties": properties, "example": {"xml": {}}});
+    let body = json!({"content": {"application/json": {"schema": schema}}});
+    let paths = json!({
+        "/notes": {"post": {"operationId": "写笔记", "requestBody": body}},
+        "/notes/{id}": {"get": {"operationId": "读", "parameters": [{"name": "id", "in": "path"}]}},
+    });
+    let document = json!({"openapi": "3.0.0", "servers": [{"url": "https://x.test"}], "paths": paths});
+    let plugin = Plugin::new("p", &document, PluginSettings::default()).unwrap();
+    let names: Vec<&str> = plugin.tools().iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["post_notes", "get_notes_id"]);
+    let expected = json!({"type": "object", "properties": {"example": {"type": "string"}, "xml": {"type": "object",
+        "properties": {"examples": {"type": "integer"}}}}});
+    assert_eq!(named(&plugin, "post_notes").parameters["properties"]["body"], expected);
+}
+
+#[tokio::test]
+async fn a_folder_with_too_many_files_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..=FILES_MAX {
+        std::fs::write(folder.path().join(format!("{n}.txt")), "").unwrap();
+    }
+    let error = Plugins::open(folder.path(), &NoSandbox).await.unwrap_err();
+    assert!(error.full().contains("more than 1000 files"), "{}", error.full());
 }
 
 #[test]

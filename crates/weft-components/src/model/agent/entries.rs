@@ -245,8 +245,8 @@ pub struct Server {
     pub tools: Vec<(String, Map<String, Json>, Flags)>,
 }
 
-/// The entries of `mcp`.
-pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
+/// The entries of `mcp`. `take` takes places for so many tools, or says why there are none.
+pub fn servers(params: &mut Params<'_>, take: impl Fn(usize) -> Result<(), ParamProblem>) -> Vec<Server> {
     let mut servers = Vec::new();
     for (place, entry) in params.objects(&MCP) {
         let Some(id) = entry.get("mcp_id").and_then(Json::as_str).filter(|id| !id.is_empty()) else {
@@ -265,6 +265,11 @@ pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
                 continue;
             }
         };
+        // Before they are read: a canvas has room for a hundred thousand, and an agent is read as often as it is named.
+        if let Err(problem) = take(listed.len()) {
+            params.problem(problem);
+            break;
+        }
         let mut tools = Vec::new();
         for (name, meta) in listed {
             let meta = meta.as_object().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Map, json};
 use weft_core::context::Signal;
 use weft_core::{ComponentId, ErrorKind};
 
@@ -173,6 +173,15 @@ fn what_is_wrong_with_tools_is_told_with_its_place() {
         json!({"mcp": [{"mcp_id": "s", "tools": {"a/b": {"approval": 7}}}]}),
         &["/mcp/0/tools/a~1b/approval"],
     );
+    let listing = |count: usize| {
+        let tools: Map<String, serde_json::Value> =
+            (0..count).map(|n| (format!("t{n}"), json!({}))).collect();
+        json!([{"mcp_id": "s", "tools": tools}])
+    };
+    check(json!({"mcp": listing(2_000)}), &[]);
+    check(json!({"mcp": listing(2_001)}), &["/mcp"]);
+    let sub = json!({"component_name": "Agent", "name": "sub", "params": {"mcp": listing(1_500)}});
+    check(json!({"tools": [sub], "mcp": listing(1_500)}), &["/mcp"]);
     check(
         json!({"driver": "magic", "budget": {"tokens": -1, "rounds": 1.5, "mony": 1}}),
         &["/driver", "/budget/tokens", "/budget/rounds", "/budget/mony"],

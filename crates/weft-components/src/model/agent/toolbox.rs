@@ -34,15 +34,33 @@ const DEPTH_MAX: usize = 16;
 // Far more than a model chooses well among, and few enough that a canvas of agents which name each other is
 // refused within a moment.
 const TOOLS_MAX: usize = 200;
+/// Tools of MCP servers that these agents list, at most.
+// Apart from the others, since a model may search among hundreds of them; each is kept with the plan, looked up in what its
+// server offers and noted in the journal.
+const LISTED_MAX: usize = 2_000;
 
 /// Where an agent stands among the agents that have it as a tool.
 #[derive(Clone, Copy)]
 pub struct Nesting<'n> {
     depth: usize,
-    /// Tools that may still be read, of all of them together.
-    left: &'n Cell<usize>,
+    /// What may still be read, of all of them together.
+    left: &'n ToolsLeft,
     /// The nodes among the agents above, from the nearest.
     above: Option<&'n Above<'n>>,
+}
+
+/// Tools that may still be read.
+pub struct ToolsLeft {
+    /// Components and agents.
+    tools: Cell<usize>,
+    /// Tools of MCP servers.
+    listed: Cell<usize>,
+}
+
+impl Default for ToolsLeft {
+    fn default() -> Self {
+        Self { tools: Cell::new(TOOLS_MAX), listed: Cell::new(LISTED_MAX) }
+    }
 }
 
 /// An agent that has tools, and those that have it.
@@ -53,8 +71,7 @@ struct Above<'n> {
 
 impl<'n> Nesting<'n> {
     /// The place of an agent that is a node.
-    pub fn outermost(left: &'n Cell<usize>) -> Self {
-        left.set(TOOLS_MAX);
+    pub fn outermost(left: &'n ToolsLeft) -> Self {
         Self { depth: 0, left, above: None }
     }
 
@@ -74,11 +91,23 @@ impl<'n> Nesting<'n> {
             let message = format!("agents are tools of agents more than {DEPTH_MAX} deep, or of each other");
             return Err(ParamProblem::new("/tools", message).help("take one of them out"));
         }
-        let left = self.left.get().checked_sub(1).ok_or_else(|| {
+        let left = self.left.tools.get().checked_sub(1).ok_or_else(|| {
             let message = format!("has more than {TOOLS_MAX} tools, those of its sub-agents included");
             ParamProblem::new("/tools", message).help("take some of them out")
         })?;
-        self.left.set(left);
+        self.left.tools.set(left);
+        Ok(())
+    }
+
+    /// Takes places for so many tools of an MCP server.
+    fn take_listed(self, count: usize) -> Result<(), ParamProblem> {
+        let left = self.left.listed.get().checked_sub(count).ok_or_else(|| {
+            let message = format!(
+                "lists more than {LISTED_MAX} tools of MCP servers, those of its sub-agents included"
+            );
+            ParamProblem::new("/mcp", message).help("take some of them out")
+        })?;
+        self.left.listed.set(left);
         Ok(())
     }
 }
@@ -168,7 +197,7 @@ impl Toolbox {
             }
             toolbox.places += 1;
         }
-        toolbox.servers = entries::servers(params);
+        toolbox.servers = entries::servers(params, |count| nesting.take_listed(count));
         // An entry without tools asks for none.
         toolbox.servers.retain(|server| !server.tools.is_empty());
         toolbox

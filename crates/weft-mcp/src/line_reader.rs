@@ -1,0 +1,86 @@
+//! Lines of bytes, none of them kept that has more than may be.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+
+/// Reads lines. Both ends of a pair of streams read each other with it.
+#[derive(Debug)]
+pub(crate) struct LineReader<R> {
+    source: BufReader<R>,
+    /// What has been read of the next line, so that reading can be left and taken up again.
+    line: Vec<u8>,
+    bytes_max: usize,
+}
+
+/// Why there is no further line.
+#[derive(Debug)]
+pub(crate) enum LineFault {
+    /// It has more bytes than may be.
+    TooLong,
+    /// The stream cannot be read.
+    Unreadable(io::Error),
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Of lines with so many bytes at most, each without its end.
+    pub(crate) fn new(source: R, bytes_max: usize) -> Self {
+        Self { source: BufReader::new(source), line: Vec::new(), bytes_max }
+    }
+
+    /// The next line; `None` after the last. May be dropped at any time without loss.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, LineFault> {
+        loop {
+            let read = self.source.fill_buf().await.map_err(LineFault::Unreadable)?;
+            if read.is_empty() {
+                let rest = std::mem::take(&mut self.line);
+                // The last line need not end in a line break.
+                return Ok(Some(rest).filter(|rest| !rest.is_empty()));
+            }
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let taken = end.unwrap_or(read.len());
+            // Before it is kept: who prints without a line break would fill the memory.
+            if taken > self.bytes_max.saturating_sub(self.line.len()) {
+                return Err(LineFault::TooLong);
+            }
+            self.line.extend_from_slice(read.get(..taken).unwrap_or_default());
+            self.source.consume(end.map_or(taken, |end| end + 1));
+            if end.is_some() {
+                // Only now, with all of it there: whoever leaves before loses nothing.
+                return Ok(Some(std::mem::take(&mut self.line)));
+            }
+        }
+    }
+
+    /// Waits until the other side has closed, and keeps nothing of what it says.
+    pub(crate) async fn drain(&mut self) {
+        while let Ok(read) = self.source.fill_buf().await {
+            match read.len() {
+                0 => return,
+                length => self.source.consume(length),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_end_at_their_breaks_and_the_last_one_at_the_end() {
+        let mut lines = LineReader::new(&b"a\n\nb\r\nc"[..], 10);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            all.push(line);
+        }
+        assert_eq!(all, [b"a".to_vec(), Vec::new(), b"b\r".to_vec(), b"c".to_vec()]);
+    }
+
+    #[tokio::test]
+    async fn a_line_over_the_limit_is_not_kept() {
+        let mut lines = LineReader::new(tokio::io::repeat(b'x'), 100_000);
+        assert!(matches!(lines.next().await, Err(LineFault::TooLong)));
+        assert!(lines.line.capacity() < 300_000, "{}", lines.line.capacity());
+    }
+}
