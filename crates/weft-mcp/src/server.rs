@@ -396,12 +396,6 @@ impl McpServer {
         }
     }
 
-    /// Ends the connection and refuses everything from now on.
-    pub(crate) async fn close(&self) {
-        self.closed.cancel();
-        self.begin_anew().await;
-    }
-
     /// Waits until it has been closed.
     pub(crate) async fn until_closed(&self) {
         self.closed.cancelled().await;

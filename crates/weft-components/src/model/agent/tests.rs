@@ -269,7 +269,7 @@ fn what_the_operator_says_of_a_servers_tool_is_a_floor() {
     let seconds = Duration::from_secs;
     let check = |meta: serde_json::Value, (guarded, own): (bool, u64), expected: (bool, bool, bool, u64)| {
         let node = Node::new("Agent", json!({"mcp": [{"mcp_id": "s", "tools": {"t": meta}}]}));
-        let servers = super::entries::servers(&mut crate::params::Params::of(&node.source()));
+        let servers = super::entries::servers(&mut crate::params::Params::of(&node.source()), |_| Ok(()));
         let operators = ToolTraits {
             approval: guarded,
             alone: guarded,
