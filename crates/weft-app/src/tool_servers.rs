@@ -226,7 +226,7 @@ impl TenantServers {
     /// Ends a sign-in at a server.
     ///
     /// # Errors
-    /// `NotFound` for a sign-in that has not begun, or too long ago; `Denied` when another authorization server answers than
+    /// `Invalid` for a sign-in that has not begun, or too long ago; `Denied` when another authorization server answers than
     /// was asked; what keeps it from giving tokens.
     pub async fn finish_sign_in(
         &self,
@@ -359,7 +359,15 @@ impl ToolSource for TenantServers {
             found => found?,
         };
         self.connected(tenant, &server).await?;
-        let mut offered = self.live.tools(tenant, &server.id).await?;
+        let offered = self.live.tools(tenant, &server.id).await;
+        let mut offered = offered.map_err(|error| match error.kind {
+            // It was let go in between, for others that were asked since. The error of that names servers of all tenants.
+            ErrorKind::NotFound if !self.live.has(&server.id) => Error::new(
+                ErrorKind::Unavailable,
+                format!("too many MCP servers are in use beside `{}`", server.name),
+            ),
+            _ => error,
+        })?;
         offered.tools.retain(|tool| is_enabled(&server, &tool.name));
         Ok(offered)
     }

@@ -41,6 +41,7 @@ pub use compile::{CompileOptions, Compiled, PIPELINE, compile};
 pub use plan::Plan;
 use problem::ProblemList;
 pub use problem::{Problem, Severity};
+pub use references::prefixes;
 pub use schema::canvas_schema;
 pub use upgrade::todays_kind;
 

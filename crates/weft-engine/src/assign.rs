@@ -224,8 +224,9 @@ impl AssignmentPass<'_> {
 
     /// `env.o.a` is the member `a` of `env.o`; the longest name that exists wins.
     fn global<'r>(&self, name: &'r str) -> (Root, &'r str) {
-        let dots = name.rmatch_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
-        for (name, rest) in std::iter::once((name, "")).chain(dots) {
+        let shorter: Vec<_> =
+            weft_dsl::prefixes(name).map(|whole| (whole, &name[whole.len() + 1..])).collect();
+        for (name, rest) in std::iter::once((name, "")).chain(shorter.into_iter().rev()) {
             let root = Root::Global(name.into());
             if self.machine.globals.contains_key(name) || self.changed(&root).is_some() {
                 return (root, rest);

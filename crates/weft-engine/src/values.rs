@@ -139,10 +139,8 @@ pub fn hide_secrets(machine: &Machine, masks: &Masks) -> Result<()> {
 /// A secret by the name that a mark in the journal has.
 pub fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<String> {
     let found = globals.get(name).cloned().or_else(|| {
-        let (dot, whole) = name
-            .match_indices('.')
-            .filter_map(|(dot, _)| Some((dot, globals.get(&name[..dot])?)))
-            .next_back()?;
+        let known = weft_dsl::prefixes(name).filter_map(|known| Some((known.len(), globals.get(known)?)));
+        let (dot, whole) = known.last()?;
         Some(walk(whole, name[dot + 1..].split('.')))
     });
     found.filter(|value| !value.is_null()).map(|value| to_text(&value))
@@ -161,12 +159,9 @@ fn global(machine: &Machine, name: &str) -> Value {
         return value.clone().into();
     }
     // `env.o.a` is the member `a` of `env.o`; the longest name that exists wins.
-    let mut end = name.len();
-    while let Some(dot) = name[..end].rfind('.') {
-        if let Some(value) = machine.globals.get(&name[..dot]) {
-            return walk(value, name[dot + 1..].split('.')).into();
-        }
-        end = dot;
+    let known = weft_dsl::prefixes(name).filter_map(|known| Some((known.len(), machine.globals.get(known)?)));
+    match known.last() {
+        Some((dot, value)) => walk(value, name[dot + 1..].split('.')).into(),
+        None => Value::null(),
     }
-    Value::null()
 }

@@ -121,14 +121,14 @@ impl SignIn {
     /// Ends a sign-in with what the person's browser has brought back.
     ///
     /// # Errors
-    /// `NotFound` for one that has not begun here, or too long ago; `Denied` when another authorization
+    /// `Invalid` for one that has not begun here, or too long ago; `Denied` when another authorization
     /// server answers than was asked; what keeps it from giving tokens.
     pub(crate) async fn finish(&self, callback: &SignInCallback) -> Result<()> {
         let inner = &self.0;
         let kept = inner.row().read().await?.map(|(kept, _)| kept).unwrap_or_default();
         let is_timely = |begun: &&BegunSignIn| begun.until_ms > inner.clock.now_ms();
         let begun = kept.begun.get(&callback.state).filter(is_timely).ok_or_else(|| {
-            Error::not_found("there is no such sign-in under way")
+            Error::invalid("there is no such sign-in under way")
                 .help("begin it again, and end it within 10 minutes")
         })?;
         let credentials = Box::pin(inner.exchanged(begun, callback)).await?;
