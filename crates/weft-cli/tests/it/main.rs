@@ -31,6 +31,7 @@ mod schedule;
 mod secrets;
 mod serve;
 mod settings;
+mod sign_in;
 mod tasks;
 mod templates;
 mod terminal;

@@ -1,0 +1,141 @@
+//! `weft mcp login`: a person allows what agents do at a server, here one whose page allows everything at once.
+
+use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use axum::extract::Query;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::weft::{Home, Running};
+
+fn here(headers: &HeaderMap) -> String {
+    format!("http://{}", headers[header::HOST].to_str().unwrap())
+}
+
+async fn mcp(headers: HeaderMap, Json(message): Json<Value>) -> Response {
+    if headers.get(header::AUTHORIZATION).is_none_or(|shown| shown != "Bearer rosebud-0815") {
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")]).into_response();
+    }
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "s", "version": "1"}}),
+        Some("tools/list") => {
+            json!({"tools": [{"name": "find", "description": "finds", "inputSchema": {"type": "object"}}]})
+        }
+        _ => return StatusCode::ACCEPTED.into_response(),
+    };
+    Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
+}
+
+async fn authorize(Query(query): Query<HashMap<String, String>>) -> Response {
+    let back = format!("{}?code=c&state={}", query["redirect_uri"], query["state"]);
+    (StatusCode::FOUND, [(header::LOCATION, back)]).into_response()
+}
+
+async fn token(form: String) -> Response {
+    assert!(form.contains("code=c&"), "{form}");
+    Json(json!({"access_token": "rosebud-0815", "token_type": "Bearer", "expires_in": 3600})).into_response()
+}
+
+fn router() -> Router {
+    let resource = async |headers: HeaderMap| {
+        let here = here(&headers);
+        Json(json!({"resource": format!("{here}/mcp"), "authorization_servers": [here]}))
+    };
+    let server = async |headers: HeaderMap| {
+        let here = here(&headers);
+        Json(json!({"issuer": here, "authorization_endpoint": format!("{here}/authorize"),
+            "token_endpoint": format!("{here}/token"), "registration_endpoint": format!("{here}/register"),
+            "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}))
+    };
+    let register = async |Json(client): Json<Value>| {
+        (StatusCode::CREATED, Json(json!({"client_id": "weft-1", "redirect_uris": client["redirect_uris"]})))
+    };
+    Router::new()
+        .route("/mcp", post(mcp))
+        .route("/.well-known/oauth-protected-resource/mcp", get(resource))
+        .route("/.well-known/oauth-authorization-server", get(server))
+        .route("/register", post(register))
+        .route("/authorize", get(authorize))
+        .route("/token", post(token))
+}
+
+/// A server on a thread of its own, for as long as the tests run.
+fn listen() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            axum::serve(listener, router()).await.unwrap();
+        });
+    });
+    address
+}
+
+/// What a browser is told at an address, with the head of the answer.
+fn browse(url: &str) -> String {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    told
+}
+
+fn sent_to(told: &str) -> String {
+    let place = told.lines().find_map(|line| line.strip_prefix("location: "));
+    place.unwrap_or_else(|| panic!("{told}")).to_owned()
+}
+
+#[test]
+fn who_signs_in_at_a_server_is_known_there_until_they_sign_out() {
+    let home = Home::new();
+    home.settings(format!("[mcp.servers.web]\nurl = \"http://{}/mcp\"\n", listen()));
+    home.weft(&["mcp", "list"]).with(1).says(&["sign in with `weft mcp login web`"]);
+    let mut login = home.start(&["mcp", "login", "web"]);
+    let back = sent_to(&browse(login.printed("/authorize?").trim()));
+    // What a browser asks for by itself is no answer.
+    let (place, _) = back.split_once('?').unwrap();
+    assert!(browse(place).starts_with("HTTP/1.1 400"));
+    let shown = browse(&back);
+    assert!(shown.contains("This page can be closed"), "{shown}");
+    login.end().with(0).says(&["Signed in at `web`."]);
+    let listed = home.weft(&["mcp", "list"]).with(0).stdout;
+    assert!(listed.contains("find"), "{listed}");
+    for file in std::fs::read_dir(home.path().join(".local/share/weft")).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();
+        assert!(!bytes.windows(7).any(|part| part == b"rosebud"), "it is encrypted");
+    }
+    home.weft(&["mcp", "logout", "web"]).with(0).says(&["Signed out of `web`"]);
+    home.weft(&["mcp", "logout", "web"]).with(0).says(&["Nobody was signed in"]);
+    home.weft(&["mcp", "list"]).with(1).says(&["weft mcp login web"]);
+}
+
+fn paste(login: &mut Running, text: &str) {
+    login.input.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+/// The browser may be on another machine: its last address is pasted.
+#[test]
+fn the_address_of_the_last_page_can_be_pasted() {
+    let home = Home::new();
+    home.settings(format!("[mcp.servers.web]\nurl = \"http://{}/mcp\"\n", listen()));
+    let mut login = home.start(&["mcp", "login", "web"]);
+    let back = sent_to(&browse(login.printed("/authorize?").trim()));
+    paste(&mut login, &format!("\nnothing of the kind\n{back}\n"));
+    login.end().with(0).says(&["the address holds no `code`", "Signed in"]);
+    home.weft(&["mcp", "list"]).with(0);
+    let refused = format!("{}?error=access_denied", back.split_once('?').unwrap().0);
+    let mut login = home.start(&["mcp", "login", "web"]);
+    login.printed("/authorize?");
+    paste(&mut login, &format!("{refused}\n"));
+    login.end().with(1).says(&["the sign-in was refused: access_denied"]);
+}
