@@ -1,13 +1,15 @@
 //! The way by which rmcp asks authorization servers: ours, with its checks of addresses.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::LOCATION;
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
-use url::Url;
+use tokio::time::Instant;
+use url::{Origin, Url};
 use weft_core::{Error, ErrorKind, Result};
 use weft_net::{StreamRequest, StreamingHttp};
 
@@ -17,10 +19,21 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Answers that say where else to ask, one after the other.
 const REDIRECTS_MAX: usize = 3;
+/// Requests for one purpose, and how long after the first there may be another one. What a server says of its authorization
+/// servers can name thousands, and each of them would be asked at several addresses.
+const REQUESTS_MAX: usize = 40;
+const ALL_LIMIT: Duration = Duration::from_secs(60);
 
 type Answer = http::Response<Vec<u8>>;
 
-pub(super) struct OauthHttp(pub(super) Arc<dyn StreamingHttp>);
+/// The way for one purpose.
+pub(super) struct OauthHttp {
+    http: Arc<dyn StreamingHttp>,
+    begun: Instant,
+    requests: AtomicUsize,
+    /// Where the latest document was found.
+    document: Mutex<Option<Origin>>,
+}
 
 impl OAuthHttpClient for OauthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
@@ -36,6 +49,16 @@ impl OAuthHttpClient for OauthHttp {
 }
 
 impl OauthHttp {
+    pub(super) fn new(http: Arc<dyn StreamingHttp>) -> Self {
+        Self { http, begun: Instant::now(), requests: AtomicUsize::default(), document: Mutex::default() }
+    }
+
+    /// Whether the latest document was found at the server of this address.
+    pub(super) fn has_found_at(&self, url: &str) -> bool {
+        let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
+        Url::parse(url).is_ok_and(|url| document.as_ref() == Some(&url.origin()))
+    }
+
     async fn followed(
         &self,
         request: http::Request<Vec<u8>>,
@@ -61,15 +84,23 @@ impl OauthHttp {
     }
 
     async fn asked(&self, request: StreamRequest) -> Result<Answer> {
-        let mut response = self.0.open(request).await?;
+        if self.requests.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX || self.begun.elapsed() > ALL_LIMIT {
+            return Err(Error::invalid("the server names too many places to ask, or too slow ones"));
+        }
+        let is_get = request.method == "GET";
+        let place = Url::parse(&request.url).ok().filter(|_| is_get).map(|url| url.origin());
+        let mut response = self.http.open(request).await?;
+        let is_stream = response.header("content-type").is_some_and(|of| of.starts_with("text/event-stream"));
         let mut answer = http::Response::builder().status(response.status);
         for (name, value) in std::mem::take(&mut response.headers) {
             answer = answer.header(name, value);
         }
-        let body = response.read(ANSWER_BYTES_MAX).await?;
-        answer
-            .body(body.to_vec())
-            .map_err(|cause| Error::new(ErrorKind::Garbled, "no answer of HTTP").because(cause))
+        // The server itself is asked, too, for what its refusal says; a stream of messages is no refusal, and has no end.
+        let body = if is_stream { Vec::new() } else { response.read(ANSWER_BYTES_MAX).await? };
+        if place.is_some() {
+            *self.document.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        }
+        answer.body(body).map_err(|cause| Error::new(ErrorKind::Garbled, "no answer of HTTP").because(cause))
     }
 }
 
