@@ -181,8 +181,12 @@ impl SignIn {
 
     /// Notes how the server asks for a token.
     pub(crate) fn hear(&self, response: &StreamResponse) {
-        let told = response.header("www-authenticate").filter(|told| told.len() <= CHALLENGE_BYTES_MAX);
-        self.0.known().challenge = told.map(str::to_owned);
+        // One that says nothing takes back nothing: servers also refuse what no sign-in would allow.
+        if let Some(told) =
+            response.header("www-authenticate").filter(|told| told.len() <= CHALLENGE_BYTES_MAX)
+        {
+            self.0.known().challenge = Some(told.to_owned());
+        }
     }
 
     /// The error that what was allowed at the sign-in is not enough; nothing when that is not the reason.
@@ -502,6 +506,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_code_is_shown_once_however_often_it_is_brought() {
+        let (sites, place) = (sites(), place());
+        let sign_in = process(&sites, &place);
+        let page = begun(&sign_in).await.unwrap();
+        let callback = SignInCallback { state: page.state, code: "code".to_owned(), issuer: None };
+        let (one, other) = tokio::join!(sign_in.finish(&callback), sign_in.finish(&callback));
+        assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+        assert_eq!(sites.given.load(Ordering::SeqCst), 1);
+        assert_eq!(sign_in.token().await.unwrap(), Some(Secret::new("token-1")));
+    }
+
+    #[tokio::test]
     async fn what_came_of_a_question_that_was_given_up_is_no_answer_to_a_later_one() {
         let (sites, place) = (sites(), place());
         let sign_in = process(&sites, &place);
@@ -570,6 +586,7 @@ mod tests {
         let sign_in = process(&sites, &place);
         let headers = vec![("www-authenticate".to_owned(), format!("Bearer resource_metadata=\"{hidden}\""))];
         sign_in.hear(&StreamResponse { status: 401, headers, body: stream::empty().boxed() });
+        sign_in.hear(&StreamResponse { status: 403, headers: Vec::new(), body: stream::empty().boxed() });
         signed_in(&sign_in).await;
         let another = process(&sites, &place);
         assert_eq!(instead_of(&another, "token-1").await.as_deref(), Some("token-2"));

@@ -9,7 +9,7 @@ use rmcp::transport::auth::{
 use url::Url;
 use weft_core::{Error, ErrorKind, Result};
 
-use super::kept::{BegunSignIn, KeptClient, KeptSignIn};
+use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn};
 use super::{LiveToken, SignIn, SignInInner, failed, shortened};
 
 /// How long a person may take to sign in, in milliseconds.
@@ -139,7 +139,6 @@ impl SignIn {
         inner
             .row()
             .change(|kept| {
-                kept.begun.remove(&callback.state);
                 kept.client = Some(begun.client.clone());
                 kept.credentials = Some(credentials.clone());
                 kept.challenge.clone_from(&begun.challenge);
@@ -251,9 +250,8 @@ impl SignInInner {
         }
         manager.set_metadata(metadata);
         manager.configure_client(begun.client.config()).map_err(|error| failed(&error))?;
-        let (states, credentials) = (InMemoryStateStore::new(), InMemoryCredentialStore::new());
-        states.save(&callback.state, begun.state.clone()).await.map_err(|error| failed(&error))?;
-        manager.set_state_store(states);
+        let credentials = InMemoryCredentialStore::new();
+        manager.set_state_store(Ending { row: self.row(), begun: begun.state.clone() });
         manager.set_credential_store(credentials.clone());
         let (code, state, issuer) = (&callback.code, &callback.state, callback.issuer.as_deref());
         let exchanged = manager.exchange_code_for_token_with_issuer(code, state, issuer).await;

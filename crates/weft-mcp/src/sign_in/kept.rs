@@ -1,10 +1,13 @@
 //! What is kept of sign-ins at one server, sealed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rmcp::transport::auth::{AuthError, CredentialStore, StoredAuthorizationState, StoredCredentials};
+use rmcp::transport::auth::{
+    AuthError, CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials,
+};
 use serde::{Deserialize, Serialize};
 use weft_core::{Error, ErrorKind, Result, Secret, changes};
 
@@ -154,6 +157,39 @@ impl CredentialRow {
 pub(super) struct Renewal {
     pub(super) row: CredentialRow,
     pub(super) before: StoredCredentials,
+}
+
+/// A sign-in that is about to end.
+pub(super) struct Ending {
+    pub(super) row: CredentialRow,
+    pub(super) begun: StoredAuthorizationState,
+}
+
+#[async_trait]
+impl StateStore for Ending {
+    async fn save(&self, _: &str, _: StoredAuthorizationState) -> Result<(), AuthError> {
+        Err(AuthError::InternalError("a sign-in that ends does not begin".to_owned()))
+    }
+
+    async fn load(&self, _: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
+        Ok(Some(self.begun.clone()))
+    }
+
+    async fn delete(&self, state: &str) -> Result<(), AuthError> {
+        // Asked before the code is shown: for one that is shown twice servers take back what they have given for it.
+        let was_there = AtomicBool::default();
+        let take = |kept: &mut KeptSignIn| {
+            let is_there = kept.begun.remove(state).is_some();
+            was_there.store(is_there, Ordering::Relaxed);
+            is_there
+        };
+        self.row.change(take).await.map_err(told)?;
+        if was_there.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(AuthError::AuthorizationFailed("it has ended already".to_owned()))
+        }
+    }
 }
 
 fn told(error: Error) -> AuthError {
