@@ -391,6 +391,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use async_trait::async_trait;
+    use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use serde_json::{Value as Json, json};
     use weft_core::TenantId;
@@ -442,7 +443,7 @@ mod tests {
                 }
             };
             let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-            let body = stream::iter([Ok(answer.to_string().into())]).boxed();
+            let body = stream::iter([Ok(Bytes::from(answer.to_string()))]).boxed();
             Ok(StreamResponse { status, headers, body })
         }
     }
