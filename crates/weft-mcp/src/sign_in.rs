@@ -309,10 +309,28 @@ impl SignInInner {
             return Ok(None);
         }
         if let Some(client) = &kept.client {
+            let client = self.as_configured(client.clone());
             manager.configure_client(client.config()).map_err(|error| failed(&error))?;
         }
-        manager.refresh_token().await.map_err(|error| failed(&error))?;
+        if let Err(error) = manager.refresh_token().await {
+            let error = failed(&error);
+            if error.kind == ErrorKind::Unauthenticated {
+                // It need not be shown again.
+                row.replace(before, None).await?;
+            }
+            return Err(error);
+        }
         Ok(row.read().await?.and_then(|(kept, _)| kept.token()))
+    }
+
+    /// The client of a sign-in, whose secret the operator may have changed since.
+    fn as_configured(&self, client: kept::KeptClient) -> kept::KeptClient {
+        let OauthConfig { client_id, client_secret, .. } = &self.oauth;
+        if client.id == *client_id && !client_secret.is_empty() {
+            kept::KeptClient { secret: Some(client_secret.reveal().to_owned()), ..client }
+        } else {
+            client
+        }
     }
 
     /// Takes note of what the store has had since `as_of`.
@@ -351,6 +369,14 @@ impl kept::KeptClient {
     }
 }
 
+/// Whether an authorization server does not know the client any more: many forget those that they have registered.
+fn has_forgotten_us(told: &str) -> bool {
+    // The library has no word of its own for it; this is how it writes the code of an answer.
+    ["invalid_client", "unauthorized_client"]
+        .iter()
+        .any(|code| told.contains(&format!("error response: {code}")))
+}
+
 fn shortened(text: &str) -> String {
     text.chars().take(TOLD_CHARS_MAX).collect()
 }
@@ -362,6 +388,9 @@ fn failed(error: &AuthError) -> Error {
     let told = |kind, message: &str| Error::new(kind, message).because(cause.clone());
     match error {
         AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) | AuthError::TokenExpired => {
+            told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
+        }
+        AuthError::TokenRefreshFailed(told_why) if has_forgotten_us(told_why) => {
             told(ErrorKind::Unauthenticated, "the sign-in at the server is over")
         }
         AuthError::TokenRefreshFailed(_)
@@ -391,6 +420,8 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use async_trait::async_trait;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use serde_json::{Value as Json, json};
@@ -407,6 +438,10 @@ mod tests {
 
     /// An MCP server and authorization servers, by the addresses of their documents.
     struct Sites {
+        /// The code of an error that is all that renewals bring.
+        refuses: Lock<Option<&'static str>>,
+        /// How clients have said who they are where tokens are given out.
+        clients: Lock<Vec<String>>,
         documents: Lock<BTreeMap<String, Json>>,
         /// Nothing answers.
         is_away: AtomicBool,
@@ -429,11 +464,16 @@ mod tests {
                 return Ok(StreamResponse { status: 200, headers, body: stream::pending().boxed() });
             }
             let (status, answer) = if request.method == "POST" && request.url.ends_with("/token") {
+                let header = request.headers.iter().find(|(name, _)| name == "authorization");
+                self.clients.lock().unwrap().extend(header.map(|(_, value)| value.clone()));
                 let number = self.given.fetch_add(1, Ordering::SeqCst) + 1;
                 drop(self.gives.lock().await);
                 let (access, refresh) = (format!("token-{number}"), format!("refresh-{number}"));
                 let answer = json!({"access_token": access, "token_type": "Bearer", "expires_in": 3600, "refresh_token": refresh});
-                (200, answer)
+                match *self.refuses.lock().unwrap() {
+                    Some(error) => (401, json!({"error": error})),
+                    None => (200, answer),
+                }
             } else if request.method == "POST" {
                 (201, json!({"client_id": "client", "redirect_uris": []}))
             } else {
@@ -462,6 +502,8 @@ mod tests {
         let documents = [(RESOURCE, resource(&json!(["https://auth.example"]))), (ISSUER, issuer())];
         let documents = documents.map(|(url, document)| (url.to_owned(), document));
         Arc::new(Sites {
+            refuses: Lock::default(),
+            clients: Lock::default(),
             documents: Lock::new(documents.into()),
             is_away: AtomicBool::default(),
             requests: AtomicUsize::default(),
@@ -573,6 +615,45 @@ mod tests {
         }
         assert_eq!(instead_of(&sign_in, "token-2").await, None);
         assert_eq!(sites.given.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_not_known_any_more_signs_in_again() {
+        let (sites, place) = (sites(), place());
+        let sign_in = process(&sites, &place);
+        signed_in(&sign_in).await;
+        *sites.refuses.lock().unwrap() = Some("invalid_client");
+        assert_eq!(instead_of(&sign_in, "token-1").await, None);
+        assert_eq!(instead_of(&sign_in, "token-1").await, None);
+        assert_eq!(sites.given.load(Ordering::SeqCst), 2, "it is asked once");
+        // Any other failure passes.
+        *sites.refuses.lock().unwrap() = None;
+        signed_in(&sign_in).await;
+        *sites.refuses.lock().unwrap() = Some("temporarily_unavailable");
+        let failed = sign_in.token_instead_of(Some(&Secret::new("token-3"))).await.unwrap_err();
+        assert_eq!(failed.kind, ErrorKind::Unavailable, "{}", failed.full());
+        *sites.refuses.lock().unwrap() = None;
+        assert_eq!(instead_of(&sign_in, "token-3").await.as_deref(), Some("token-5"));
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_the_operator_has_changed_is_shown_when_a_token_is_renewed() {
+        let (sites, place) = (sites(), place());
+        let with = |secret: &str| {
+            let oauth = OauthConfig {
+                client_id: "c".to_owned(),
+                client_secret: Secret::new(secret),
+                ..OauthConfig::default()
+            };
+            let server =
+                ServerConfig { url: Some(SERVER.to_owned()), oauth: Some(oauth), ..ServerConfig::default() };
+            let http: Arc<dyn StreamingHttp> = Arc::<Sites>::clone(&sites);
+            SignIn::of(&server, place.clone(), http, Arc::new(FixedClock(7))).unwrap()
+        };
+        signed_in(&with("before")).await;
+        assert_eq!(instead_of(&with("after"), "token-1").await.as_deref(), Some("token-2"));
+        let shown = |secret: &str| format!("Basic {}", STANDARD.encode(format!("c:{secret}")));
+        assert_eq!(*sites.clients.lock().unwrap(), [shown("before"), shown("after")]);
     }
 
     #[tokio::test]
