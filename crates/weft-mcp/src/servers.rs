@@ -171,7 +171,13 @@ impl Servers {
     /// program; what keeps its authorization server from being asked.
     pub async fn begin_sign_in(&self, id: &str, request: &SignInRequest) -> Result<SignInPage> {
         let server = self.server(id)?;
-        let begun = server.sign_in()?.begin(request).await;
+        let sign_in = server.sign_in()?;
+        if !sign_in.has_heard() {
+            // Some say only where they refuse a message which authorization server is theirs. What else becomes of this one
+            // is told by what follows.
+            drop(server.definitions().await);
+        }
+        let begun = sign_in.begin(request).await;
         begun.map_err(|error| server.about("cannot sign in at", error))
     }
 

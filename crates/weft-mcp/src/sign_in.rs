@@ -179,6 +179,11 @@ impl SignIn {
         token
     }
 
+    /// Whether the server has said how it asks for a token.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.0.known().challenge.is_some()
+    }
+
     /// Notes how the server asks for a token.
     pub(crate) fn hear(&self, response: &StreamResponse) {
         // One that says nothing takes back nothing: servers also refuse what no sign-in would allow.
@@ -429,8 +434,11 @@ mod tests {
     use weft_core::seam::clock::FixedClock;
     use weft_net::StreamRequest;
     use weft_testkit::MemoryCredentials;
+    use weft_testkit::memory_store::MemoryStore;
 
     use super::*;
+    use crate::config::McpConfig;
+    use crate::servers::{Credentials, Servers};
 
     const SERVER: &str = "https://tools.example/mcp";
     const RESOURCE: &str = "https://tools.example/.well-known/oauth-protected-resource/mcp";
@@ -462,6 +470,11 @@ mod tests {
             if request.method == "GET" && request.url == SERVER {
                 let headers = vec![("content-type".to_owned(), "text/event-stream".to_owned())];
                 return Ok(StreamResponse { status: 200, headers, body: stream::pending().boxed() });
+            }
+            if request.url == SERVER {
+                let told = "Bearer resource_metadata=\"https://tools.example/who\"".to_owned();
+                let headers = vec![("www-authenticate".to_owned(), told)];
+                return Ok(StreamResponse { status: 401, headers, body: stream::empty().boxed() });
             }
             let (status, answer) = if request.method == "POST" && request.url.ends_with("/token") {
                 let header = request.headers.iter().find(|(name, _)| name == "authorization");
@@ -672,6 +685,28 @@ mod tests {
         signed_in(&sign_in).await;
         let another = process(&sites, &place);
         assert_eq!(instead_of(&another, "token-1").await.as_deref(), Some("token-2"));
+    }
+
+    #[tokio::test]
+    async fn a_server_is_sent_a_message_first_when_nothing_was_heard_of_it() {
+        let sites = sites();
+        {
+            let mut documents = sites.documents.lock().unwrap();
+            let resource = documents.remove(RESOURCE).unwrap();
+            documents.insert("https://tools.example/who".to_owned(), resource);
+        }
+        let server = ServerConfig { url: Some(SERVER.to_owned()), ..ServerConfig::default() };
+        let config =
+            McpConfig { servers: BTreeMap::from([("web".to_owned(), server)]), ..McpConfig::default() };
+        let http: Arc<dyn StreamingHttp> = Arc::<Sites>::clone(&sites);
+        let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(7)));
+        let credentials =
+            Credentials { store: Arc::new(MemoryCredentials::default()), tenant: TenantId::new("t") };
+        let servers = Servers::open(config, &http, pins, clock, credentials).unwrap();
+        let request = SignInRequest { redirect_uri: "http://127.0.0.1:9/callback".to_owned(), scope: None };
+        let page = servers.begin_sign_in("web", &request).await.map_err(|error| error.full()).unwrap();
+        assert!(page.url.starts_with("https://auth.example/authorize?"), "{}", page.url);
+        servers.close().await;
     }
 
     #[tokio::test]
