@@ -10,7 +10,7 @@ use weft_net::StreamingHttp;
 use crate::authorization::Authorization;
 use crate::child;
 use crate::config::{ServerConfig, TransportKind};
-use crate::faults::Faults;
+use crate::faults::{Faults, Redactor};
 use crate::http_peer::HttpPeer;
 use crate::legacy::Legacy;
 use crate::wire::ServerWire;
@@ -31,6 +31,7 @@ pub(crate) struct Configured {
     inherited: BTreeMap<String, String>,
     http: Arc<dyn StreamingHttp>,
     authorization: Authorization,
+    redactor: Redactor,
 }
 
 impl Configured {
@@ -39,12 +40,14 @@ impl Configured {
         inherited: BTreeMap<String, String>,
         http: Arc<dyn StreamingHttp>,
         authorization: Authorization,
+        redactor: Redactor,
     ) -> Self {
-        Self { config, inherited, http, authorization }
+        Self { config, inherited, http, authorization, redactor }
     }
 
     fn peer(&self) -> Result<HttpPeer> {
-        HttpPeer::new(&self.config, Arc::clone(&self.http), self.authorization.clone())
+        let (http, authorization) = (Arc::clone(&self.http), self.authorization.clone());
+        HttpPeer::new(&self.config, http, authorization, self.redactor.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why a connection broke, told by those who saw it to those who notice later.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weft_core::{Error, ErrorKind, Secret};
 
@@ -21,9 +21,17 @@ impl Faults {
     }
 }
 
-/// Takes secrets out of texts that others wrote.
+/// Takes secrets out of texts that others wrote. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Redactor(Arc<[Secret]>);
+pub(crate) struct Redactor {
+    /// Those of the configuration.
+    configured: Arc<[Secret]>,
+    /// Those that come and go, from the latest.
+    tokens: Arc<Mutex<Vec<Secret>>>,
+}
+
+/// Tokens that are remembered: one that was refused may be told after another one has come for it.
+const TOKENS_MAX: usize = 8;
 
 /// Shorter ones would blot out ordinary words.
 const SECRET_BYTES_MIN: usize = 6;
@@ -38,13 +46,28 @@ impl Redactor {
             all.filter(|secret| secret.reveal().len() >= SECRET_BYTES_MIN).collect();
         // The longest first: one may be a part of another, whose rest would stay.
         hidden.sort_by_key(|secret| std::cmp::Reverse(secret.reveal().len()));
-        Self(hidden.into())
+        Self { configured: hidden.into(), tokens: Arc::default() }
+    }
+
+    /// Takes out this one from now on, too.
+    pub(crate) fn hide(&self, token: &Secret) {
+        let mut tokens = self.tokens();
+        if token.reveal().len() >= SECRET_BYTES_MIN && !tokens.contains(token) {
+            tokens.truncate(TOKENS_MAX - 1);
+            tokens.insert(0, token.clone());
+        }
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, Vec<Secret>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The text without them, cut at `max` characters.
     pub(crate) fn clean(&self, text: &str, max: usize) -> String {
         let mut text = text.to_owned();
-        for secret in self.0.iter() {
+        let mut tokens = self.tokens().clone();
+        tokens.sort_by_key(|token| std::cmp::Reverse(token.reveal().len()));
+        for secret in tokens.iter().chain(self.configured.iter()) {
             if text.contains(secret.reveal()) {
                 text = text.replace(secret.reveal(), "***");
             }
@@ -82,6 +105,11 @@ mod tests {
         let redactor = Redactor::new([Secret::new("s3cret-key"), Secret::new("a")].iter());
         assert_eq!(redactor.clean("key s3cret-key of a", 100), "key *** of a");
         assert_eq!(redactor.clean("汉字汉字", 2), "汉字…");
+        for number in 1..=20 {
+            redactor.clone().hide(&Secret::new(format!("token-{number}")));
+        }
+        assert_eq!(redactor.clean("token-20 s3cret-key", 100), "*** ***");
+        assert!(redactor.tokens().len() <= TOKENS_MAX);
         let redactor = Redactor::new([Secret::new("bearer  s3cret-key"), Secret::new("s3cret-key-2")].iter());
         assert_eq!(redactor.clean("not s3cret-key, not s3cret-key-2", 100), "not ***, not ***");
     }

@@ -8,6 +8,7 @@ use weft_net::{StreamRequest, StreamResponse, StreamingHttp};
 
 use crate::authorization::Authorization;
 use crate::config::ServerConfig;
+use crate::faults::Redactor;
 use crate::headers;
 
 /// One server as requests see it. Clones are the same.
@@ -18,6 +19,7 @@ struct HttpPeerInner {
     http: Arc<dyn StreamingHttp>,
     headers: Vec<(String, String)>,
     authorization: Authorization,
+    redactor: Redactor,
     bytes_max: usize,
 }
 
@@ -29,9 +31,10 @@ impl HttpPeer {
         config: &ServerConfig,
         http: Arc<dyn StreamingHttp>,
         authorization: Authorization,
+        redactor: Redactor,
     ) -> Result<Self> {
         let (headers, bytes_max) = (headers::headers(config)?, config.result_bytes_max);
-        Ok(Self(Arc::new(HttpPeerInner { http, headers, authorization, bytes_max })))
+        Ok(Self(Arc::new(HttpPeerInner { http, headers, authorization, redactor, bytes_max })))
     }
 
     /// How the server is shown who we are.
@@ -52,23 +55,26 @@ impl HttpPeer {
         request.headers.extend(self.0.headers.iter().cloned());
         let authorization = &self.0.authorization;
         let token = authorization.token().await?;
-        let response = self.0.http.open(signed(request.clone(), token.as_ref())).await?;
+        let response = self.0.http.open(self.signed(request.clone(), token.as_ref())).await?;
         authorization.hear(&response);
         if response.status != 401 {
             return Ok(response);
         }
         let Some(token) = authorization.token_instead_of(token.as_ref()).await? else { return Ok(response) };
         // Only once more: when a token that was just given out is refused as well, another one does not help.
-        let response = self.0.http.open(signed(request, Some(&token))).await?;
+        let response = self.0.http.open(self.signed(request, Some(&token))).await?;
         authorization.hear(&response);
         Ok(response)
     }
-}
 
-fn signed(mut request: StreamRequest, token: Option<&Secret>) -> StreamRequest {
-    let header = |token: &Secret| ("authorization".to_owned(), format!("Bearer {}", token.reveal()));
-    request.headers.extend(token.map(header));
-    request
+    fn signed(&self, mut request: StreamRequest, token: Option<&Secret>) -> StreamRequest {
+        if let Some(token) = token {
+            // Servers that refuse one say so with it, and their words are shown and kept.
+            self.0.redactor.hide(token);
+            request.headers.push(("authorization".to_owned(), format!("Bearer {}", token.reveal())));
+        }
+        request
+    }
 }
 
 /// A request of these parts.
@@ -98,5 +104,45 @@ pub(crate) fn refusal(response: &StreamResponse) -> Error {
         500..=599 => error(ErrorKind::Unavailable, "the server has failed"),
         _ => error(ErrorKind::Invalid, "the server refuses the request")
             .help("check `url` and `type` of the server"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use bytes::Bytes;
+    use futures::{StreamExt as _, stream};
+
+    use super::*;
+    use crate::config::OauthConfig;
+    use crate::oauth::Oauth;
+
+    /// A server, and another one that gives tokens for it.
+    struct Site;
+
+    #[async_trait]
+    impl StreamingHttp for Site {
+        async fn open(&self, request: StreamRequest) -> Result<StreamResponse> {
+            let gives = request.url.ends_with("/token");
+            let body = if gives { r#"{"access_token": "token-4711"}"# } else { "" };
+            let body = stream::iter([Ok(Bytes::from(body))]).boxed();
+            Ok(StreamResponse { status: 200, headers: Vec::new(), body })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_told_to_nobody_who_reads_what_the_server_says() {
+        let oauth = OauthConfig {
+            token_url: "https://auth.example/token".to_owned(),
+            client_id: "c".to_owned(),
+            client_secret: Secret::new("s"),
+            ..OauthConfig::default()
+        };
+        let redactor = Redactor::default();
+        let authorization = Authorization::Client(Arc::new(Oauth::new(oauth, Arc::new(Site))));
+        let config = ServerConfig::default();
+        let peer = HttpPeer::new(&config, Arc::new(Site), authorization, redactor.clone()).unwrap();
+        peer.send(request("GET", "https://tools.example/mcp", Headers::new(), Vec::new())).await.unwrap();
+        assert_eq!(redactor.clean("token-4711 is over", 100), "*** is over");
     }
 }

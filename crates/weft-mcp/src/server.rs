@@ -54,6 +54,8 @@ pub(crate) struct Way {
     pub(crate) dial: Arc<dyn Dial>,
     /// How people sign in at it, where that is what it can want.
     pub(crate) sign_in: Option<Arc<SignIn>>,
+    /// Knows what must not be shown of what it says.
+    pub(crate) redactor: Redactor,
 }
 
 impl Way {
@@ -74,8 +76,10 @@ impl Way {
             }
             (None, None) => Authorization::Headers,
         };
-        let dial = Configured::new(Arc::clone(config), inherited, Arc::clone(http), authorization);
-        Self { dial: Arc::new(dial), sign_in }
+        let redactor = Redactor::new(config.secrets());
+        let (http, known) = (Arc::clone(http), redactor.clone());
+        let dial = Configured::new(Arc::clone(config), inherited, http, authorization, known);
+        Self { dial: Arc::new(dial), sign_in, redactor }
     }
 }
 
@@ -112,7 +116,7 @@ pub(crate) struct RunningCall {
 
 impl McpServer {
     pub(crate) fn new(id: &str, config: Arc<ServerConfig>, way: Way, tasks: TaskTracker) -> Self {
-        let redactor = Redactor::new(config.secrets());
+        let redactor = way.redactor.clone();
         Self {
             id: id.to_owned(),
             config,

@@ -16,6 +16,7 @@ use weft_net::StreamingHttp;
 use crate::config::{McpConfig, PinMode, ServerConfig};
 use crate::definition::{ToolDefinition, Verdict};
 use crate::dial::Dial;
+use crate::faults::Redactor;
 use crate::server::{McpServer, Way, read_definitions};
 use crate::sign_in::{CredentialPlace, SignInCallback, SignInPage, SignInRequest};
 use crate::tool::{call_once, tool};
@@ -108,7 +109,8 @@ impl Servers {
 
     /// Adds a server that is reached in a way of the caller's own, in place of one with the same id.
     pub async fn add(&self, id: &str, config: ServerConfig, dial: Arc<dyn Dial>) {
-        self.replace(id, Arc::new(config), Way { dial, sign_in: None }).await;
+        let redactor = Redactor::new(config.secrets());
+        self.replace(id, Arc::new(config), Way { dial, sign_in: None, redactor }).await;
     }
 
     /// Adds a server that is reached at an address by way of `http`, in place of one with the same id. What people allow when
@@ -169,7 +171,13 @@ impl Servers {
     /// program; what keeps its authorization server from being asked.
     pub async fn begin_sign_in(&self, id: &str, request: &SignInRequest) -> Result<SignInPage> {
         let server = self.server(id)?;
-        let begun = server.sign_in()?.begin(request).await;
+        let sign_in = server.sign_in()?;
+        if !sign_in.has_heard() {
+            // Some say only where they refuse a message which authorization server is theirs. What else becomes of this one
+            // is told by what follows.
+            drop(server.definitions().await);
+        }
+        let begun = sign_in.begin(request).await;
         begun.map_err(|error| server.about("cannot sign in at", error))
     }
 

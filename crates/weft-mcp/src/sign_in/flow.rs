@@ -9,7 +9,7 @@ use rmcp::transport::auth::{
 use url::Url;
 use weft_core::{Error, ErrorKind, Result};
 
-use super::kept::{BegunSignIn, KeptClient, KeptSignIn};
+use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn};
 use super::{LiveToken, SignIn, SignInInner, failed, shortened};
 
 /// How long a person may take to sign in, in milliseconds.
@@ -114,7 +114,11 @@ impl SignIn {
         let now_ms = inner.clock.now_ms();
         let begun =
             BegunSignIn { client, state: kept, challenge, until_ms: now_ms.saturating_add(TIME_LIMIT_MS) };
-        inner.row().change(|kept| kept.begin(&state, begun.clone(), now_ms)).await?;
+        let begin = |kept: &mut KeptSignIn| {
+            kept.begin(&state, begun.clone(), now_ms);
+            true
+        };
+        inner.row().change(begin).await?;
         Ok(SignInPage { url, state })
     }
 
@@ -135,9 +139,10 @@ impl SignIn {
         inner
             .row()
             .change(|kept| {
-                kept.begun.remove(&callback.state);
                 kept.client = Some(begun.client.clone());
                 kept.credentials = Some(credentials.clone());
+                kept.challenge.clone_from(&begun.challenge);
+                true
             })
             .await?;
         let token = KeptSignIn { credentials: Some(credentials), ..KeptSignIn::default() }.token();
@@ -169,14 +174,13 @@ impl SignInInner {
     fn signed_in(&self, token: Option<LiveToken>) {
         let known = &mut *self.known();
         (known.is_read, known.token, known.challenge) = (true, token, None);
+        known.changes = known.changes.wrapping_add(1);
     }
 
     /// Finds out which authorization server there is, and how the server asked for a token.
     async fn discovered(&self) -> Result<Discovered> {
         let challenge = self.known().challenge.clone();
-        let mut manager = self.manager().await?;
-        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await;
-        let found = found.map_err(|error| failed(&error))?;
+        let (mut manager, found) = self.found(challenge.as_deref()).await?;
         // Without a word of the server its endpoints would be guessed, and people sent to pages that are not there.
         if !found.source.is_discovered() && challenge.is_none() {
             return Err(Error::invalid("the server names no authorization server")
@@ -237,9 +241,8 @@ impl SignInInner {
         begun: &BegunSignIn,
         callback: &SignInCallback,
     ) -> Result<rmcp::transport::auth::StoredCredentials> {
-        let mut manager = self.manager().await?;
-        let found = manager.resolve_metadata_from_challenge(begun.challenge.as_deref()).await;
-        let metadata = found.map_err(|error| failed(&error))?.metadata;
+        let (mut manager, found) = self.found(begun.challenge.as_deref()).await?;
+        let metadata = found.metadata;
         // The code is good at the authorization server that was asked, and is shown to no other.
         if metadata.issuer != begun.state.expected_issuer {
             return Err(Error::new(ErrorKind::Denied, "the server has another authorization server by now")
@@ -247,9 +250,8 @@ impl SignInInner {
         }
         manager.set_metadata(metadata);
         manager.configure_client(begun.client.config()).map_err(|error| failed(&error))?;
-        let (states, credentials) = (InMemoryStateStore::new(), InMemoryCredentialStore::new());
-        states.save(&callback.state, begun.state.clone()).await.map_err(|error| failed(&error))?;
-        manager.set_state_store(states);
+        let credentials = InMemoryCredentialStore::new();
+        manager.set_state_store(Ending { row: self.row(), begun: begun.state.clone() });
         manager.set_credential_store(credentials.clone());
         let (code, state, issuer) = (&callback.code, &callback.state, callback.issuer.as_deref());
         let exchanged = manager.exchange_code_for_token_with_issuer(code, state, issuer).await;

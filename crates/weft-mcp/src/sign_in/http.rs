@@ -1,13 +1,15 @@
 //! The way by which rmcp asks authorization servers: ours, with its checks of addresses.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::LOCATION;
 use rmcp::transport::auth::{
     OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
-use url::Url;
+use tokio::time::Instant;
+use url::{Origin, Url, form_urlencoded};
 use weft_core::{Error, ErrorKind, Result};
 use weft_net::{StreamRequest, StreamingHttp};
 
@@ -17,10 +19,26 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Answers that say where else to ask, one after the other.
 const REDIRECTS_MAX: usize = 3;
+/// Requests for one purpose, and how long after the first there may be another one. What a server says of its authorization
+/// servers can name thousands, and each of them would be asked at several addresses.
+const REQUESTS_MAX: usize = 40;
+const ALL_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is shown to authorization servers, and not told with what they say.
+const SHOWN: [&str; 4] = ["client_secret", "code", "code_verifier", "refresh_token"];
+/// Shorter ones would blot out ordinary words.
+const SHOWN_BYTES_MIN: usize = 6;
 
 type Answer = http::Response<Vec<u8>>;
 
-pub(super) struct OauthHttp(pub(super) Arc<dyn StreamingHttp>);
+/// The way for one purpose.
+pub(super) struct OauthHttp {
+    http: Arc<dyn StreamingHttp>,
+    begun: Instant,
+    requests: AtomicUsize,
+    /// Where the latest document was found.
+    document: Mutex<Option<Origin>>,
+}
 
 impl OAuthHttpClient for OauthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
@@ -36,6 +54,16 @@ impl OAuthHttpClient for OauthHttp {
 }
 
 impl OauthHttp {
+    pub(super) fn new(http: Arc<dyn StreamingHttp>) -> Self {
+        Self { http, begun: Instant::now(), requests: AtomicUsize::default(), document: Mutex::default() }
+    }
+
+    /// Whether the latest document was found at the server of this address.
+    pub(super) fn has_found_at(&self, url: &str) -> bool {
+        let document = self.document.lock().unwrap_or_else(PoisonError::into_inner);
+        Url::parse(url).is_ok_and(|url| document.as_ref() == Some(&url.origin()))
+    }
+
     async fn followed(
         &self,
         request: http::Request<Vec<u8>>,
@@ -61,16 +89,38 @@ impl OauthHttp {
     }
 
     async fn asked(&self, request: StreamRequest) -> Result<Answer> {
-        let mut response = self.0.open(request).await?;
-        let mut answer = http::Response::builder().status(response.status);
+        if self.requests.fetch_add(1, Ordering::Relaxed) >= REQUESTS_MAX || self.begun.elapsed() > ALL_LIMIT {
+            return Err(Error::invalid("the server names too many places to ask, or too slow ones"));
+        }
+        let is_get = request.method == "GET";
+        let sent = if is_get { Vec::new() } else { request.body.clone() };
+        let place = Url::parse(&request.url).ok().filter(|_| is_get).map(|url| url.origin());
+        let mut response = self.http.open(request).await?;
+        let is_stream = response.header("content-type").is_some_and(|of| of.starts_with("text/event-stream"));
+        let status = response.status;
+        let mut answer = http::Response::builder().status(status);
         for (name, value) in std::mem::take(&mut response.headers) {
             answer = answer.header(name, value);
         }
-        let body = response.read(ANSWER_BYTES_MAX).await?;
-        answer
-            .body(body.to_vec())
-            .map_err(|cause| Error::new(ErrorKind::Garbled, "no answer of HTTP").because(cause))
+        // The server itself is asked, too, for what its refusal says; a stream of messages is no refusal, and has no end.
+        let body = if is_stream { Vec::new() } else { response.read(ANSWER_BYTES_MAX).await? };
+        if place.is_some() {
+            *self.document.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        }
+        let body = if status < 400 { body } else { without_shown(&sent, &body) };
+        answer.body(body).map_err(|cause| Error::new(ErrorKind::Garbled, "no answer of HTTP").because(cause))
     }
+}
+
+/// What a server says that refuses a request, without what it was shown: some repeat that in their words for people.
+fn without_shown(sent: &[u8], said: &[u8]) -> Vec<u8> {
+    let mut text = String::from_utf8_lossy(said).into_owned();
+    for (name, value) in form_urlencoded::parse(sent) {
+        if SHOWN.contains(&name.as_ref()) && value.len() >= SHOWN_BYTES_MIN {
+            text = text.replace(value.as_ref(), "***");
+        }
+    }
+    text.into_bytes()
 }
 
 fn plain(request: http::Request<Vec<u8>>) -> Result<StreamRequest> {
@@ -85,4 +135,17 @@ fn plain(request: http::Request<Vec<u8>>) -> Result<StreamRequest> {
         headers: parts.headers.iter().map(header).collect::<Result<_>>()?,
         body,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_was_shown_is_not_told_with_its_refusal() {
+        let sent = b"grant_type=refresh_token&refresh_token=a%2Bsecret&code=short";
+        let said = b"{\"error\": \"invalid_grant\", \"error_description\": \"a+secret is over, short\"}";
+        let told = String::from_utf8(without_shown(sent, said)).unwrap();
+        assert!(told.contains("*** is over, short") && !told.contains("a+secret"), "{told}");
+    }
 }

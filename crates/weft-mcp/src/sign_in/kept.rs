@@ -1,9 +1,13 @@
 //! What is kept of sign-ins at one server, sealed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use rmcp::transport::auth::{AuthError, CredentialStore, StoredAuthorizationState, StoredCredentials};
+use rmcp::transport::auth::{
+    AuthError, CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials,
+};
 use serde::{Deserialize, Serialize};
 use weft_core::{Error, ErrorKind, Result, Secret, changes};
 
@@ -11,6 +15,9 @@ use super::{CredentialPlace, LiveToken};
 
 /// Sign-ins that have begun and not ended, at most; then the oldest is forgotten.
 const BEGUN_MAX: usize = 8;
+/// How often, and after how long each time, the store is asked to keep what a renewal has brought.
+const SAVES_MAX: u32 = 10;
+const SAVE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Everything that is kept for one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -22,6 +29,8 @@ pub(super) struct KeptSignIn {
     pub(super) client: Option<KeptClient>,
     /// What it gave.
     pub(super) credentials: Option<StoredCredentials>,
+    /// How the server had asked for that: some say only there which authorization server is theirs.
+    pub(super) challenge: Option<String>,
     /// Sign-ins that wait for their person, by the state that comes back with them.
     pub(super) begun: BTreeMap<String, BegunSignIn>,
 }
@@ -105,12 +114,14 @@ impl CredentialRow {
         Ok(Some((kept, stored.revision)))
     }
 
-    /// Changes what is kept.
-    pub(super) async fn change(&self, change: impl Fn(&mut KeptSignIn)) -> Result<()> {
+    /// Changes what is kept, where there is anything to be changed.
+    pub(super) async fn change(&self, change: impl Fn(&mut KeptSignIn) -> bool) -> Result<()> {
         changes::made("credentials of the MCP server", async || {
             // Read once more for each attempt: others may have signed in, or out.
             let (mut kept, revision) = self.read().await?.unwrap_or_default();
-            change(&mut kept);
+            if !change(&mut kept) {
+                return Ok(Some(()));
+            }
             kept.url.clone_from(&self.url);
             let text = serde_json::to_string(&kept)
                 .map_err(|cause| Error::internal("cannot write credentials").because(cause))?;
@@ -119,6 +130,66 @@ impl CredentialRow {
         })
         .await
     }
+
+    /// Puts `credentials` in the place of what was given before, unless somebody has signed in or out since.
+    pub(super) async fn replace(
+        &self,
+        before: &StoredCredentials,
+        credentials: Option<&StoredCredentials>,
+    ) -> Result<()> {
+        self.change(|kept| {
+            let is_before = match &kept.credentials {
+                Some(there) => are_same(there, before),
+                // Another process has been refused what was renewed here. Where somebody has signed out, there is no client.
+                None => kept.client.as_ref().is_some_and(|client| client.id == before.client_id),
+            };
+            if is_before {
+                kept.credentials = credentials.cloned();
+            }
+            is_before
+        })
+        .await
+    }
+}
+
+/// The credentials that one renewal begins with, and where it puts what it brings.
+#[derive(Clone)]
+pub(super) struct Renewal {
+    pub(super) row: CredentialRow,
+    pub(super) before: StoredCredentials,
+}
+
+/// A sign-in that is about to end.
+pub(super) struct Ending {
+    pub(super) row: CredentialRow,
+    pub(super) begun: StoredAuthorizationState,
+}
+
+#[async_trait]
+impl StateStore for Ending {
+    async fn save(&self, _: &str, _: StoredAuthorizationState) -> Result<(), AuthError> {
+        Err(AuthError::InternalError("a sign-in that ends does not begin".to_owned()))
+    }
+
+    async fn load(&self, _: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
+        Ok(Some(self.begun.clone()))
+    }
+
+    async fn delete(&self, state: &str) -> Result<(), AuthError> {
+        // Asked before the code is shown: for one that is shown twice servers take back what they have given for it.
+        let was_there = AtomicBool::default();
+        let take = |kept: &mut KeptSignIn| {
+            let is_there = kept.begun.remove(state).is_some();
+            was_there.store(is_there, Ordering::Relaxed);
+            is_there
+        };
+        self.row.change(take).await.map_err(told)?;
+        if was_there.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(AuthError::AuthorizationFailed("it has ended already".to_owned()))
+        }
+    }
 }
 
 fn told(error: Error) -> AuthError {
@@ -126,34 +197,36 @@ fn told(error: Error) -> AuthError {
 }
 
 #[async_trait]
-impl CredentialStore for CredentialRow {
+impl CredentialStore for Renewal {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let kept = self.read().await.map_err(told)?;
-        Ok(kept.and_then(|(kept, _)| kept.credentials))
+        Ok(Some(self.before.clone()))
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        self.change(|kept| kept.credentials = Some(credentials.clone())).await.map_err(told)
+        let mut attempts = 1;
+        loop {
+            match self.row.replace(&self.before, Some(&credentials)).await {
+                // What was shown for it is mostly good for nothing by now: without this somebody has to sign in again.
+                Err(_) if attempts < SAVES_MAX => attempts += 1,
+                saved => return saved.map_err(told),
+            }
+            tokio::time::sleep(SAVE_PAUSE).await;
+        }
     }
 
     async fn clear(&self) -> Result<(), AuthError> {
-        self.change(|kept| kept.credentials = None).await.map_err(told)
+        self.row.replace(&self.before, None).await.map_err(told)
     }
 
     async fn on_refresh_token_rejected(&self, refused: &StoredCredentials) -> Result<(), AuthError> {
         // Only as long as they are what was refused: another process may have had new ones by now.
-        let is_refused = |kept: &StoredCredentials| {
-            (kept.token_received_at, &kept.client_id) == (refused.token_received_at, &refused.client_id)
-                && same_answer(kept, refused)
-        };
-        let drop_refused = |kept: &mut KeptSignIn| {
-            kept.credentials = kept.credentials.take().filter(|kept| !is_refused(kept));
-        };
-        self.change(drop_refused).await.map_err(told)
+        self.row.replace(refused, None).await.map_err(told)
     }
 }
 
-fn same_answer(one: &StoredCredentials, other: &StoredCredentials) -> bool {
+/// Whether both are of the same answer of an authorization server.
+pub(super) fn are_same(one: &StoredCredentials, other: &StoredCredentials) -> bool {
     let answer = |of: &StoredCredentials| serde_json::to_value(&of.token_response).ok();
-    answer(one) == answer(other)
+    (one.token_received_at, &one.client_id) == (other.token_received_at, &other.client_id)
+        && answer(one) == answer(other)
 }

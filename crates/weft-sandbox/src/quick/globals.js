@@ -137,6 +137,8 @@
       configurable: true,
     });
   const modules = {
+    // Nothing but what is listed here: not `constructor` either.
+    __proto__: null,
     buffer: () => ({ Buffer: web("Buffer") }),
     url: () => ({ URL: web("URL"), URLSearchParams: web("URLSearchParams") }),
     timers: () => ({ setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate }),

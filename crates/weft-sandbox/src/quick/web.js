@@ -180,6 +180,7 @@
   ];
   const base64 = (alphabet) => [fromBase64, (bytes) => toBase64(bytes, alphabet)];
   const ENCODINGS = {
+    __proto__: null,
     "utf8": utf8, "utf-8": utf8,
     "latin1": latin1, "binary": latin1,
     "ascii": [oneByte, (bytes) => characters(bytes, 127)],

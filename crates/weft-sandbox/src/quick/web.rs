@@ -9,6 +9,8 @@ use super::script;
 const WEB: &str = include_str!("web.js");
 /// Bytes of an address or a query. What is read of it lies outside of the memory that is counted for the program.
 const TEXT_BYTES: usize = 4 << 20;
+/// Parts of a query that is read, each of which takes a hundred times as much memory as the two bytes that it may have.
+const QUERY_PARTS: usize = 100_000;
 
 /// Makes the classes, by their names.
 pub fn load<'js>(ctx: Ctx<'js>) -> rquickjs::Result<Object<'js>> {
@@ -39,7 +41,8 @@ fn parse(ctx: Ctx<'_>, text: String, base: Option<String>) -> rquickjs::Result<O
             Some(base)
         }
     };
-    Ok(Url::options().base_url(base.as_ref()).parse(&text).ok().map(|url| parts(&url)))
+    let url = Url::options().base_url(base.as_ref()).parse(&text).ok();
+    url.map(|url| parts(&ctx, &url)).transpose()
 }
 
 /// The parts of an address of which one was set; nothing when there is none any more. A part that cannot be
@@ -48,7 +51,10 @@ fn set(ctx: Ctx<'_>, href: String, part: String, value: String) -> rquickjs::Res
     within(&ctx, &value)?;
     let Ok(mut url) = Url::parse(&href) else { return Ok(None) };
     let _ = match part.as_str() {
-        "href" => return Ok(quirks::set_href(&mut url, &value).is_ok().then(|| parts(&url))),
+        "href" => {
+            let is_set = quirks::set_href(&mut url, &value).is_ok();
+            return is_set.then(|| parts(&ctx, &url)).transpose();
+        }
         "protocol" => quirks::set_protocol(&mut url, &value),
         "username" => quirks::set_username(&mut url, &value),
         "password" => quirks::set_password(&mut url, &value),
@@ -68,11 +74,13 @@ fn set(ctx: Ctx<'_>, href: String, part: String, value: String) -> rquickjs::Res
             Ok(())
         }
     };
-    Ok(Some(parts(&url)))
+    parts(&ctx, &url).map(Some)
 }
 
-fn parts(url: &Url) -> String {
-    json!({
+fn parts(ctx: &Ctx<'_>, url: &Url) -> rquickjs::Result<String> {
+    // Longer than what it was read of: a character that stands for itself in a program may take nine bytes here.
+    within(ctx, url.as_str())?;
+    let parts = json!({
         "href": quirks::href(url),
         "origin": quirks::origin(url),
         "protocol": quirks::protocol(url),
@@ -84,14 +92,17 @@ fn parts(url: &Url) -> String {
         "pathname": quirks::pathname(url),
         "search": quirks::search(url),
         "hash": quirks::hash(url),
-    })
-    .to_string()
+    });
+    Ok(parts.to_string())
 }
 
 /// The names and values of a query, as JSON.
 fn pairs(ctx: Ctx<'_>, text: String) -> rquickjs::Result<String> {
     within(&ctx, &text)?;
-    let pairs: Vec<_> = form_urlencoded::parse(text.as_bytes()).collect();
+    let pairs: Vec<_> = form_urlencoded::parse(text.as_bytes()).take(QUERY_PARTS + 1).collect();
+    if pairs.len() > QUERY_PARTS {
+        return Err(Exception::throw_range(&ctx, &format!("a query has {QUERY_PARTS} parts at most")));
+    }
     Ok(json!(pairs).to_string())
 }
 

@@ -174,7 +174,20 @@ async fn addresses_and_bytes_are_as_in_node() {
     for body in ["new URL('https://a/' + 'x'.repeat(5e6))", "new URLSearchParams('x'.repeat(5e6))"] {
         assert!(failed(returned(body).await).0.contains("4194304 bytes at most"), "{body}");
     }
-    assert!(failed(returned("require('fs')").await).0.contains("there is no module `fs` here"));
+}
+
+#[tokio::test]
+async fn what_is_read_of_addresses_has_limits_of_its_own_and_modules_are_those_of_a_list() {
+    let longer = failed(returned("new URL('https://a/' + '\\u20ac'.repeat(1e6))").await).0;
+    assert!(longer.contains("4194304 bytes at most"), "{longer}");
+    let (message, _) = failed(returned("new URLSearchParams('a&'.repeat(1e6))").await);
+    assert!(message.contains("100000 parts at most"), "{message}");
+    for module in ["fs", "constructor"] {
+        let (message, _) = failed(returned(&format!("require('{module}')")).await);
+        assert!(message.contains(&format!("there is no module `{module}` here")), "{message}");
+    }
+    let known = "return [Buffer.isEncoding('constructor'), Buffer.isEncoding('HEX')]";
+    assert_eq!(returned(known).await, Ok(serde_json::json!([false, true])));
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ fn name_taken(error: Error) -> ApiError {
     }
 }
 
-/// A server with the tools that it lists now; one that wants somebody to sign in first has none yet.
+/// A server with the tools that it lists now; one that wants somebody to sign in first keeps those that are known.
 async fn asked(
     state: &ServerState,
     caller: &Caller,
@@ -173,8 +173,8 @@ async fn asked(
     seconds: u64,
 ) -> Result<StoredToolServer, ApiError> {
     let listed = match state.app.tool_servers.listed(&caller.tenant, &server, seconds).await {
-        // Nobody can sign in at a server that is not stored.
-        Err(error) if TenantServers::wants_sign_in(&server, &error) => Vec::new(),
+        // Nobody can sign in at a server that is not stored. What people have switched off is so also when it is listed again.
+        Err(error) if TenantServers::wants_sign_in(&server, &error) => return Ok(server),
         listed => listed.map_err(|error| untested(&error))?,
     };
     let tools = with_flags(listed, &server.tools);

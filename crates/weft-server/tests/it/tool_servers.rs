@@ -177,3 +177,19 @@ async fn tools_that_are_switched_off_are_not_offered_and_servers_are_handed_on_w
     let wrong = json!({"url": "file:///etc/passwd", "server_type": "sse"});
     assert_eq!(bench.post("/v1/mcp_server/test_mcp", wrong).await.refusal(), (102, "Invalid url.".into()));
 }
+
+#[tokio::test]
+async fn what_is_switched_off_stays_so_while_a_server_wants_somebody_to_sign_in() {
+    let bench = bench(Script::new()).await;
+    let (url, _served) = served(&bench).await;
+    // Without a token it wants one, as a server does whose sign-in is over.
+    let open = json!({"name": "Own", "url": url, "server_type": "streamable-http"});
+    let made = bench.post("/api/v1/mcp/servers", open).await.data();
+    let id = made["id"].as_str().unwrap();
+    let off = json!({"mcp_id": id, "tools": [{"name": "ragflow_retrieval", "enabled": false}]});
+    bench.post("/v1/mcp_server/cache_tools", off).await.data();
+    let path = format!("/api/v1/mcp/servers/{id}");
+    bench.ask("PUT", &path, json!({"headers": {"X-Extra": "1"}})).await.data();
+    let tools = bench.get(&path).await.data()["variables"]["tools"].clone();
+    assert_eq!(tools["ragflow_retrieval"]["enabled"], false, "{tools}");
+}
