@@ -45,7 +45,7 @@ pub async fn login(args: &McpLoginArgs, opened: &ToolServers) -> Outcome {
         "If the browser is on another machine, its last page cannot be shown: paste the address of that page here.",
     );
     let callback = tokio::select! {
-        came = arrived(listener) => came?,
+        came = arrived(listener, &page.state) => came?,
         pasted = pasted() => pasted?,
         () = tokio::time::sleep(TIME_LIMIT) => {
             let message = format!("nobody has signed in within {} minutes", TIME_LIMIT.as_secs() / 60);
@@ -73,15 +73,16 @@ pub async fn logout(args: &McpLogoutArgs, opened: &ToolServers) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What a browser of this machine brings.
-async fn arrived(listener: TcpListener) -> Outcome<SignInCallback> {
+/// What a browser of this machine brings back from this sign-in.
+async fn arrived(listener: TcpListener, state: &str) -> Outcome<SignInCallback> {
     let (came, over) = (Arc::new(OnceLock::new()), CancellationToken::new());
     let handler = {
-        let (came, over) = (Arc::clone(&came), over.clone());
+        let (came, over, state) = (Arc::clone(&came), over.clone(), format!("state={state}"));
         async move |uri: Uri| {
+            // Any page that the browser shows can send it here, and a browser asks for pictures by itself.
+            let is_ours = uri.query().is_some_and(|query| query.split('&').any(|pair| pair == state));
             let callback = SignInCallback::of_url(&format!("http://127.0.0.1{uri}"));
-            // A browser also asks for pictures of its own, with nothing of a sign-in in their addresses.
-            if callback.as_ref().is_err_and(|error| error.kind == ErrorKind::Invalid) {
+            if !is_ours || callback.as_ref().is_err_and(|error| error.kind == ErrorKind::Invalid) {
                 return StatusCode::BAD_REQUEST.into_response();
             }
             drop(came.set(callback));

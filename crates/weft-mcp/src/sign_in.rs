@@ -243,7 +243,9 @@ impl SignInInner {
     ) -> Result<(AuthorizationManager, AuthorizationMetadataResolution)> {
         let http = Arc::new(OauthHttp::new(Arc::clone(&self.http)));
         let asking: Arc<OauthHttp> = Arc::clone(&http);
-        let manager = AuthorizationManager::new_with_oauth_http_client(self.url.as_str(), asking).await;
+        // What it is called at authorization servers, and by the browser that is sent there: a query may hold a key.
+        let resource = self.url.split(['?', '#']).next().unwrap_or_default();
+        let manager = AuthorizationManager::new_with_oauth_http_client(resource, asking).await;
         let manager = manager.map_err(|error| failed(&error))?;
         let found = manager.resolve_metadata_from_challenge(challenge).await;
         let found = found.map_err(|error| failed(&error))?;

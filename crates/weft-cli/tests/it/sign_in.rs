@@ -105,16 +105,20 @@ fn who_signs_in_at_a_server_is_known_there_until_they_sign_out() {
     // What a browser asks for by itself is no answer.
     let (place, _) = back.split_once('?').unwrap();
     assert!(browse(place).starts_with("HTTP/1.1 400"));
+    // And what another page has it ask for is none to this sign-in.
+    for other in ["code=c&state=another", "error=access_denied"] {
+        assert!(browse(&format!("{place}?{other}")).starts_with("HTTP/1.1 400"));
+    }
     let shown = browse(&back);
     assert!(shown.contains("This page can be closed"), "{shown}");
-    login.end().with(0).says(&["Signed in at `web`."]);
+    login.end().with(0).says(&["Signed in at web."]);
     let listed = home.weft(&["mcp", "list"]).with(0).stdout;
     assert!(listed.contains("find"), "{listed}");
     for file in std::fs::read_dir(home.path().join(".local/share/weft")).unwrap() {
         let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();
         assert!(!bytes.windows(7).any(|part| part == b"rosebud"), "it is encrypted");
     }
-    home.weft(&["mcp", "logout", "web"]).with(0).says(&["Signed out of `web`"]);
+    home.weft(&["mcp", "logout", "web"]).with(0).says(&["Signed out of web"]);
     home.weft(&["mcp", "logout", "web"]).with(0).says(&["Nobody was signed in"]);
     home.weft(&["mcp", "list"]).with(1).says(&["weft mcp login web"]);
 }

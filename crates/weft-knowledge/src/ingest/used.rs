@@ -1,14 +1,18 @@
 //! What work on a dataset uses of models. No run tells of it, so it is noted here for whoever pays.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use weft_core::ComponentId;
 use weft_core::id::DatasetKey;
 use weft_core::seam::{ModelDirectory, UsageStore};
 use weft_core::usage::{self, ModelUse};
 use weft_core::watched_models::{CallOutcome, ModelCall, ModelWatcher, WatchedModels};
+use weft_core::{ComponentId, Error, ErrorKind};
 
 use super::library::Library;
+
+/// How long a note may take.
+const NOTE_LIMIT: Duration = Duration::from_secs(5);
 
 /// In place of a node: what was used for which dataset.
 fn node_of(dataset: &DatasetKey) -> ComponentId {
@@ -65,7 +69,11 @@ impl WorkModels {
     pub(super) async fn note(&self, now_ms: i64) {
         let used = self.gathered.take();
         let Some(uses) = self.uses.as_ref().filter(|_| !used.is_empty()) else { return };
-        if let Err(error) = uses.note_usage(&self.dataset, now_ms, &used).await {
+        // A store that hangs must not use up the lease of the work.
+        let noted = tokio::time::timeout(NOTE_LIMIT, uses.note_usage(&self.dataset, now_ms, &used)).await;
+        let noted =
+            noted.unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the store does not answer")));
+        if let Err(error) = noted {
             let id = &self.dataset.id;
             tracing::warn!(dataset.id = %id, error = error.detail(), "what a dataset has used of models could not be noted");
         }
