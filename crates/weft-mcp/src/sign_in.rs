@@ -34,8 +34,11 @@ pub use flow::{SignInCallback, SignInPage, SignInRequest};
 /// How long before its end a token is no longer used.
 // A request takes its time, and two clocks differ: a token that ends on the way would be refused.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How often, and after how long each time, the store is looked at for what another process has had.
+/// How often the store is looked at for what another process may have had, when what renews was refused,
 const OTHERS_LOOKS: u32 = 5;
+/// and for what another process is about to have: as long as an authorization server may take.
+const RENEWED_LOOKS: u32 = 60;
+/// After how long each time.
 const OTHERS_LOOK: Duration = Duration::from_millis(200);
 /// Bytes of what a server may say of the sign-in that it wants.
 const CHALLENGE_BYTES_MAX: usize = 8 << 10;
@@ -290,7 +293,7 @@ impl SignInInner {
         match Box::pin(self.renew(&row, &kept)).await {
             Ok(renewed) => Ok(self.learn(as_of, renewed)),
             Err(error) if error.kind == ErrorKind::Unauthenticated => {
-                Ok(self.learn(as_of, by_another(&row, token.as_ref()).await?))
+                Ok(self.learn(as_of, by_another(&row, token.as_ref(), OTHERS_LOOKS).await?))
             }
             Err(error) => Err(error),
         }
@@ -319,11 +322,17 @@ impl SignInInner {
             let client = self.as_configured(client.clone());
             manager.configure_client(client.config()).map_err(|error| failed(&error))?;
         }
+        if !row.claim(before, self.clock.now_ms()).await? {
+            let token = KeptSignIn { credentials: Some(before.clone()), ..KeptSignIn::default() }.token();
+            return by_another(row, token.as_ref(), RENEWED_LOOKS).await;
+        }
         if let Err(error) = manager.refresh_token().await {
             let error = failed(&error);
             if error.kind == ErrorKind::Unauthenticated {
                 // It need not be shown again.
                 row.replace(before, None).await?;
+            } else {
+                row.release().await?;
             }
             return Err(error);
         }
@@ -351,10 +360,13 @@ impl SignInInner {
     }
 }
 
-/// The token that another process has had in place of `before`: the one that renews is good once, so who comes second is
-/// refused, perhaps before the first has stored what it got.
-async fn by_another(row: &CredentialRow, before: Option<&LiveToken>) -> Result<Option<LiveToken>> {
-    for _ in 0..OTHERS_LOOKS {
+/// The token that another process has had in place of `before`, which may not be stored yet.
+async fn by_another(
+    row: &CredentialRow,
+    before: Option<&LiveToken>,
+    looks: u32,
+) -> Result<Option<LiveToken>> {
+    for _ in 0..looks {
         let now = row.read().await?.and_then(|(kept, _)| kept.token());
         let newer = now.filter(|now| before.is_none_or(|before| before.access != now.access));
         if newer.is_some() {

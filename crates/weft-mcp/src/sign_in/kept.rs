@@ -13,6 +13,8 @@ use weft_core::{Error, ErrorKind, Result, Secret, changes};
 
 use super::{CredentialPlace, LiveToken};
 
+/// How long one process may take to have something renewed, in milliseconds: longer than it waits for the answer.
+const RENEWAL_MS: i64 = 30_000;
 /// Sign-ins that have begun and not ended, at most; then the oldest is forgotten.
 const BEGUN_MAX: usize = 8;
 /// How often, and after how long each time, the store is asked to keep what a renewal has brought.
@@ -31,6 +33,9 @@ pub(super) struct KeptSignIn {
     pub(super) credentials: Option<StoredCredentials>,
     /// How the server had asked for that: some say only there which authorization server is theirs.
     pub(super) challenge: Option<String>,
+    /// Until when one process has what was given renewed, in milliseconds since 1970: others wait for it so long, since there are
+    /// servers that take back everything when the token that renews is shown twice.
+    pub(super) renewing_until_ms: i64,
     /// Sign-ins that wait for their person, by the state that comes back with them.
     pub(super) begun: BTreeMap<String, BegunSignIn>,
 }
@@ -145,10 +150,32 @@ impl CredentialRow {
             };
             if is_before {
                 kept.credentials = credentials.cloned();
+                kept.renewing_until_ms = 0;
             }
             is_before
         })
         .await
+    }
+
+    /// Says that what was given is renewed by whoever calls this; not when somebody else is about it, or has done it.
+    pub(super) async fn claim(&self, before: &StoredCredentials, now_ms: i64) -> Result<bool> {
+        let is_claimed = AtomicBool::default();
+        let claim = |kept: &mut KeptSignIn| {
+            let is_same = kept.credentials.as_ref().is_some_and(|there| are_same(there, before));
+            let is_free = is_same && kept.renewing_until_ms <= now_ms;
+            if is_free {
+                kept.renewing_until_ms = now_ms.saturating_add(RENEWAL_MS);
+            }
+            is_claimed.store(is_free, Ordering::Relaxed);
+            is_free
+        };
+        self.change(claim).await?;
+        Ok(is_claimed.load(Ordering::Relaxed))
+    }
+
+    /// Takes that back: it came to nothing.
+    pub(super) async fn release(&self) -> Result<()> {
+        self.change(|kept| std::mem::take(&mut kept.renewing_until_ms) != 0).await
     }
 }
 
