@@ -91,7 +91,9 @@ async fn what_a_person_allows_is_used_and_renewed_by_every_process_until_it_is_f
     assert!(first.sign_out("web").await.unwrap());
     assert!(!first.sign_out("web").await.unwrap());
     *fake.site.token.lock().unwrap() = Some("another".to_owned());
-    unauthenticated(&first).await;
+    // What was accepted earlier stays on offer, as of any server that cannot be asked.
+    let down = first.tools(&tenant(), "web").await.unwrap().down.unwrap();
+    assert!(down.contains("weft mcp login web"), "{down}");
     first.close().await;
     second.close().await;
 }
