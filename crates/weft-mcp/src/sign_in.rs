@@ -266,10 +266,8 @@ impl SignInInner {
             Url::parse(endpoint)
                 .is_ok_and(|url| url.scheme() == "https" || (url.scheme() == "http" && !is_secure))
         };
-        let mut endpoints = [&told.authorization_endpoint, &told.token_endpoint]
-            .into_iter()
-            .chain(&told.registration_endpoint);
-        if !endpoints.all(is_safe) {
+        let given_out = [&told.authorization_endpoint, &told.token_endpoint];
+        if !given_out.into_iter().chain(&told.registration_endpoint).all(is_safe) {
             let message = "the authorization server names an address that is not safe";
             return Err(Error::new(ErrorKind::Denied, message));
         }
