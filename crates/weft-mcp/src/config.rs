@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rmcp::model::ProtocolVersion;
 use serde::Deserialize;
 use url::Url;
 use weft_core::{Json, Secret};
@@ -76,6 +77,8 @@ pub struct ServerConfig {
     pub tools: BTreeMap<String, ToolConfig>,
     /// When a tool's definition counts as accepted.
     pub pin: PinMode,
+    /// The revision of the protocol that is tried first, such as "2026-07-28"; absent: the newest that older servers know, too.
+    pub revision: Option<String>,
 }
 
 /// What is spoken at an address.
@@ -168,6 +171,7 @@ impl Default for ServerConfig {
             preset: BTreeMap::new(),
             tools: BTreeMap::new(),
             pin: PinMode::default(),
+            revision: None,
         }
     }
 }
@@ -233,6 +237,12 @@ impl ServerConfig {
         }
     }
 
+    /// The version that is tried first, if one is chosen that is known.
+    pub(crate) fn first_version(&self) -> Option<ProtocolVersion> {
+        let wanted = self.revision.as_deref()?;
+        ProtocolVersion::KNOWN_VERSIONS.iter().find(|known| known.as_str() == wanted).cloned()
+    }
+
     /// How long connecting may take.
     pub fn connect_limit(&self) -> Duration {
         limit(self.connect_seconds)
@@ -287,6 +297,9 @@ impl ServerConfig {
         wrong.extend(zero.map(|(name, _)| format!("{name} must be at least 1")));
         let zero = self.tools.iter().filter(|(_, tool)| tool.call_seconds == Some(0));
         wrong.extend(zero.map(|(name, _)| format!("tools.{name}.call_seconds must be at least 1")));
+        if self.revision.is_some() && self.first_version().is_none() {
+            wrong.push(format!("`revision` is none of {}", crate::link::spoken()));
+        }
         if self.result_bytes_max < RESULT_BYTES_MIN {
             wrong.push(format!("result_bytes_max must be at least {RESULT_BYTES_MIN}"));
         }

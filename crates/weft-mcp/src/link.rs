@@ -47,6 +47,8 @@ pub(crate) struct LinkShared {
     /// Owns what still has to be said after nobody waits for it.
     pub(crate) tasks: TaskTracker,
     pub(crate) redactor: Redactor,
+    /// The version of the protocol that is tried first, where one is chosen.
+    pub(crate) first: Option<ProtocolVersion>,
 }
 
 /// An open connection. Dropping it closes it.
@@ -87,13 +89,16 @@ impl Link {
     /// What keeps it from being opened; `Unsupported` when there is no version of the protocol that both
     /// sides speak.
     pub(crate) async fn open(dial: &dyn Dial, shared: LinkShared) -> Result<Self> {
-        let newest = ProtocolVersion::LATEST_WITH_INITIALIZE;
-        let refused = match Self::attempt(dial, &shared, newest).await? {
+        // Older servers are many, and some keep silent when they are asked in the newer way.
+        let first = shared.first.clone().unwrap_or(ProtocolVersion::LATEST_WITH_INITIALIZE);
+        let refused = match Self::attempt(dial, &shared, first.clone()).await? {
             Ok(link) => return Ok(link),
             Err(refused) => refused,
         };
         // Once more and no oftener: a server that refuses both refuses us.
-        let Some(version) = alternative(&refused) else { return Err(rejected(&refused, &shared.redactor)) };
+        let Some(version) = alternative(&first, &refused) else {
+            return Err(rejected(&refused, &shared.redactor));
+        };
         match Self::attempt(dial, &shared, version).await? {
             Ok(link) => Ok(link),
             Err(_) => Err(rejected(&refused, &shared.redactor)),
@@ -381,15 +386,19 @@ fn refusal(refused: &ErrorData, redactor: &Redactor) -> Error {
     }
 }
 
-/// The version to try after a refusal: the newest that both sides speak, if the server names those that
-/// it speaks; the one without a beginning, if the server knows of none.
-fn alternative(refused: &ErrorData) -> Option<ProtocolVersion> {
+/// The version to try after one was refused: the newest that both sides speak, if the server names those that
+/// it speaks; the one without a beginning, if the server knows of none or misses what goes with each request in that.
+fn alternative(tried: &ProtocolVersion, refused: &ErrorData) -> Option<ProtocolVersion> {
     let named = refused.data.as_ref().and_then(|data| data.get("supported"));
     match named.and_then(|named| serde_json::from_value::<Vec<ProtocolVersion>>(named.clone()).ok()) {
         Some(named) => {
             ProtocolVersion::KNOWN_VERSIONS.iter().rev().find(|known| named.contains(known)).cloned()
         }
-        None => (refused.code == ErrorCode::METHOD_NOT_FOUND).then_some(ProtocolVersion::LATEST),
+        None if !tried.has_initialize() => Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        None => {
+            let newer = [ErrorCode::METHOD_NOT_FOUND, ErrorCode::HEADER_MISMATCH];
+            newer.contains(&refused.code).then_some(ProtocolVersion::LATEST)
+        }
     }
 }
 
@@ -404,7 +413,8 @@ fn unspoken(version: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message).help(format!("this program speaks {}", spoken()))
 }
 
-fn spoken() -> String {
+/// The versions that are known.
+pub(crate) fn spoken() -> String {
     let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
     known.join(", ")
 }

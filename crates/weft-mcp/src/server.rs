@@ -119,6 +119,12 @@ impl McpServer {
         let redactor = way.redactor.clone();
         Self {
             id: id.to_owned(),
+            shared: LinkShared {
+                changes: Arc::new(AtomicU64::new(0)),
+                tasks,
+                redactor,
+                first: config.first_version(),
+            },
             config,
             way,
             live: Lock::default(),
@@ -126,7 +132,6 @@ impl McpServer {
             backoff: Lock::default(),
             failed: Lock::default(),
             list: Mutex::default(),
-            shared: LinkShared { changes: Arc::new(AtomicU64::new(0)), tasks, redactor },
             closed: CancellationToken::new(),
         }
     }

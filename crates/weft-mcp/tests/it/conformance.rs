@@ -40,11 +40,18 @@ async fn is_the_client_when_the_suite_asks_for_it() {
     if let (Some(id), Some(secret)) = (context["client_id"].as_str(), context["client_secret"].as_str()) {
         oauth = format!("client_id = '{id}', client_secret = '{secret}'");
     }
-    let servers = servers(&format!("[servers.suite]\nurl = '{url}'\noauth = {{ {oauth} }}"));
-    for _ in 0..=SIGN_INS_MAX {
-        match asked(&servers).await {
+    let mut config = format!("[servers.suite]\nurl = '{url}'\noauth = {{ {oauth} }}\n");
+    if let Some(revision) = said("MCP_CONFORMANCE_PROTOCOL_VERSION") {
+        config += &format!("revision = '{revision}'");
+    }
+    let servers = servers(&config);
+    for sign_in in 0..=SIGN_INS_MAX {
+        match asked(&servers, &context["toolCalls"]).await {
             Ok(()) => return servers.close().await,
-            Err(error) if matches!(error.kind, ErrorKind::Unauthenticated | ErrorKind::Denied) => {
+            Err(error)
+                if sign_in < SIGN_INS_MAX
+                    && matches!(error.kind, ErrorKind::Unauthenticated | ErrorKind::Denied) =>
+            {
                 println!("{}", error.full());
                 if let Err(error) = signed_in(&servers).await {
                     panic!("{}", error.full());
@@ -56,11 +63,22 @@ async fn is_the_client_when_the_suite_asks_for_it() {
     panic!("it is never allowed enough");
 }
 
-/// Calls each tool that the suite has.
-async fn asked(servers: &Servers) -> Result<()> {
+/// Calls each tool that the suite has, as it wants them to be called if it says so.
+async fn asked(servers: &Servers, calls: &Json) -> Result<()> {
     let offered = servers.tools(&tenant(), "suite").await?;
     for tool in &offered.tools {
-        call(tool, json!({"a": 5, "b": 3})).await?;
+        let calls = calls
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|call| tool.name.ends_with(call["name"].as_str().unwrap()));
+        let mut arguments: Vec<Json> = calls.map(|call| call["arguments"].clone()).collect();
+        if arguments.is_empty() {
+            arguments.push(json!({"a": 5, "b": 3}));
+        }
+        for arguments in arguments {
+            call(tool, arguments).await?;
+        }
     }
     Ok(())
 }
