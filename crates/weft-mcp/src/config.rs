@@ -77,6 +77,8 @@ pub struct ServerConfig {
     pub tools: BTreeMap<String, ToolConfig>,
     /// When a tool's definition counts as accepted.
     pub pin: PinMode,
+    /// What is answered when the server asks something back.
+    pub elicitation: ElicitationMode,
     /// The revision of the protocol that is tried first, such as "2026-07-28"; absent: the newest that older servers know, too.
     pub revision: Option<String>,
 }
@@ -121,6 +123,17 @@ pub enum PinMode {
     Strict,
     /// Always.
     Off,
+}
+
+/// What is answered when a server asks something back before a tool gives its result: no person sees such questions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ElicitationMode {
+    /// Nothing: servers are told that they cannot ask.
+    #[default]
+    Decline,
+    /// A form's own defaults, if everything that has to be given has one.
+    Defaults,
 }
 
 /// How tokens are had. Where tokens are given out is named: with a token that renews, else with the client's own secret.
@@ -171,6 +184,7 @@ impl Default for ServerConfig {
             preset: BTreeMap::new(),
             tools: BTreeMap::new(),
             pin: PinMode::default(),
+            elicitation: ElicitationMode::default(),
             revision: None,
         }
     }

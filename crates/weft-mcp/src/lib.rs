@@ -5,6 +5,7 @@
 //! was accepted. One file for each way to talk ([`Dial`], [`ServerWire`]); everything that decides is pure. [`serving`] is the
 //! other half of the protocol: what this process offers to clients.
 
+mod asked_back;
 mod authorization;
 mod backoff;
 mod child;
@@ -31,7 +32,7 @@ mod streamable;
 mod tool;
 mod wire;
 
-pub use config::{McpConfig, OauthConfig, PinMode, ServerConfig, ToolConfig, TransportKind};
+pub use config::{ElicitationMode, McpConfig, OauthConfig, PinMode, ServerConfig, ToolConfig, TransportKind};
 pub use definition::Verdict;
 pub use dial::Dial;
 pub use import::{Importer, import};

@@ -20,6 +20,8 @@ use tokio_util::task::TaskTracker;
 use weft_core::{Error, ErrorKind, Json, Result, ToolOutput, value};
 use weft_net::NotSent;
 
+use crate::asked_back::FilledIn;
+use crate::config::ElicitationMode;
 use crate::dial::Dial;
 use crate::events::{self, TOO_LONG};
 use crate::faults::Redactor;
@@ -47,6 +49,7 @@ pub(crate) struct LinkShared {
     /// Owns what still has to be said after nobody waits for it.
     pub(crate) tasks: TaskTracker,
     pub(crate) redactor: Redactor,
+    pub(crate) elicitation: ElicitationMode,
     /// The version of the protocol that is tried first, where one is chosen.
     pub(crate) first: Option<ProtocolVersion>,
 }
@@ -113,7 +116,8 @@ impl Link {
     ) -> Result<Result<Self, ErrorData>> {
         let wire = dial.dial().await?;
         let sent_log = wire.sent_log();
-        let handler = NotificationHandler::new(version.clone(), Arc::clone(&shared.changes));
+        let handler =
+            NotificationHandler::new(version.clone(), shared.elicitation, Arc::clone(&shared.changes));
         let mode = if version.has_initialize() {
             ClientLifecycleMode::Initialize
         } else {
@@ -192,13 +196,15 @@ impl Link {
         Err(answered(Error::new(ErrorKind::Garbled, message)))
     }
 
-    /// Begins a call of a tool, by the server's own name for it.
+    /// Begins a call of a tool, by the server's own name for it, with what the server has asked for before.
     pub(crate) async fn call(
         &self,
         tool: &str,
         arguments: Map<String, Json>,
+        filled_in: FilledIn,
     ) -> Result<PendingRequest, RequestFailure> {
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        (params.input_responses, params.request_state) = (filled_in.responses, filled_in.state);
         self.ask(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await
     }
 

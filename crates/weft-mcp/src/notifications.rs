@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion,
 };
-use rmcp::service::{NotificationContext, RoleClient};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use tokio::sync::Notify;
 use weft_core::ToolOutput;
+
+use crate::asked_back::by_defaults;
+use crate::config::ElicitationMode;
 
 /// Bytes of what is kept of a call's progress; what was said first goes first.
 const PROGRESS_BYTES_MAX: usize = 16 << 10;
@@ -20,14 +24,19 @@ const PROGRESS_BYTES_MAX: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct NotificationHandler {
     version: ProtocolVersion,
+    elicitation: ElicitationMode,
     growing: Arc<Mutex<HashMap<ProgressToken, Arc<CallProgress>>>>,
     changes: Arc<AtomicU64>,
 }
 
 impl NotificationHandler {
     /// `changes` counts how often the server said that its tools have changed.
-    pub(crate) fn new(version: ProtocolVersion, changes: Arc<AtomicU64>) -> Self {
-        Self { version, growing: Arc::default(), changes }
+    pub(crate) fn new(
+        version: ProtocolVersion,
+        elicitation: ElicitationMode,
+        changes: Arc<AtomicU64>,
+    ) -> Self {
+        Self { version, elicitation, growing: Arc::default(), changes }
     }
 
     /// Listens for the progress of one call, until what comes back is dropped.
@@ -54,11 +63,33 @@ impl ClientHandler for NotificationHandler {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let form = match (request, self.elicitation) {
+            (
+                ElicitRequestParams::FormElicitationParams { requested_schema, .. },
+                ElicitationMode::Defaults,
+            ) => serde_json::to_value(requested_schema).ok(),
+            _ => None,
+        };
+        Ok(match form.as_ref().and_then(by_defaults) {
+            Some(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content.into()),
+            None => ElicitResult::new(ElicitationAction::Decline),
+        })
+    }
+
     fn get_info(&self) -> ClientConfig {
         let ourselves = Implementation::new("weft", env!("CARGO_PKG_VERSION"));
-        // None: there is no person and no model behind this whom a server could ask.
-        ClientConfig::new(ClientCapabilities::default(), ourselves)
-            .with_protocol_version(self.version.clone())
+        // Mostly none: there is no person and no model behind this whom a server could ask.
+        let mut capabilities = ClientCapabilities::default();
+        if self.elicitation == ElicitationMode::Defaults {
+            let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+            capabilities.elicitation = Some(forms);
+        }
+        ClientConfig::new(capabilities, ourselves).with_protocol_version(self.version.clone())
     }
 }
 
@@ -156,7 +187,8 @@ mod tests {
 
     #[tokio::test]
     async fn progress_grows_in_order_and_within_bounds() {
-        let handler = NotificationHandler::new(ProtocolVersion::V_2025_11_25, Arc::default());
+        let handler =
+            NotificationHandler::new(ProtocolVersion::V_2025_11_25, ElicitationMode::Decline, Arc::default());
         let token = ProgressToken(NumberOrString::Number(1));
         let listening = handler.listen(token.clone());
         let tell = |progress: f64, message: &str| {

@@ -14,6 +14,7 @@ use weft_core::seam::Clock;
 use weft_core::{Error, ErrorKind, Json, Result};
 use weft_net::StreamingHttp;
 
+use crate::asked_back::FilledIn;
 use crate::authorization::Authorization;
 use crate::backoff::{Backoff, ConnectDecision};
 use crate::config::{ServerConfig, TransportKind};
@@ -123,6 +124,7 @@ impl McpServer {
                 changes: Arc::new(AtomicU64::new(0)),
                 tasks,
                 redactor,
+                elicitation: config.elicitation,
                 first: config.first_version(),
             },
             config,
@@ -219,13 +221,25 @@ impl McpServer {
         // Connecting has been tried as often as makes sense: for that the call is not begun once more.
         let link =
             self.link().await.map_err(|error| RequestFailure { error, sent: RequestFate::Answered })?;
-        match link.call(tool, arguments.clone()).await {
+        match link.call(tool, arguments.clone(), FilledIn::default()).await {
             Ok(asked) => Ok(RunningCall { asked, link }),
             Err(failure) => {
                 self.forget_if_broken(&link, failure.sent);
                 Err(failure)
             }
         }
+    }
+
+    /// Makes a call once more, on the same connection, with what the server has asked for.
+    pub(crate) async fn go_on(
+        &self,
+        call: &mut RunningCall,
+        tool: &str,
+        arguments: &Map<String, Json>,
+        filled_in: FilledIn,
+    ) -> Result<(), RequestFailure> {
+        call.asked = call.link.call(tool, arguments.clone(), filled_in).await?;
+        Ok(())
     }
 
     /// Notes how a call ended.

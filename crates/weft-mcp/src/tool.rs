@@ -10,6 +10,7 @@ use weft_core::tool::{
 };
 use weft_core::{Error, ErrorKind, Json, Result};
 
+use crate::asked_back::{ROUNDS_MAX, filled_in};
 use crate::definition::ToolDefinition;
 use crate::link::{RequestEvent, RequestFailure, RequestFate};
 use crate::result::output;
@@ -71,6 +72,7 @@ impl ToolBody for RemoteTool {
                                 RequestEvent::Answer(outcome) => break outcome,
                             }
                         };
+                        let outcome = limits.completed(&mut call, &invocation.arguments, outcome).await;
                         server.ended(&call, outcome.as_ref().err());
                         drop(call);
                         match outcome {
@@ -113,6 +115,7 @@ pub(crate) async fn call_once(
             break outcome;
         }
     };
+    let outcome = limits.completed(&mut call, arguments, outcome).await;
     server.ended(&call, outcome.as_ref().err());
     let result = outcome.map_err(|failure| limits.failed(failure))?;
     output(&result).map_err(|error| limits.about(error))
@@ -155,6 +158,29 @@ impl<'a> CallLimits<'a> {
             () = sleep_until(self.until) => self.late(),
         };
         RequestEvent::Answer(Err(stopped(stop)))
+    }
+
+    /// What comes in the end of a call whose answer may want something else first. Progress is passed over.
+    async fn completed(
+        &self,
+        call: &mut RunningCall,
+        arguments: &Map<String, Json>,
+        outcome: Result<Json, RequestFailure>,
+    ) -> Result<Json, RequestFailure> {
+        let mut outcome = outcome;
+        for _ in 0..ROUNDS_MAX {
+            let result = outcome?;
+            let Some(filled_in) = filled_in(&result, self.server.config.elicitation) else {
+                return Ok(result);
+            };
+            self.server.go_on(call, self.tool, arguments, filled_in).await?;
+            outcome = loop {
+                if let RequestEvent::Answer(outcome) = self.next(call).await {
+                    break outcome;
+                }
+            };
+        }
+        outcome
     }
 
     fn late(&self) -> Error {
