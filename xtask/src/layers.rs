@@ -34,7 +34,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-sql", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-browser", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-mcp", may_use: &["weft-core", "weft-net"] },
-    Layer { name: "weft-plugins", may_use: &["weft-core"] },
+    Layer { name: "weft-plugins", may_use: &["weft-core", "weft-agent"] },
     Layer { name: "weft-models", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-sandbox", may_use: &["weft-core", "weft-child", "weft-net"] },
     Layer { name: "weft-search", may_use: &["weft-core"] },

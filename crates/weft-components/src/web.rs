@@ -16,17 +16,19 @@ use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Reference, Result, Template};
 
-use crate::params::{Field, Kind, Params, Widget, described};
+use crate::params::{Field, Kind, Params, Widget};
 
 /// Tries after the first, at most.
 // The node holds its run meanwhile, and a service that has failed ten times is down.
 const RETRIES_MAX: usize = 10;
 /// Seconds between two tries, at most.
 const DELAY_MAX: f64 = 60.0;
+/// Characters of an address that an error shows.
+const SHOWN_MAX: usize = 200;
 /// Characters of an answer that an error shows.
 // Enough for the sentence in which a server says why. All of a page would go into the journal, and into the
 // prompt of a model that called it.
-const SHOWN_MAX: usize = 200;
+const SAID_MAX: usize = 300;
 /// How wide the text of a web page is set.
 // Tables are set to it; a narrower one would break their cells into pieces that no model puts together.
 const PAGE_WIDTH: usize = 120;
@@ -289,7 +291,6 @@ impl Retries {
 
 /// An answer with a status from 400 on, as an error.
 pub fn refused(response: &HttpResponse) -> Error {
-    let shown: String = response.body.chars().take(SHOWN_MAX).collect();
     let kind = match response.status {
         401 => ErrorKind::Unauthenticated,
         403 => ErrorKind::Denied,
@@ -298,7 +299,32 @@ pub fn refused(response: &HttpResponse) -> Error {
         500.. => ErrorKind::Unavailable,
         _ => ErrorKind::Invalid,
     };
-    Error::new(kind, format!("the answer has the status {}: {}", response.status, described(&shown.into())))
+    let status = response.status;
+    Error::new(
+        kind,
+        match said(&response.body).as_str() {
+            "" => format!("the answer has the status {status} and no text"),
+            said => format!("the answer has the status {status}: the text `{said}`"),
+        },
+    )
+}
+
+/// Whether a server that answers with this status may answer otherwise later.
+pub fn passes(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..)
+}
+
+/// The beginning of what a server says, in one line.
+pub fn said(text: &str) -> String {
+    // Of pages most is blanks, and a page may have millions of them.
+    let start: String = text.chars().take(4 * SAID_MAX).collect();
+    let words = start.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    let mut said: String = line.chars().take(SAID_MAX).collect();
+    if said.len() < line.len() || start.len() < text.len() {
+        said.push('…');
+    }
+    said
 }
 
 /// The text of a web page without its markup.

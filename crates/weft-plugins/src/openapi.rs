@@ -1,20 +1,23 @@
 //! An OpenAPI document as tools: one for each operation.
 
+mod address;
+mod arguments;
 mod call;
 mod schema;
+mod style;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, json};
 use url::Url;
+use weft_agent::arguments::ArgumentSchema;
 use weft_core::tool::{Origin, ToolTraits};
 use weft_core::{Error, Json, Result, Tool};
 
 use crate::settings::PluginSettings;
-use call::{ArgumentPlace, BodyKind, OperationCall};
-use schema::OperationSchemas;
+use arguments::OperationArguments;
+use call::OperationCall;
 
 /// Operations of one document, at most.
 pub const OPERATIONS_MAX: usize = 1_000;
@@ -65,7 +68,7 @@ impl Plugin {
         if !(1..=3_600).contains(&settings.seconds) {
             return Err(Error::invalid("`seconds` must be from 1 to 3600"));
         }
-        let base = base(document, settings.base_url.as_deref())?;
+        let base = address::base(document, settings.base_url.as_deref())?;
         let title = text(document, "/info/title");
         let mut plugin = Self { name: name.to_owned(), title, tools: Vec::new(), left_out: Vec::new() };
         let settings = Arc::new(settings);
@@ -101,8 +104,12 @@ impl Plugin {
         if !enabled || settings.disable.contains(&name) {
             return Ok(());
         }
-        let mut shapes = OperationSchemas::of(document);
-        let OperationArguments { schema, places, body } = match arguments(&mut shapes, item, operation) {
+        let read = arguments::read(document, item, operation).and_then(|arguments| {
+            // By what agents read it with: they would drop the tool in the middle of their work.
+            let usable = ArgumentSchema::new(&arguments.schema);
+            usable.map(|_| arguments).map_err(|error| error.full())
+        });
+        let OperationArguments { schema, parameters, body } = match read {
             Ok(arguments) => arguments,
             Err(why) => {
                 // One that cannot be used does not take away the others; the operator is told of it.
@@ -125,7 +132,7 @@ impl Plugin {
             base: base.clone(),
             path: path.to_owned(),
             method: method.to_uppercase(),
-            places,
+            parameters,
             body,
             settings: Arc::clone(settings),
         };
@@ -180,18 +187,12 @@ fn text(json: &Json, pointer: &str) -> String {
     json.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
 }
 
-fn base(document: &Json, said: Option<&str>) -> Result<Url> {
-    let written = said.map(str::to_owned).unwrap_or_else(|| text(document, "/servers/0/url"));
-    let refused = |why: &str| {
-        Error::invalid(format!("its address `{written}` {why}"))
-            .help("set `base_url` in the file of its settings, such as \"https://api.example\"")
-    };
-    let url = Url::parse(&written).map_err(|_| refused("is no absolute URL"))?;
-    let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
-    if matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
-        Ok(url)
-    } else {
-        Err(refused("has to be http or https, without a user, a query and a fragment"))
+/// Names as a list that a model reads.
+fn in_words<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => "it takes none".to_owned(),
+        names => format!("it takes {}", names.join(", ")),
     }
 }
 
@@ -225,102 +226,4 @@ fn description(operation: &Json, path: &str, method: &str) -> String {
         said = format!("{} {path}", method.to_uppercase());
     }
     said.chars().take(DESCRIPTION_MAX).collect()
-}
-
-/// What an operation is given.
-struct OperationArguments {
-    /// The JSON Schema of all of it.
-    schema: Json,
-    /// Where each argument goes, but for the body.
-    places: Vec<(String, ArgumentPlace)>,
-    /// What the body is written as.
-    body: BodyKind,
-}
-
-/// Arguments as they are read.
-#[derive(Default)]
-struct ArgumentsReader {
-    properties: Map<String, Json>,
-    required: Vec<String>,
-    places: Vec<(String, ArgumentPlace)>,
-}
-
-impl ArgumentsReader {
-    fn parameter(
-        &mut self,
-        shapes: &mut OperationSchemas<'_>,
-        parameter: &Json,
-    ) -> std::result::Result<(), String> {
-        let parameter = shapes.resolved(parameter)?;
-        let name = text(&parameter, "/name");
-        let place = match parameter.get("in").and_then(Json::as_str) {
-            Some("path") => ArgumentPlace::Path,
-            Some("query") => ArgumentPlace::Query,
-            Some("header") => ArgumentPlace::Header,
-            // A cookie is nobody's to set.
-            _ => return Ok(()),
-        };
-        if name.is_empty() || name == BODY {
-            return Err(format!("its parameter `{name}` has a name that cannot be used"));
-        }
-        let mut schema = shapes.schema(parameter.get("schema").unwrap_or(&json!({})));
-        if let (Some(said), Some(object)) = (parameter.get("description"), schema.as_object_mut()) {
-            object.entry("description").or_insert_with(|| said.clone());
-        }
-        // Kept once: an operation may say again what its path says, and its own word counts.
-        self.places.retain(|(known, _)| *known != name);
-        self.required.retain(|known| *known != name);
-        if place == ArgumentPlace::Path || parameter.get("required") == Some(&Json::Bool(true)) {
-            self.required.push(name.clone());
-        }
-        self.properties.insert(name.clone(), schema);
-        self.places.push((name, place));
-        Ok(())
-    }
-
-    fn body(
-        &mut self,
-        shapes: &mut OperationSchemas<'_>,
-        request: &Json,
-    ) -> std::result::Result<BodyKind, String> {
-        let request = shapes.resolved(request)?;
-        let of =
-            |kind: &str| request.get("content").and_then(|content| content.get(kind)?.get("schema").cloned());
-        let (body, schema) = match (of("application/json"), of("application/x-www-form-urlencoded")) {
-            (Some(schema), _) => (BodyKind::Json, schema),
-            (None, Some(schema)) => (BodyKind::Form, schema),
-            // Files and XML cannot be written by a model as arguments.
-            (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
-        };
-        self.properties.insert(BODY.to_owned(), shapes.schema(&schema));
-        if request.get("required") == Some(&Json::Bool(true)) {
-            self.required.push(BODY.to_owned());
-        }
-        Ok(body)
-    }
-}
-
-/// What an operation is given; or why that cannot be said to a model.
-fn arguments(
-    shapes: &mut OperationSchemas<'_>,
-    item: &Json,
-    operation: &Json,
-) -> std::result::Result<OperationArguments, String> {
-    let mut reading = ArgumentsReader::default();
-    // Those of the operation come last and take the places of those of the path.
-    for json in [item, operation] {
-        for parameter in json.get("parameters").and_then(Json::as_array).into_iter().flatten() {
-            reading.parameter(shapes, parameter)?;
-        }
-    }
-    let body = match operation.get("requestBody") {
-        Some(request) => reading.body(shapes, request)?,
-        None => BodyKind::None,
-    };
-    let ArgumentsReader { properties, required, places } = reading;
-    Ok(OperationArguments {
-        schema: json!({"type": "object", "properties": properties, "required": required}),
-        places,
-        body,
-    })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use weft_agent::arguments::ArgumentSchema;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Limits, WasmCall, WasmTool};
 use weft_core::tool::{Invocation, Origin, ToolStream, ToolTraits, once};
@@ -114,6 +115,9 @@ fn read(said: &str) -> Result<Description> {
         return Err(Error::invalid("its `parameters` are no JSON Schema of an object")
             .help("write `{\"type\": \"object\", \"properties\": {…}}`"));
     }
+    // By what agents read it with: they would drop the tool in the middle of their work.
+    ArgumentSchema::new(parameters)
+        .map_err(|error| Error::invalid("its `parameters` cannot be used").because(error))?;
     Ok(description)
 }
 
@@ -177,5 +181,7 @@ mod tests {
         {
             check(&said("a", "b", parameters), "no JSON Schema of an object");
         }
+        let odd = "{\"type\": \"object\", \"properties\": {\"a\": {\"type\": {}}}}";
+        check(&said("a", "b", odd), "`parameters` cannot be used");
     }
 }

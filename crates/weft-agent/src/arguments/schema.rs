@@ -128,10 +128,29 @@ impl ArgumentSchema {
             return Err(Problem { faults: vec![fault] });
         }
         let errors = self.validator.iter_errors(&value).take(FAULTS_MAX);
-        let faults: Vec<String> = errors.map(|error| described(&error)).collect();
+        let faults: Vec<String> = errors.map(|error| self.described(&error)).collect();
         match value {
             Json::Object(arguments) if faults.is_empty() => Ok(arguments),
             _ => Err(Problem { faults }),
+        }
+    }
+
+    /// A fault with its place; where a member is too many, also with those that there are.
+    fn described(&self, error: &ValidationError<'_>) -> String {
+        let fault = described(error);
+        let is_unknown = matches!(
+            error.kind(),
+            ValidationErrorKind::AdditionalProperties { .. } | ValidationErrorKind::FalseSchema
+        );
+        // What a model has written at the wrong level it finds the right one for when it sees the names.
+        let place = error.schema_path().as_str().strip_suffix("/additionalProperties");
+        let Some(place) = place.filter(|_| is_unknown) else { return fault };
+        let schema = self.schema.pointer(place);
+        let known = schema.and_then(|schema| schema.get("properties")?.as_object());
+        let names: Vec<&str> = known.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        match names.as_slice() {
+            [] => format!("{fault}; nothing may stand there"),
+            names => format!("{fault}; there is `{}`", clipped(&names.join("`, `"))),
         }
     }
 }

@@ -127,3 +127,30 @@ fn a_file_that_is_not_valid_is_named_before_anything_runs() {
         refused.says(&["weather.json", "no OpenAPI document of version 3"]);
     }
 }
+
+#[test]
+fn what_cannot_be_used_is_told_with_the_reason() {
+    let home = home("weather");
+    let folder = home.path().join("d/plugins");
+    std::fs::create_dir_all(&folder).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], 9));
+    let mut document = document(address);
+    let operation =
+        |id: &str, parameter: Json| json!({"get": {"operationId": id, "parameters": [parameter]}});
+    document["paths"]["/a"] =
+        operation("typed", json!({"name": "p", "in": "query", "schema": {"type": "strin"}}));
+    document["paths"]["/b"] = operation("styled", json!({"name": "p", "in": "query", "style": "label"}));
+    let put = |document: &Json| std::fs::write(folder.join("weather.json"), document.to_string()).unwrap();
+    put(&document);
+    let listed = home.weft(&["plugins", "--data", "d"]).with(0);
+    assert_eq!(listed.stdout, "weather: 1 tool\n  forecast  Tells the weather.\n");
+    listed.says(&[
+        "goes without typed: the schema",
+        "goes without styled: its parameter `p` has the style `label`",
+    ]);
+    document["servers"] = json!([{"url": "http://{host}", "variables": {}}]);
+    put(&document);
+    let refused = home.weft(&["plugins", "--data", "d"]);
+    assert_ne!(refused.code, Some(0));
+    refused.says(&["weather.json", "the variable `host`, which has no default", "base_url"]);
+}

@@ -116,4 +116,10 @@ mod tests {
         assert_eq!(result["chunks"][0]["content"], "内容 一\n证券时报, 2024-05-01 10:00:00");
         assert_eq!(result["chunks"][1]["url"], "https://finance.eastmoney.com/a/20240502300.html");
     }
+    #[tokio::test]
+    async fn a_failure_is_not_taken_for_nothing() {
+        let failed = good("news({\"error\": \"the index is gone\"})");
+        let error = asked("AkShare", json!({}), &[failed]).await.1.unwrap_err().full();
+        assert!(error.contains("it says: the index is gone"), "{error}");
+    }
 }

@@ -149,4 +149,10 @@ mod tests {
         let body = json!({"query": "Q & A", "num_results": 10, "days_back": 30, "api_key": "k-1"});
         assert_eq!(sent[0].body, HttpBody::Json(body));
     }
+    #[tokio::test]
+    async fn a_failure_is_not_taken_for_nothing() {
+        let failed = good(json!({"error": {"code": "x", "message": "the index is gone"}}));
+        let error = asked("BGPT", json!({}), &[failed]).await.1.unwrap_err().full();
+        assert!(error.contains("it says: the index is gone"), "{error}");
+    }
 }

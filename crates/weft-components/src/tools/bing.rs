@@ -127,4 +127,11 @@ mod tests {
         assert_eq!(sent[0].url, "https://api.bing.microsoft.com/v7.0/news/search?q=Q+%26+A&count=10");
         assert_eq!(result.unwrap()["chunks"][0]["content"], "what happened");
     }
+    #[tokio::test]
+    async fn a_failure_is_not_taken_for_nothing() {
+        let failed = good(json!({"error": {"code": "x", "message": "the index is gone"}}));
+        let error =
+            asked("Bing", json!({"api_key": "not-a-real-one"}), &[failed]).await.1.unwrap_err().full();
+        assert!(error.contains("it says: the index is gone"), "{error}");
+    }
 }

@@ -80,7 +80,7 @@ fn hit(row: Json) -> Hit {
 
 #[cfg(test)]
 mod tests {
-    use crate::tools::search::testing::{Sample, asked, good, header};
+    use crate::tools::search::testing::{Sample, answered, asked, good, header};
     use serde_json::json;
 
     fn found() -> serde_json::Value {
@@ -114,5 +114,22 @@ mod tests {
         assert_eq!(result.unwrap()["formalized_content"], text);
         let (sent, _) = asked("GitHub", json!({"token": "ghp-x"}), &[good(found())]).await;
         assert_eq!(header(&sent[0], "Authorization"), Some("Bearer ghp-x"));
+    }
+    #[tokio::test]
+    async fn what_the_service_says_of_a_refusal_is_told_and_when_to_ask_again() {
+        let errors = json!([{"resource": "Search", "field": "q", "code": "missing"}]);
+        let said = json!({"message": "Validation Failed", "errors": errors, "status": "422"});
+        let refused = async |status: u16, body: String| {
+            asked("GitHub", json!({}), &[answered(status, body)]).await.1.unwrap_err().full()
+        };
+        let error = refused(422, said.to_string()).await;
+        assert!(error.contains(&format!("the status 422: the text `{said}`")), "{error}");
+        assert!(!error.contains("later"), "{error}");
+        for status in [408, 425, 429, 500, 503] {
+            let error = refused(status, "busy".to_owned()).await;
+            assert!(error.contains("later"), "{error}");
+        }
+        let error = refused(400, "x ".repeat(10_000)).await;
+        assert!(error.contains("x …`") && error.len() < 600, "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Google: searches the web with Google through SerpApi.
 
 use weft_core::seam::http::HttpResponse;
-use weft_core::{ComponentSpec, Error, ErrorKind, Json, Result, Role, Template, ToolSpec};
+use weft_core::{ComponentSpec, Json, Result, Role, Template, ToolSpec};
 
 use super::search::answer::{json, rows_if_any, text};
 use super::search::{
@@ -77,14 +77,12 @@ impl Service for Google {
             return Ok(Step::Ask(Request::get(ask.url(HOST, "/search.json", &query)?)));
         };
         let answer = json(answer)?;
-        let found = rows_if_any(&answer, "/organic_results")?;
-        let error = text(&answer, "/error");
-        match found {
-            Some(hits) => Ok(Step::Hits(hits.into_iter().map(hit).collect())),
+        let hits = match rows_if_any(&answer, "/organic_results") {
             // That nothing was found is an error to this service.
-            None if error.is_empty() || error.contains("any results") => Ok(Step::Hits(Vec::new())),
-            None => Err(Error::new(ErrorKind::Unavailable, format!("it says: {error}")).help(FACTS.hint)),
-        }
+            Err(_) if text(&answer, "/error").contains("any results") => None,
+            found => found?,
+        };
+        Ok(Step::Hits(hits.unwrap_or_default().into_iter().map(hit).collect()))
     }
 }
 

@@ -135,4 +135,10 @@ mod tests {
             ("https://api.keenable.ai/v1/search", Some("k-1"))
         );
     }
+    #[tokio::test]
+    async fn a_failure_is_not_taken_for_nothing() {
+        let failed = good(json!({"error": {"code": "x", "message": "the index is gone"}}));
+        let error = asked("KeenableSearch", json!({}), &[failed]).await.1.unwrap_err().full();
+        assert!(error.contains("it says: the index is gone"), "{error}");
+    }
 }

@@ -33,7 +33,7 @@ pub use request::Request;
 
 use crate::params::{Field, Params};
 use crate::passages::{chunks, formalized};
-use crate::web::{Retries, refused};
+use crate::web::{Retries, passes, refused};
 use hit::chunk;
 use request::Accepts;
 
@@ -123,7 +123,7 @@ pub struct Facts {
     pub text: Option<&'static str>,
     /// What to do without an address, of services that everybody runs for themselves.
     pub server: Option<&'static str>,
-    /// What to do when it refuses to answer and the answer doesn't tell.
+    /// What to do when it refuses to answer and the answer doesn't tell, beside asking later or in another way.
     pub hint: &'static str,
     /// The parameters that every service has in one form or another.
     pub asks: Asks,
@@ -140,7 +140,7 @@ impl Facts {
             hit_max: HIT_MAX,
             text: None,
             server: None,
-            hint: "try again later, or ask another service",
+            hint: "ask another service",
             asks,
         }
     }
@@ -414,7 +414,11 @@ impl Asking {
             _ if answer.status < 400 => {
                 error.help("the service is elsewhere now: `base_url` says where to ask instead")
             }
-            _ if error.help.is_none() => error.help(self.service.facts().hint),
+            _ if error.help.is_none() => {
+                // To a request that is wrong the answer is the same at any time.
+                let first = if passes(answer.status) { "try again later" } else { "ask in another way" };
+                error.help(format!("{first}, or {}", self.service.facts().hint))
+            }
             _ => error,
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weft_core::seam::http::HttpResponse;
-use weft_core::{ComponentSpec, Error, ErrorKind, Json, ParamProblem, Result, Role, ToolSpec};
+use weft_core::{ComponentSpec, Json, ParamProblem, Result, Role, ToolSpec};
 
 use super::search::answer::{json, rows_if_any, text};
 use super::search::request::AGENT;
@@ -84,10 +84,6 @@ impl Service for Wikipedia {
             return Ok(Step::Ask(Request::get(url).header("User-Agent", AGENT)));
         };
         let answer = json(answer)?;
-        let error = text(&answer, "/error/info");
-        if !error.is_empty() {
-            return Err(Error::new(ErrorKind::Unavailable, format!("it says: {error}")).help(FACTS.hint));
-        }
         let mut pages = rows_if_any(&answer, "/query/pages")?.unwrap_or_default();
         // They come in the order of their ids.
         pages.sort_by_key(|page| page.get("index").and_then(Json::as_i64).unwrap_or(i64::MAX));

@@ -1,6 +1,5 @@
 //! One call of an operation: its request, and what the answer means.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,18 +9,12 @@ use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::tool::{Invocation, ToolStream, once};
 use weft_core::{Error, Json, Result, ToolBody, ToolOutput};
 
+use super::style::{ArgumentPlace, Parameter, plain};
+use super::{BODY, in_words};
 use crate::settings::PluginSettings;
 
 /// Bytes of one answer, at most.
 const ANSWER_MAX: usize = 4 * 1024 * 1024;
-
-/// Where an argument goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ArgumentPlace {
-    Path,
-    Query,
-    Header,
-}
 
 /// What the body is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +31,7 @@ pub(super) struct OperationCall {
     /// With `{name}` for arguments.
     pub(super) path: String,
     pub(super) method: String,
-    pub(super) places: Vec<(String, ArgumentPlace)>,
+    pub(super) parameters: Vec<Parameter>,
     pub(super) body: BodyKind,
     pub(super) settings: Arc<PluginSettings>,
 }
@@ -49,27 +42,22 @@ impl OperationCall {
         let mut path = self.path.clone();
         let mut headers: Vec<(String, String)> = Vec::new();
         let mut url = self.base.clone();
-        let mut query: Vec<(&str, String)> = Vec::new();
-        // What is left of the arguments in the end is the body's, and nothing that the document does not name
-        // is sent.
-        for (name, place) in &self.places {
-            let value = match arguments.shift_remove(name) {
+        let mut query: Vec<String> = Vec::new();
+        for parameter in &self.parameters {
+            let value = match arguments.shift_remove(&parameter.argument) {
                 None | Some(Json::Null) => continue,
                 Some(value) => value,
             };
-            match place {
+            match parameter.place {
                 ArgumentPlace::Path => {
-                    // Only letters and digits and `-._~` stay as they are, so that a value can bring in no
-                    // further `{name}`.
-                    path = path.replace(&format!("{{{name}}}"), &segment(name, &plain(&value))?);
+                    path = path.replace(&format!("{{{}}}", parameter.name), &parameter.in_path(&value)?);
                 }
-                ArgumentPlace::Header => headers.push((name.clone(), header(name, plain(&value))?)),
-                ArgumentPlace::Query => match &value {
-                    Json::Array(items) => query.extend(items.iter().map(|item| (name.as_str(), plain(item)))),
-                    value => query.push((name, plain(value))),
-                },
+                ArgumentPlace::Header => headers.push((parameter.name.clone(), parameter.in_header(&value)?)),
+                ArgumentPlace::Query => query.extend(parameter.in_query(&value)),
             }
         }
+        let body = self.body(arguments.shift_remove(BODY).filter(|body| !body.is_null()))?;
+        self.refuse_others(&arguments)?;
         // A placeholder that is left would be sent as it is, and some services answer even that.
         if let Some(open) = path.find('{') {
             let missing = path.get(open..).unwrap_or_default();
@@ -78,19 +66,9 @@ impl OperationCall {
         let whole = format!("{}/{}", url.path().trim_end_matches('/'), path.trim_start_matches('/'));
         url.set_path(&whole);
         if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query);
+            // Written already: what pairs of a form are written with has another word for a blank.
+            url.set_query(Some(&query.join("&")));
         }
-        let body = arguments.shift_remove("body").filter(|body| !body.is_null());
-        let body = match (self.body, body) {
-            (BodyKind::None, _) | (_, None) => HttpBody::Empty,
-            (BodyKind::Json, Some(body)) => HttpBody::Json(body),
-            (BodyKind::Form, Some(Json::Object(fields))) => {
-                HttpBody::Form(fields.into_iter().map(|(name, value)| (name, plain(&value))).collect())
-            }
-            (BodyKind::Form, Some(_)) => {
-                return Err(Error::invalid("`body` has to be an object of form fields"));
-            }
-        };
         // Those of the operator win.
         headers.retain(|(name, _)| !self.settings.headers.keys().any(|own| own.eq_ignore_ascii_case(name)));
         let own = self.settings.headers.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
@@ -105,42 +83,34 @@ impl OperationCall {
             proxy: None,
         })
     }
-}
 
-/// A value as one text.
-fn plain(value: &Json) -> String {
-    match value {
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
+    fn body(&self, said: Option<Json>) -> Result<HttpBody> {
+        Ok(match (self.body, said) {
+            (_, None) => HttpBody::Empty,
+            (BodyKind::None, Some(_)) => return Err(self.unknown(BODY)),
+            (BodyKind::Json, Some(body)) => HttpBody::Json(body),
+            (BodyKind::Form, Some(Json::Object(fields))) => {
+                HttpBody::Form(fields.into_iter().map(|(name, value)| (name, plain(&value))).collect())
+            }
+            (BodyKind::Form, Some(_)) => {
+                return Err(Error::invalid("`body` has to be an object of form fields"));
+            }
+        })
     }
-}
 
-/// A value as a part of a path: it can neither end it nor lead up in it.
-fn segment(name: &str, value: &str) -> Result<String> {
-    // A part of nothing but dots leads up in the path, also when it is written in percent.
-    if value.is_empty() || value.bytes().all(|byte| byte == b'.') {
-        return Err(Error::invalid(format!(
-            "the argument `{name}` cannot be `{value}`: it is a part of the path"
-        )));
-    }
-    let mut segment = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        // RFC 3986, section 2.3.
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            segment.push(char::from(byte));
-        } else {
-            let _ = write!(segment, "%{byte:02X}");
+    /// Nothing may be left of the arguments: without a word the service would be asked for something else than
+    /// the model has written.
+    fn refuse_others(&self, left: &Map<String, Json>) -> Result<()> {
+        match left.iter().find(|(_, value)| !value.is_null()) {
+            None => Ok(()),
+            Some((name, _)) => Err(self.unknown(name)),
         }
     }
-    Ok(segment)
-}
 
-fn header(name: &str, value: String) -> Result<String> {
-    // A line break would begin a header that nobody has written.
-    if value.chars().any(char::is_control) {
-        Err(Error::invalid(format!("the argument `{name}` is a header and cannot have control characters")))
-    } else {
-        Ok(value)
+    fn unknown(&self, name: &str) -> Error {
+        let body = Some(BODY).filter(|_| self.body != BodyKind::None);
+        let known = self.parameters.iter().map(|parameter| parameter.argument.as_str()).chain(body);
+        Error::invalid(format!("there is no argument `{name}`: {}", in_words(known)))
     }
 }
 

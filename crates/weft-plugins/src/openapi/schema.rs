@@ -3,32 +3,92 @@
 use serde_json::Map;
 use weft_core::Json;
 
-/// How deep a schema may go; what lies deeper may be anything.
+/// Schemas within schemas, at most; what lies deeper may be anything.
 const DEPTH_MAX: usize = 12;
+/// References that lead from one to the next, at most.
+const REFERENCES_MAX: usize = 12;
+/// How often a schema is told within itself, at most: one that leads to itself would have no end.
+// Once more than it has to be, so that a model sees what stands there.
+const VISITS_MAX: usize = 2;
 /// Values of the schemas of one operation, at most; what goes beyond may be anything.
 const VALUES_MAX: usize = 5_000;
+/// Bytes of a text that count as a further value.
+const BYTES_PER_VALUE: usize = 1_000;
 
-/// Keywords whose members are named by whoever wrote the document, and are schemas each.
-const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
-/// Keywords that help nobody here and may be long.
-const LEFT_OUT: [&str; 5] = ["example", "examples", "xml", "externalDocs", "discriminator"];
+/// What stands behind a keyword.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keyword {
+    /// Schemas, by names that whoever wrote the document has chosen.
+    Named,
+    /// A schema, or a list of them.
+    Schemas,
+    /// No schema: a type, a limit, values.
+    Plain,
+    /// What helps nobody here and may be long, or says where references lead that are filled in already.
+    LeftOut,
+}
+
+fn keyword(name: &str) -> Keyword {
+    match name {
+        "properties" | "patternProperties" | "dependentSchemas" => Keyword::Named,
+        "additionalItems"
+        | "additionalProperties"
+        | "allOf"
+        | "anyOf"
+        | "contains"
+        | "contentSchema"
+        | "else"
+        | "if"
+        | "items"
+        | "not"
+        | "oneOf"
+        | "prefixItems"
+        | "propertyNames"
+        | "then"
+        | "unevaluatedItems"
+        | "unevaluatedProperties" => Keyword::Schemas,
+        "$anchor" | "$comment" | "$defs" | "$id" | "$schema" | "definitions" | "discriminator"
+        | "example" | "examples" | "externalDocs" | "xml" => Keyword::LeftOut,
+        _ => Keyword::Plain,
+    }
+}
+
+/// A schema that everything fits.
+fn open() -> Json {
+    Json::Object(Map::new())
+}
 
 /// Schemas of one operation.
 pub(super) struct OperationSchemas<'a> {
     document: &'a Json,
     left: usize,
+    /// How often a schema is told within itself.
+    visits_max: usize,
+    /// The references that lead to where we are.
+    entered: Vec<String>,
+    /// Schemas that were left open.
+    cuts: usize,
+    /// Whether one of them was for want of room.
+    is_full: bool,
 }
 
 impl<'a> OperationSchemas<'a> {
     pub(super) fn of(document: &'a Json) -> Self {
-        Self { document, left: VALUES_MAX }
+        Self {
+            document,
+            left: VALUES_MAX,
+            visits_max: VISITS_MAX,
+            entered: Vec::new(),
+            cuts: 0,
+            is_full: false,
+        }
     }
 
     /// What a value stands for when it is a reference, else itself.
     pub(super) fn resolved(&self, value: &Json) -> Result<Json, String> {
         let mut value = value;
         // Bounded: a reference may lead to itself.
-        for _ in 0..DEPTH_MAX {
+        for _ in 0..REFERENCES_MAX {
             let Some(reference) = value.get("$ref").and_then(Json::as_str) else { return Ok(value.clone()) };
             value = self
                 .target(reference)
@@ -43,52 +103,104 @@ impl<'a> OperationSchemas<'a> {
 
     /// A schema with everything it refers to in its place.
     pub(super) fn schema(&mut self, schema: &Json) -> Json {
+        let left = self.left;
+        (self.visits_max, self.is_full) = (VISITS_MAX, false);
+        let told = self.inlined(schema, 0);
+        if !self.is_full {
+            return told;
+        }
+        // What leads to itself in many ways takes the room of what stands beside it.
+        (self.left, self.visits_max) = (left, 1);
         self.inlined(schema, 0)
     }
 
-    /// Whether there is room for one more value.
-    fn has_room(&mut self, depth: usize) -> bool {
-        let left = self.left.checked_sub(1).filter(|_| depth <= DEPTH_MAX);
+    /// Anything is allowed there: a model may then be wrong, and the service says so.
+    fn cut(&mut self) -> Json {
+        self.cuts += 1;
+        open()
+    }
+
+    fn inlined(&mut self, schema: &Json, depth: usize) -> Json {
+        let before = self.entered.len();
+        let mut found = Some(schema);
+        while let Some(reference) = found.and_then(|schema| schema.get("$ref")).and_then(Json::as_str) {
+            let visits = self.entered.iter().filter(|known| *known == reference).count();
+            let goes_on = visits < self.visits_max && self.entered.len() - before < REFERENCES_MAX;
+            found = self.target(reference).filter(|_| goes_on);
+            self.entered.push(reference.to_owned());
+        }
+        let inlined = match found {
+            Some(schema) => self.written(schema, depth),
+            None => self.cut(),
+        };
+        self.entered.truncate(before);
+        inlined
+    }
+
+    /// A schema that is no reference. It is told with all of its keywords or not at all: half of one may be none.
+    fn written(&mut self, schema: &Json, depth: usize) -> Json {
+        let Json::Object(object) = schema else {
+            return if schema.is_boolean() { schema.clone() } else { open() };
+        };
+        if depth > DEPTH_MAX || !self.has_room(object) {
+            return self.cut();
+        }
+        let mut written = Map::new();
+        for (name, value) in object {
+            let cuts = self.cuts;
+            let told: Json = match (keyword(name), value) {
+                (Keyword::LeftOut, _) => continue,
+                (Keyword::Named, Json::Object(members)) => members
+                    .iter()
+                    .map(|(name, schema)| (name.clone(), self.inlined(schema, depth + 1)))
+                    .collect(),
+                (Keyword::Schemas, Json::Array(schemas)) => {
+                    schemas.iter().map(|schema| self.inlined(schema, depth + 1)).collect()
+                }
+                (Keyword::Schemas, Json::Object(_)) => self.inlined(value, depth + 1),
+                (Keyword::Named | Keyword::Schemas | Keyword::Plain, _) => value.clone(),
+            };
+            let is_open = self.cuts > cuts;
+            let name = match name.as_str() {
+                // What is open fits more, and these would refuse just that.
+                "not" | "if" if is_open => continue,
+                "oneOf" if is_open && object.contains_key("anyOf") => continue,
+                "oneOf" if is_open => "anyOf",
+                name => name,
+            };
+            written.insert(name.to_owned(), told);
+        }
+        as_of_3_1(&mut written);
+        Json::Object(written)
+    }
+
+    /// Whether there is room for what a schema holds; then it is taken. Of each schema inside it that is one value, which
+    /// it has even when it is left open.
+    fn has_room(&mut self, schema: &Map<String, Json>) -> bool {
+        let mut left = Some(self.left);
+        for (name, value) in schema {
+            left = left.and_then(|left| match (keyword(name), value) {
+                (Keyword::LeftOut, _) => Some(left),
+                (Keyword::Named, Json::Object(members)) => left.checked_sub(1 + members.len()),
+                (Keyword::Schemas, Json::Array(schemas)) => left.checked_sub(1 + schemas.len()),
+                (Keyword::Schemas, Json::Object(_)) => left.checked_sub(1),
+                (Keyword::Named | Keyword::Schemas | Keyword::Plain, value) => weighed(value, left),
+            });
+        }
+        self.is_full = self.is_full || left.is_none();
         self.left = left.unwrap_or(self.left);
         left.is_some()
     }
+}
 
-    fn inlined(&mut self, value: &Json, depth: usize) -> Json {
-        // Anything is allowed there: a model may then be wrong, and the service says so.
-        if !self.has_room(depth) {
-            return Json::Object(Map::new());
-        }
-        match value {
-            Json::Object(object) => {
-                if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
-                    let target = self.target(reference);
-                    return target
-                        .map_or_else(|| Json::Object(Map::new()), |target| self.inlined(target, depth + 1));
-                }
-                let mut inlined = Map::new();
-                for (name, value) in object.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
-                    let value = match value {
-                        Json::Object(members) if NAMED.contains(&name.as_str()) => {
-                            self.members(members, depth + 1)
-                        }
-                        value => self.inlined(value, depth + 1),
-                    };
-                    inlined.insert(name.clone(), value);
-                }
-                as_of_3_1(&mut inlined);
-                Json::Object(inlined)
-            }
-            Json::Array(items) => items.iter().map(|item| self.inlined(item, depth + 1)).collect(),
-            other => other.clone(),
-        }
-    }
-
-    /// Schemas by name. A name may be any word, also one that is a keyword elsewhere.
-    fn members(&mut self, members: &Map<String, Json>, depth: usize) -> Json {
-        if !self.has_room(depth) {
-            return Json::Object(Map::new());
-        }
-        members.iter().map(|(name, schema)| (name.clone(), self.inlined(schema, depth + 1))).collect()
+/// What is left after a value; nothing when it is too much.
+fn weighed(value: &Json, left: usize) -> Option<usize> {
+    let left = left.checked_sub(1)?;
+    match value {
+        Json::Array(items) => items.iter().try_fold(left, |left, item| weighed(item, left)),
+        Json::Object(members) => members.values().try_fold(left, |left, member| weighed(member, left)),
+        Json::String(text) => left.checked_sub(text.len() / BYTES_PER_VALUE),
+        Json::Null | Json::Bool(_) | Json::Number(_) => Some(left),
     }
 }
 

@@ -34,7 +34,7 @@ async fn called(http: &FakeHttp, settings: &str, tool: &str, arguments: Json) ->
 async fn arguments_go_where_the_document_says() {
     let http = FakeHttp::new().on("weather.test", 200, r#"{"sky": "grey"}"#);
     let settings = "headers = { Authorization = \"Bearer k\", X-Trace = \"ours\" }";
-    let arguments = json!({"city": "São Paulo/../x?", "units": "c", "days": 3, "X-Trace": "theirs", "session": "s", "more": 1});
+    let arguments = json!({"city": "São Paulo/../x?", "units": "c", "days": 3, "X-Trace": "theirs"});
     let output = called(&http, settings, "forecast", arguments).await.unwrap();
     assert_eq!(output.to_json(), json!({"sky": "grey"}));
     let request = http.requests().remove(0);

@@ -63,6 +63,7 @@ fn operations_become_tools() {
             "X-Trace": {"type": "string"},
         },
         "required": ["city"],
+        "additionalProperties": false,
     });
     assert_eq!(forecast.parameters, expected);
     assert!(forecast.traits.idempotent && !forecast.traits.approval);

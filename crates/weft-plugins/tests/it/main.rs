@@ -5,4 +5,5 @@
 mod calls;
 mod components;
 mod documents;
+mod parameters;
 mod skills;

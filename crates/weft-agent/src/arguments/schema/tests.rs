@@ -107,11 +107,14 @@ fn everything_that_is_wrong_is_told_with_its_place() {
         "at /unit: expected one of [\"c\",\"f\"], got the text \"k\"",
         "at /days: 9 is greater than the maximum of 7",
         "at /at: none of the alternatives fits: at /at: expected integer, got [], or at /at: expected object",
-        "there is no `when` in the schema",
+        "there is no `when` in the schema; there is `city`, `unit`, `days`, `at`",
     ] {
         assert!(problem.faults.iter().any(|fault| fault.contains(expected)), "{expected}: {problem}");
     }
     assert_eq!(problem.faults.len(), 6);
+    let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let problem = ArgumentSchema::new(&none).unwrap().check(object(json!({"a": 1}))).unwrap_err();
+    assert!(problem.to_string().ends_with("; nothing may stand there"), "{problem}");
     let many = ArgumentSchema::new(&json!({"additionalProperties": {"type": "integer"}})).unwrap();
     let wrong: Map<String, Json> = (0..100).map(|n| (n.to_string(), json!("x".repeat(5_000)))).collect();
     let problem = many.check(wrong).unwrap_err();

@@ -4,6 +4,13 @@ use weft_core::seam::http::HttpResponse;
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, Result};
 
+use crate::web::said;
+
+/// Where services say that they failed in an answer that has the status of a success.
+const FAILURES: [&str; 3] = ["/error", "/errors/0", "/errors"];
+/// Where in it they say why, the best words first.
+const REASONS: [&str; 7] = ["/message", "/info", "/msg", "/detail", "/title", "/description", "/code"];
+
 /// The answer as JSON.
 ///
 /// # Errors
@@ -23,14 +30,32 @@ pub fn rows(json: &Json, pointer: &str) -> Result<Vec<Json>> {
 /// The same of a list that is left out when it is empty.
 ///
 /// # Errors
-/// `Garbled` when something else is in its place.
+/// `Unavailable` when there is none and the service says that it failed, `Garbled` when something else is in its place.
 pub fn rows_if_any(json: &Json, pointer: &str) -> Result<Option<Vec<Json>>> {
     match json.pointer(pointer) {
-        None | Some(Json::Null) if json.is_object() => Ok(None),
+        // Without a look at this a service that is down would be one that knows nothing.
+        None | Some(Json::Null) if json.is_object() => failure(json).map_or(Ok(None), Err),
         // What is no object has no members to read; one that is amiss must not take the others with it.
         Some(Json::Array(rows)) => Ok(Some(rows.iter().filter(|row| row.is_object()).cloned().collect())),
         _ => Err(garbled(&format!("the answer holds no list at `{pointer}`"))),
     }
+}
+
+/// The failure that an answer tells of, if it does.
+fn failure(json: &Json) -> Option<Error> {
+    let is_said = |value: &&Json| match value {
+        Json::Null => false,
+        Json::Bool(is) => *is,
+        Json::Number(code) => code.as_i64() != Some(0),
+        Json::String(text) => !text.trim().is_empty(),
+        Json::Array(items) => !items.is_empty(),
+        Json::Object(members) => !members.is_empty(),
+    };
+    let told = FAILURES.iter().find_map(|place| json.pointer(place).filter(is_said))?;
+    let reason = REASONS.iter().map(|place| text(told, place)).find(|text| !text.trim().is_empty());
+    let reason = said(&reason.unwrap_or_else(|| to_text(told)));
+    let error = Error::new(ErrorKind::Unavailable, format!("it says: {reason}"));
+    Some(error.help("see what it says, or ask another service"))
 }
 
 /// The text at a JSON pointer; empty when there is nothing.
@@ -53,4 +78,36 @@ pub fn lines(row: &Json, names: &[(&str, &str)]) -> String {
 pub fn garbled(message: &str) -> Error {
     Error::new(ErrorKind::Garbled, message)
         .help("look whether `base_url`, if it is set, leads to the service")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_without_a_list_may_be_a_failure() {
+        let check = |json: Json, expected: Option<&str>| {
+            let told = rows_if_any(&json, "/results").map(|rows| rows.is_none());
+            match (told, expected) {
+                (Ok(is_none), None) => assert!(is_none, "{json}"),
+                (Err(error), Some(words)) => {
+                    assert!(error.kind == ErrorKind::Unavailable && error.help.is_some(), "{json}");
+                    assert_eq!(error.message, format!("it says: {words}"), "{json}");
+                }
+                (told, _) => panic!("{json}: {told:?}"),
+            }
+        };
+        for nothing in [json!({}), json!({"error": null}), json!({"error": ""}), json!({"error": false})] {
+            check(nothing, None);
+        }
+        check(json!({"errors": [], "error": {}}), None);
+        check(json!({"error": "the index is gone"}), Some("the index is gone"));
+        check(json!({"error": {"code": 401, "message": "no\nkey"}, "results": null}), Some("no key"));
+        check(json!({"errors": [{"code": "InsufficientAuthorization"}]}), Some("InsufficientAuthorization"));
+        check(json!({"error": true}), Some(&to_text(&json!(true))));
+        let found = rows_if_any(&json!({"error": "slow", "results": [{}]}), "/results").unwrap();
+        assert_eq!(found.unwrap().len(), 1, "what was found counts");
+        assert!(rows(&json!({"error": "down"}), "/results").unwrap_err().message.contains("down"));
+    }
 }

@@ -63,6 +63,7 @@ impl Sample<'_> {
     pub async fn holds(&self) {
         self.finds_and_finds_nothing().await;
         self.survives_what_makes_no_sense().await;
+        self.takes_no_failure_for_nothing().await;
         self.says_what_is_refused().await;
         self.asks_elsewhere().await;
         if let Some(key) = self.key {
@@ -115,6 +116,16 @@ impl Sample<'_> {
                 }
             }
         }
+    }
+
+    /// That a service failed may be told with the status of a success.
+    async fn takes_no_failure_for_nothing(&self) {
+        let mut answers = self.answers.to_vec();
+        let last = answers.len() - 1;
+        answers[last] = good(json!({"error": {"code": 500, "message": "the index is gone"}}));
+        let (_, result) = asked(self.kind, self.params.clone(), &answers).await;
+        let error = result.expect_err(self.kind);
+        assert!(error.kind != ErrorKind::Internal && error.help.is_some(), "{}: {}", self.kind, error.full());
     }
 
     async fn says_what_is_refused(&self) {

@@ -1,0 +1,141 @@
+//! What an operation is given: the schema of all of it, and where each argument goes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, json};
+use weft_core::Json;
+
+use super::call::BodyKind;
+use super::schema::OperationSchemas;
+use super::style::{ArgumentPlace, Parameter};
+use super::{BODY, text};
+
+/// What an operation is given.
+pub(super) struct OperationArguments {
+    /// The JSON Schema of all of it.
+    pub(super) schema: Json,
+    /// Where each argument goes, but for the body.
+    pub(super) parameters: Vec<Parameter>,
+    /// What the body is written as.
+    pub(super) body: BodyKind,
+}
+
+/// A parameter as the document has it, without references.
+struct DeclaredParameter {
+    parameter: Parameter,
+    said: Json,
+}
+
+/// Arguments as they are read.
+#[derive(Default)]
+struct ArgumentsReader {
+    properties: Map<String, Json>,
+    required: Vec<String>,
+}
+
+impl ArgumentsReader {
+    fn parameter(&mut self, shapes: &mut OperationSchemas<'_>, declared: &DeclaredParameter) {
+        let DeclaredParameter { parameter, said } = declared;
+        let own = said.get("schema").or_else(|| said.pointer("/content/application~1json/schema"));
+        let mut schema = shapes.schema(own.unwrap_or(&json!({})));
+        if let (Some(said), Some(object)) = (said.get("description"), schema.as_object_mut()) {
+            object.entry("description").or_insert_with(|| said.clone());
+        }
+        if parameter.place == ArgumentPlace::Path || said.get("required") == Some(&Json::Bool(true)) {
+            self.required.push(parameter.argument.clone());
+        }
+        self.properties.insert(parameter.argument.clone(), schema);
+    }
+
+    fn body(&mut self, shapes: &mut OperationSchemas<'_>, request: &Json) -> Result<BodyKind, String> {
+        let request = shapes.resolved(request)?;
+        let of =
+            |kind: &str| request.get("content").and_then(|content| content.get(kind)?.get("schema").cloned());
+        let (body, schema) = match (of("application/json"), of("application/x-www-form-urlencoded")) {
+            (Some(schema), _) => (BodyKind::Json, schema),
+            (None, Some(schema)) => (BodyKind::Form, schema),
+            // Files and XML cannot be written by a model as arguments.
+            (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
+        };
+        self.properties.insert(BODY.to_owned(), shapes.schema(&schema));
+        if request.get("required") == Some(&Json::Bool(true)) {
+            self.required.push(BODY.to_owned());
+        }
+        Ok(body)
+    }
+}
+
+/// What an operation is given; or why that cannot be said to a model.
+pub(super) fn read(document: &Json, item: &Json, operation: &Json) -> Result<OperationArguments, String> {
+    let mut shapes = OperationSchemas::of(document);
+    let mut declared: Vec<DeclaredParameter> = Vec::new();
+    for json in [item, operation] {
+        for parameter in json.get("parameters").and_then(Json::as_array).into_iter().flatten() {
+            declare(&shapes, parameter, &mut declared)?;
+        }
+    }
+    name(&mut declared);
+    let mut reading = ArgumentsReader::default();
+    for declared in &declared {
+        reading.parameter(&mut shapes, declared);
+    }
+    let body = match operation.get("requestBody") {
+        Some(request) => reading.body(&mut shapes, request)?,
+        None => BodyKind::None,
+    };
+    let ArgumentsReader { properties, required } = reading;
+    let schema = json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        // Without it what stands at the wrong level would go nowhere, and nobody would be told.
+        "additionalProperties": false,
+    });
+    let parameters = declared.into_iter().map(|declared| declared.parameter).collect();
+    Ok(OperationArguments { schema, parameters, body })
+}
+
+fn declare(
+    shapes: &OperationSchemas<'_>,
+    parameter: &Json,
+    declared: &mut Vec<DeclaredParameter>,
+) -> Result<(), String> {
+    let said = shapes.resolved(parameter)?;
+    let name = text(&said, "/name");
+    let place = match said.get("in").and_then(Json::as_str) {
+        Some("path") => ArgumentPlace::Path,
+        Some("query") => ArgumentPlace::Query,
+        Some("header") => ArgumentPlace::Header,
+        // A cookie is nobody's to set.
+        _ => return Ok(()),
+    };
+    if name.is_empty() {
+        return Err("one of its parameters has no name".to_owned());
+    }
+    let parameter = Parameter::read(&name, place, &said)?;
+    let new = DeclaredParameter { parameter, said };
+    let is_same =
+        |known: &&mut DeclaredParameter| known.parameter.place == place && known.parameter.name == name;
+    // Kept once: an operation may say again what its path says, and its own word counts.
+    match declared.iter_mut().find(is_same) {
+        Some(known) => *known = new,
+        None => declared.push(new),
+    }
+    Ok(())
+}
+
+/// Gives each a name of its own: documents may have one name in several places, and `body` is taken.
+fn name(declared: &mut [DeclaredParameter]) {
+    let mut taken: BTreeSet<String> = declared.iter().map(|one| one.parameter.name.clone()).collect();
+    let mut given = BTreeSet::from([BODY.to_owned()]);
+    for DeclaredParameter { parameter, .. } in declared {
+        if given.insert(parameter.name.clone()) {
+            continue;
+        }
+        let placed = format!("{}_{}", parameter.name, parameter.place.name());
+        let further = (2..).map(|place: usize| format!("{placed}_{place}"));
+        let free = std::iter::once(placed.clone()).chain(further).find(|name| !taken.contains(name));
+        parameter.argument = free.unwrap_or(placed);
+        taken.insert(parameter.argument.clone());
+    }
+}
