@@ -532,6 +532,7 @@ mod tests {
                 "b.xlsx",
                 json!([{"name": "S", "rows": [["id", "n"], [2, "z"], [3, "w"]]}, {"name": "T", "rows": [["q"]]}]),
             ),
+            ("none", "c.txt", json!([])),
         ];
         for (id, name, sheets) in kept {
             let bytes = serde_json::to_vec(&sheets).unwrap();
@@ -636,6 +637,10 @@ mod tests {
             ErrorKind::Invalid,
         )
         .await;
+        let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
+        let values = [("begin@file", json!({"id": "none"}))];
+        let error = run(&node, setting(&files().await, values)).await.unwrap_err();
+        assert_eq!(error.message, "there is no table in `c.txt`");
         let join = json!({"operation": "merge", "input_files": ["begin@file"], "merge_strategy": "join", "join_on": "no"});
         check(join, json!([{"id": "one"}, {"id": "two"}]), ErrorKind::Invalid).await;
         check(

@@ -65,7 +65,7 @@ static PROXY: Field<String> = Field::text("proxy", "a proxy to go through");
 static CLEAN_HTML: Field<bool> =
     Field::flag("clean_html", "whether to hand on the text of a web page without its markup");
 static FAIL_ON_STATUS: Field<bool> =
-    Field::flag("fail_on_status", "whether a status from 400 on is an error").on_by_default();
+    Field::flag("fail_on_status", "whether a status from 400 on, or a redirect, is an error").on_by_default();
 static IDEMPOTENT: Field<bool> = Field::flag(
     "idempotent",
     "whether the other side knows a repeated request by its Idempotency-Key header, which is sent then; it may be repeated after a failure or a crash",
