@@ -14,6 +14,7 @@ use super::blocks::{TextBlock, TextRun};
 use super::direction::Direction;
 use super::unwritten;
 use crate::markup::escaped;
+use crate::pictures::of_file;
 
 /// The size of text when nobody says, in points.
 const TEXT_SIZE: u32 = 11;
@@ -105,9 +106,10 @@ fn with_default(styles: &[u8]) -> Vec<u8> {
 
 /// A picture as large as it is, or as there is room on a page; nothing when its bytes do not say how large that is.
 fn picture(bytes: &[u8]) -> Option<Pic> {
-    let number = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
-    let is_good = |length: &u32| (1..=PIXELS_MAX).contains(length);
-    let (width, height) = (number(16).filter(is_good)?, number(20).filter(is_good)?);
+    let (width, height) = of_file(bytes).map(|picture| (picture.width, picture.height))?;
+    if [width, height].into_iter().any(|pixels| !(1..=PIXELS_MAX).contains(&pixels)) {
+        return None;
+    }
     let (mut wide, mut high) = (u64::from(width) * PIXEL, u64::from(height) * PIXEL);
     if wide > ROOM.0 {
         (wide, high) = (ROOM.0, high * ROOM.0 / wide);
