@@ -53,7 +53,31 @@ pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Resu
         );
         ctx.signal(Signal::Warn(warning)).await?;
     }
+    let lost = pictures_lost(request);
+    if lost > 0 {
+        let warning = format!(
+            "`{}` has words in the place of {lost} pictures of the text, which a {} file made here does not hold (PNG \
+             pictures are in DOCX and HTML files, JPEG, GIF and WebP in HTML files)",
+            file.name,
+            request.format.name().to_uppercase()
+        );
+        ctx.signal(Signal::Warn(warning)).await?;
+    }
     Ok(file)
+}
+
+/// How many pictures that a text holds as their own addresses are left out of a file.
+fn pictures_lost(request: &WriteRequest) -> usize {
+    const ADDRESS: &str = "](data:image/";
+    let DocumentContent::Markdown(text) = &request.content else { return 0 };
+    let held: &[&str] = match request.format {
+        DocumentFormat::Markdown => return 0,
+        DocumentFormat::Html => &["png;", "jpeg;", "jpg;", "gif;", "webp;"],
+        DocumentFormat::Docx => &["png;"],
+        DocumentFormat::Pdf | DocumentFormat::Xlsx | DocumentFormat::Txt | DocumentFormat::Csv => &[],
+    };
+    let is_lost = |rest: &&str| !held.iter().any(|kind| rest.starts_with(kind));
+    text.split(ADDRESS).skip(1).filter(is_lost).count()
 }
 
 /// The same without secrets, if it has any: a file is kept, and read by others.
@@ -162,6 +186,21 @@ mod tests {
         check(json!("some text"), None);
         check(json!({"name": "x"}), None);
         check(json!(3), None);
+    }
+
+    #[test]
+    fn pictures_that_a_file_does_not_hold_are_counted() {
+        let text = "![a](data:image/png;base64,AA==) ![b](data:image/jpeg;base64,AA==) ![c](data:image/svg+xml;base64,AA==) \
+            ![d](https://e.example/d.png)";
+        let check = |format: DocumentFormat, expected: usize| {
+            let content = DocumentContent::Markdown(text.to_owned());
+            let request = WriteRequest { format, content, page: PageSettings::default() };
+            assert_eq!(pictures_lost(&request), expected, "{format:?}");
+        };
+        check(DocumentFormat::Markdown, 0);
+        check(DocumentFormat::Html, 1);
+        check(DocumentFormat::Docx, 2);
+        check(DocumentFormat::Pdf, 3);
     }
 
     #[test]

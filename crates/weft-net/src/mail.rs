@@ -77,13 +77,13 @@ impl SmtpMailer {
     async fn connected(&self, server: &MailServer) -> Result<AsyncSmtpConnection> {
         let stream = self.outbound.connect(&server.host, server.port).await?;
         let hello = ClientId::Domain(HELLO.to_owned());
-        let failed = |cause: SmtpError| unavailable(&server.host, cause);
+        let failed = |cause: SmtpError| unavailable(&server.host, answer(&cause));
         if server.port == IMPLICIT_TLS {
             let config = tls::config_trusting(&self.trusted)?;
             let name = ServerName::try_from(server.host.clone())
                 .map_err(|cause| Error::invalid("the name of the mail server is not valid").because(cause))?;
             let secured = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-            let secured = secured.map_err(|cause| unavailable(&server.host, cause))?;
+            let secured = secured.map_err(|cause| unavailable(&server.host, reason(&cause)))?;
             let stream = Box::new(Bounded::new(secured));
             return AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(failed);
         }
@@ -122,7 +122,7 @@ async fn prepared(
                 format!("the mail server `{}` refuses the user", server.host),
             )
             .help("look whether user and password are right; many servers want a password made for programs")
-            .because(cause)
+            .because(answer(&cause))
             } else {
                 refused(server, cause)
             }
@@ -148,21 +148,39 @@ async fn hand_in(connection: &mut AsyncSmtpConnection, server: &MailServer, text
             format!("`{}` was given the mail and did not say whether it has taken it", server.host),
         )
         .help("look whether it has arrived, and send it again if it has not")
-        .because(cause),
+        .because(reason(&cause)),
     })
 }
 
 /// The server's own word, or its silence, before it was given the text.
 fn refused(server: &MailServer, cause: SmtpError) -> Error {
     if cause.is_permanent() {
-        Error::invalid(format!("the mail server `{}` does not take the mail", server.host)).because(cause)
+        Error::invalid(format!("the mail server `{}` does not take the mail", server.host))
+            .because(answer(&cause))
     } else {
-        unavailable(&server.host, cause)
+        unavailable(&server.host, answer(&cause))
     }
 }
 
-fn unavailable(host: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("the mail was not handed in at `{host}`")).because(cause)
+fn unavailable(host: &str, why: String) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the mail was not handed in at `{host}`")).because(why)
+}
+
+/// What a server said, behind the number that it gave it; else why there is no answer.
+fn answer(cause: &SmtpError) -> String {
+    match cause.status() {
+        Some(code) if std::error::Error::source(cause).is_some() => format!("{code} {}", reason(cause)),
+        _ => reason(cause),
+    }
+}
+
+/// The first cause alone: each error of the library repeats what it has for a cause.
+fn reason(cause: &(dyn std::error::Error + 'static)) -> String {
+    let mut first = cause;
+    while let Some(before) = first.source() {
+        first = before;
+    }
+    first.to_string()
 }
 
 /// Who sends it to whom, and its text as it goes over the line.

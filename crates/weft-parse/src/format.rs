@@ -32,6 +32,7 @@ use weft_core::{Error, Result};
 
 use crate::archive::ArchiveKind;
 use crate::element::Parsed;
+use crate::parts::CellText;
 use crate::words::{decode, is_text};
 
 /// How a document is read and cut, by the names of the compatible API.
@@ -111,6 +112,8 @@ pub(crate) struct FileInput<'a> {
     pub readings: &'a [PictureReading],
     /// In how many other files it is.
     pub depth: u8,
+    /// How the cells of its tables are kept.
+    pub cells: CellText,
 }
 
 /// Why a file cannot be read: the end of a sentence that begins with "cannot read it:".
@@ -156,7 +159,18 @@ pub fn parse_with(
     settings: &DocumentSettings,
     readings: &[PictureReading],
 ) -> Result<Parsed> {
-    let file = FileInput { name, bytes, settings, readings, depth: 0 };
+    let file = FileInput { name, bytes, settings, readings, depth: 0, cells: CellText::OneLine };
+    file.read().map_err(|reason| unreadable(name, reason))
+}
+
+/// The same for who wants the values of its tables.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_tables(name: &str, bytes: &[u8]) -> Result<Parsed> {
+    let settings = DocumentSettings::new();
+    let file =
+        FileInput { name, bytes, settings: &settings, readings: &[], depth: 0, cells: CellText::Lines };
     file.read().map_err(|reason| unreadable(name, reason))
 }
 
@@ -165,7 +179,7 @@ pub fn parse_with(
 /// # Errors
 /// `Invalid` for a file that is broken.
 pub fn pictures(name: &str, bytes: &[u8], settings: &DocumentSettings) -> Result<FoundPictures> {
-    let file = FileInput { name, bytes, settings, readings: &[], depth: 0 };
+    let file = FileInput { name, bytes, settings, readings: &[], depth: 0, cells: CellText::OneLine };
     file.pictures().map_err(|reason| unreadable(name, reason))
 }
 
@@ -179,7 +193,8 @@ impl<'a> FileInput<'a> {
     where
         'a: 'b,
     {
-        FileInput { name, bytes, settings: self.settings, readings, depth: self.depth.saturating_add(1) }
+        let depth = self.depth.saturating_add(1);
+        FileInput { name, bytes, settings: self.settings, readings, depth, cells: self.cells }
     }
 
     /// The pictures in it that have to be read for its text.
@@ -263,18 +278,37 @@ fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, 
     let named = ALL.iter().find(|format| format.endings.contains(&ending.as_str()));
     if !is_text(bytes) {
         return Err(Unreadable::new(match named {
-            Some(format) if format.is_binary => {
-                format!("it is not a {}, or its beginning is missing", format.name)
-            }
+            Some(format) if format.is_binary => not_such(format),
             Some(_) => "it is not text".to_owned(),
             None => format!("this kind of file is not known; known are {}", names()),
         }));
     }
-    if let Some(format) = named.filter(|format| !format.is_binary) {
-        return Ok(format);
+    match named {
+        Some(format) if format.is_binary => return in_place_of(format, &contents),
+        Some(format) => return Ok(format),
+        None => {}
     }
     let looks = ALL.iter().find(|format| !format.is_binary && (format.looks)(&contents));
     Ok(looks.unwrap_or(&&text::FORMAT))
+}
+
+/// What a text is whose name is that of another kind: programs export pages and tables so. Any other text is what is
+/// left of a broken file, or an error that somebody has saved, and nothing that was to be read.
+fn in_place_of(
+    named: &FileFormat,
+    contents: &FileContents<'_>,
+) -> std::result::Result<&'static FileFormat, Unreadable> {
+    let exported = [&html::FORMAT, &xml::FORMAT, &mail::FORMAT].into_iter().find(|one| (one.looks)(contents));
+    let is_table = named.name == spreadsheet::FORMAT.name
+        && contents.text().lines().next().is_some_and(|line| line.contains('\t'));
+    exported
+        .or_else(|| is_table.then_some(&delimited::FORMAT))
+        .ok_or_else(|| Unreadable::new(not_such(named)))
+}
+
+fn not_such(format: &FileFormat) -> String {
+    let name = format.name.trim_start_matches("a ");
+    format!("it is not a {name}, or its beginning is missing")
 }
 
 fn names() -> String {

@@ -134,7 +134,16 @@ pub fn once_more(text: &str, repeated: &mut usize) -> String {
 /// has a name for every column, and a number for none.
 pub fn header_rows(rows: &[Vec<String>]) -> usize {
     let [first, rest @ ..] = rows else { return 0 };
-    let is_name = |cell: &String| !cell.trim().is_empty() && cell.trim().parse::<f64>().is_err();
+    let columns = rest.iter().take(100).map(|row| row.iter().rposition(|cell| !cell.trim().is_empty()));
+    let columns = columns.max().flatten().map_or(0, |last| last + 1);
+    let named = first.iter().take(columns).filter(|cell| !cell.trim().is_empty()).count();
+    usize::from(columns > 0 && named == columns && names_columns(rows, columns))
+}
+
+/// Whether what the first row has in these columns is names, and no numbers.
+pub fn names_columns(rows: &[Vec<String>], columns: usize) -> bool {
+    let [first, rest @ ..] = rows else { return false };
+    let is_name = |cell: &String| cell.trim().parse::<f64>().is_err();
     // A year names a column of numbers, but not one of years.
     let is_year =
         |cell: &String| cell.trim().parse::<u16>().is_ok_and(|year| (1_900..=2_100).contains(&year));
@@ -142,15 +151,8 @@ pub fn header_rows(rows: &[Vec<String>]) -> usize {
     let names_years = |(column, cell): (usize, &String)| {
         is_name(cell) || is_year(cell) && below(column).is_some_and(|below| !is_year(below))
     };
-    let columns = rest.iter().take(100).map(|row| row.iter().rposition(|cell| !cell.trim().is_empty()));
-    let columns = columns.max().flatten().map_or(0, |last| last + 1);
-    let first = || first.iter().take(columns).enumerate();
-    usize::from(
-        columns > 0
-            && first().count() == columns
-            && first().all(names_years)
-            && first().any(|(_, cell)| is_name(cell)),
-    )
+    let filled = || first.iter().take(columns).enumerate().filter(|(_, cell)| !cell.trim().is_empty());
+    filled().all(names_years) && filled().any(|(_, cell)| is_name(cell))
 }
 
 /// Whether a cell names the column below it.

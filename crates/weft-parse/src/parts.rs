@@ -5,7 +5,7 @@ use weft_core::value::Json;
 
 use crate::element::{Element, ElementBody, Parsed, TableElement};
 use crate::pictures::PictureTexts;
-use crate::words::{line, lines, lines_with_tabs};
+use crate::words::{cell_lines, line, lines, lines_with_tabs};
 
 /// Parts of one file, at most.
 const ELEMENTS_MAX: usize = 500_000;
@@ -16,6 +16,16 @@ const METADATA_CHARS_MAX: usize = 1_000;
 /// Warnings of one file, at most.
 const WARNINGS_MAX: usize = 50;
 
+/// How the cells of tables are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CellText {
+    /// Each in one line, as it is searched and shown.
+    #[default]
+    OneLine,
+    /// With the ends of lines in it, for those who want the value.
+    Lines,
+}
+
 /// Collects what a file is made of. White space is put in order, and what is empty is left out.
 #[derive(Debug, Default)]
 pub struct PartCollector {
@@ -25,12 +35,18 @@ pub struct PartCollector {
     text_bytes: usize,
     full: bool,
     pictures: PictureTexts,
+    cells: CellText,
 }
 
 impl PartCollector {
     /// One that knows what was read in the pictures of the file.
     pub fn with_pictures(readings: &[PictureReading]) -> Self {
         Self { pictures: PictureTexts::of(readings), ..Self::default() }
+    }
+
+    /// One that keeps the cells of tables like this.
+    pub fn with_cells(cells: CellText) -> Self {
+        Self { cells, ..Self::default() }
     }
 
     /// What was read in the picture at this path of an archive, the first time that it is shown.
@@ -91,11 +107,15 @@ impl PartCollector {
     /// A table. Empty rows, and empty columns at the end of rows, are left out.
     pub fn table(&mut self, table: TableElement) {
         let header_rows = table.header_rows;
+        let kept: fn(&str) -> String = match self.cells {
+            CellText::OneLine => line,
+            CellText::Lines => cell_lines,
+        };
         let (mut kept_headers, mut is_cut) = (0, false);
         let mut left = TEXT_BYTES_MAX.saturating_sub(self.text_bytes);
         let mut rows = Vec::with_capacity(table.rows.len());
         for (number, cells) in table.rows.into_iter().enumerate() {
-            let mut row: Vec<String> = cells.iter().map(|cell| line(cell)).collect();
+            let mut row: Vec<String> = cells.iter().map(|cell| kept(cell)).collect();
             row.truncate(row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1));
             if !row.is_empty() {
                 // The beginning of a large table is better than nothing of it.

@@ -142,7 +142,14 @@ pub fn lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The same with a tab wherever there is one between words: in plain text it stands between columns.
+/// The cell of a table with its ends of lines, also between lines that are empty.
+pub fn cell_lines(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    let lines: Vec<String> = text.split(['\n', '\r']).map(line).collect();
+    lines.join("\n").trim().to_owned()
+}
+
+/// Lines in order, with a tab wherever there is one between words: in plain text it stands between columns.
 pub fn lines_with_tabs(text: &str) -> String {
     let columns = |line: &str| {
         let cells: Vec<String> = line.split('\t').map(self::line).collect();
@@ -240,6 +247,8 @@ mod tests {
     fn lines_are_put_in_order() {
         assert_eq!(line("  a \n\t b\u{a0}c\u{3000}d\u{ad}e \u{200b} "), "a b c de");
         assert_eq!(lines("a  b\r\n\r\n c \u{c}d"), "a b\nc\nd");
+        assert_eq!(cell_lines("\na  b\r\n\r\n c\rd\n"), "a b\n\nc\nd");
+        assert_eq!(cell_lines(" a \u{200b} "), "a");
         assert_eq!(beginning("数据库", 2), "数据");
     }
 }

@@ -104,14 +104,27 @@ fn number(text: String) -> Json {
     if let Ok(whole) = text.parse::<u64>() {
         return whole.into();
     }
-    match text.parse::<f64>() {
+    let exact = without_zeros(&text);
+    match exact.parse::<f64>() {
         Ok(number) if !number.is_finite() && !text.contains(|c: char| c.is_ascii_digit()) => Json::Null,
-        Ok(number) if digits(&text) <= DIGITS_KEPT && number.is_finite() => {
+        Ok(number) if digits(exact) <= DIGITS_KEPT && number.is_finite() => {
             Number::from_f64(number).map_or(Json::String(text), Json::Number)
         }
-        // What servers print of a double is short enough to be read back.
-        Ok(number) if number.is_finite() && number.to_string().len() >= text.len() => number.into(),
+        // What servers print of a double is as short as it can be and read back; of other numbers more is known.
+        Ok(number) if number.is_finite() && (exact.contains(['e', 'E']) || number.to_string() == exact) => {
+            number.into()
+        }
         _ => Json::String(text),
+    }
+}
+
+/// The same number without zeros at its end: an average has as many of them as the server has places for.
+fn without_zeros(text: &str) -> &str {
+    match text.split_once('.') {
+        Some((_, places)) if places.bytes().all(|byte| byte.is_ascii_digit()) => {
+            text.trim_end_matches('0').trim_end_matches('.')
+        }
+        _ => text,
     }
 }
 
@@ -138,6 +151,12 @@ mod tests {
         check("1e300", json!(1e300));
         check("0.30000000000000004", json!(0.30000000000000004));
         check("12345678901234567890.12", json!("12345678901234567890.12"));
+        check("12.5000000000000000", json!(12.5));
+        check("100.0000000000000000", json!(100.0));
+        check("1.6666666666666667", json!(1.6666666666666667));
+        check("33.3333333333333333", json!("33.3333333333333333"));
+        check("0.12345678901234567", json!("0.12345678901234567"));
+        check("12345678901234567.000", json!("12345678901234567.000"));
         check("1e999", json!("1e999"));
         check("NaN", Json::Null);
         check("Infinity", Json::Null);

@@ -130,13 +130,22 @@ fn cells(row: &MySqlRow) -> Vec<Json> {
         if raw.is_null() {
             return Json::Null;
         }
-        let kind = CellKind::named(raw.type_info().name());
+        let kind = raw.type_info().name().to_owned();
+        if kind == "BIT" {
+            return bits(&row.try_get_unchecked::<Vec<u8>, _>(place).unwrap_or_default());
+        }
+        let kind = CellKind::named(&kind);
         match row.try_get_unchecked::<String, _>(place) {
             Ok(text) => value(kind, text),
             Err(_) => bytes(&row.try_get_unchecked::<Vec<u8>, _>(place).unwrap_or_default()),
         }
     };
     (0..row.len()).map(cell).collect()
+}
+
+/// The number of a `BIT(n)`, which comes as its bytes.
+fn bits(bytes: &[u8]) -> Json {
+    bytes.iter().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)).into()
 }
 
 /// What is no text, in hexadecimal digits.
@@ -155,4 +164,18 @@ fn refused(cause: &sqlx::Error) -> Error {
         return Error::new(kind, format!("the database refuses: {}", said.message()));
     }
     Error::new(ErrorKind::Unavailable, format!("the connection to the database failed: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bits;
+    use serde_json::json;
+
+    #[test]
+    fn bits_are_a_number() {
+        assert_eq!(bits(&[5]), json!(5));
+        assert_eq!(bits(&[1, 0]), json!(256));
+        assert_eq!(bits(&[255; 8]), json!(u64::MAX));
+        assert_eq!(bits(&[]), json!(0));
+    }
 }

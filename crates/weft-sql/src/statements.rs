@@ -16,6 +16,7 @@ use weft_core::value::to_text;
 use weft_core::{Error, Result};
 
 use crate::chains::is_too_long;
+use crate::effects;
 
 /// Bytes of all statements together, at most.
 const SQL_MAX: usize = 1 << 20;
@@ -53,7 +54,7 @@ pub fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<CheckedStateme
                 .help("give `sql` a statement, such as `SELECT 1`"))
         }
         1..=STATEMENTS_MAX => {
-            let judged = |one: &str| allowed(&*dialect, one).map(|()| one.to_owned());
+            let judged = |one: &str| allowed(kind, &*dialect, one).map(|()| one.to_owned());
             Ok(statements.into_iter().map(judged).collect())
         }
         count => Err(Error::invalid(format!("{count} statements are more than {STATEMENTS_MAX}"))
@@ -262,15 +263,19 @@ fn escaped(kind: DatabaseKind, text: &str, quote: char) -> Result<String> {
 }
 
 /// Whether a statement is one that reads.
-fn allowed(dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), String> {
+fn allowed(kind: DatabaseKind, dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), String> {
     if hides(dialect, statement) {
         return Err("a comment that some servers carry out is refused; leave it out".to_owned());
     }
     if tells_of_tables(dialect, statement) {
         return Ok(());
     }
+    let tokens = Tokenizer::new(dialect, statement).tokenize().unwrap_or_default();
+    if let Some(why) = effects::refused(kind, &tokens) {
+        return Err(why);
+    }
     // Before it is parsed: what the parser makes of it could not even be let go of.
-    if is_too_long(&Tokenizer::new(dialect, statement).tokenize().unwrap_or_default()) {
+    if is_too_long(&tokens) {
         return Err(
             "one of its expressions goes on for too long; write a list, such as `a IN (1, 2)`".to_owned()
         );
@@ -481,6 +486,9 @@ mod tests {
             "SELECT * FROM t FOR UPDATE",
             "EXPLAIN ANALYZE UPDATE t SET a = 1",
             "COPY t TO PROGRAM 'sh'",
+            "SELECT lo_export(1, '/tmp/x')",
+            "WITH x AS (SELECT pg_reload_conf()) SELECT * FROM x",
+            "EXPLAIN ANALYZE SELECT pg_cancel_backend(1)",
             "DO $$ BEGIN END $$",
             "CALL f()",
             "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE",
@@ -496,6 +504,7 @@ mod tests {
             "SELECT 1 /*!50000 FOR UPDATE */",
             "LOAD DATA INFILE '/etc/passwd' INTO TABLE t",
             "HANDLER t OPEN",
+            "SELECT LOAD_FILE('/etc/passwd')",
         ] {
             check(DatabaseKind::MySql, sql, false);
         }

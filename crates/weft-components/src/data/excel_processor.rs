@@ -214,11 +214,15 @@ struct ExcelProcessor {
 /// Tables of rows as objects, by name.
 type Tables = IndexMap<String, Vec<Map<String, Json>>>;
 
+/// The names of columns of tables, by the names of these: a table without a row has none in its rows.
+type Columns = IndexMap<String, Vec<String>>;
+
 impl ExcelProcessor {
     /// The tables of all files: by the file's name, and the sheet's when there are several.
-    async fn read(&self, ctx: &NodeContext) -> Result<Tables> {
-        let mut tables = Tables::new();
+    async fn read(&self, ctx: &NodeContext) -> Result<(Tables, Columns)> {
+        let (mut tables, mut columns) = (Tables::new(), Columns::new());
         let mut size = Size::default();
+        let mut files = Vec::new();
         for id in self.named(ctx)? {
             let reading = async {
                 let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &id).await?;
@@ -230,24 +234,26 @@ impl ExcelProcessor {
             let ((name, sheets), _): ((String, Vec<Sheet>), _) =
                 ctx.effect_asking("tables", Delivery::Idempotent, question, reading).await?;
             let sheets = self.selection.apply(&name, sheets)?;
+            files.push(format!("`{name}`"));
             // A file with one table is known by its own name.
             let single = sheets.len() == 1;
             for sheet in sheets {
                 let wanted = if single { name.clone() } else { format!("{name}_{}", sheet.name) };
-                let rows = objects(sheet);
+                let (header, rows) = objects(sheet);
                 // After each, because the files that follow would be in memory beside it.
                 size.add(&rows)?;
                 // Two files may have the same name.
                 let name = free(&tables, &wanted);
+                columns.insert(name.clone(), header);
                 tables.insert(name, rows);
             }
         }
         if tables.is_empty() {
-            return Err(
-                Error::invalid("there is no table in the files").help("attach a spreadsheet or a CSV file")
-            );
+            let named = if files.is_empty() { "the files".to_owned() } else { files.join(", ") };
+            return Err(Error::invalid(format!("there is no table in {named}"))
+                .help("attach a spreadsheet or a CSV file"));
         }
-        Ok(tables)
+        Ok((tables, columns))
     }
 
     /// The files to read, in their order.
@@ -309,8 +315,8 @@ fn free(tables: &Tables, wanted: &str) -> String {
     name
 }
 
-/// The rows of a sheet, by the names in its first row.
-fn objects(sheet: Sheet) -> Vec<Map<String, Json>> {
+/// The names in the first row of a sheet, and its rows by them.
+fn objects(sheet: Sheet) -> (Vec<String>, Vec<Map<String, Json>>) {
     let mut rows = sheet.rows.into_iter();
     let mut columns: IndexSet<String> = IndexSet::new();
     // The number that is tried next for each name: a header may be the same word a million times, and to begin at 2 for
@@ -330,10 +336,11 @@ fn objects(sheet: Sheet) -> Vec<Map<String, Json>> {
         }
     }
     let columns: Vec<String> = columns.into_iter().collect();
-    rows.map(|row| {
+    let by_name = |row: Vec<Json>| -> Map<String, Json> {
         columns.iter().cloned().zip(row.into_iter().chain(std::iter::repeat(Json::Null))).collect()
-    })
-    .collect()
+    };
+    let rows = rows.map(by_name).collect();
+    (columns, rows)
 }
 
 /// Rows as somebody gives them.
@@ -384,10 +391,16 @@ fn sheet(name: &str, rows: &[Map<String, Json>]) -> Result<Sheet> {
     Ok(Sheet { name: name.to_owned(), rows: std::iter::once(header).chain(rows.iter().map(cells)).collect() })
 }
 
-fn summary(tables: &Tables) -> String {
+/// The names of the columns of a table.
+fn named<'a>(name: &str, rows: &'a [Map<String, Json>], columns: &'a Columns) -> Vec<&'a str> {
+    let header = columns.get(name).filter(|_| rows.is_empty()).into_iter().flatten();
+    let names: IndexSet<&String> = rows.iter().flat_map(Map::keys).chain(header).collect();
+    names.into_iter().map(String::as_str).collect()
+}
+
+fn summary(tables: &Tables, columns: &Columns) -> String {
     let line = |(name, rows): (&String, &Vec<Map<String, Json>>)| {
-        let columns: IndexSet<&String> = rows.iter().flat_map(Map::keys).collect();
-        let columns: Vec<&str> = columns.into_iter().map(String::as_str).collect();
+        let columns = named(name, rows, columns);
         format!("{name}: {} rows, {} columns ({})", rows.len(), columns.len(), columns.join(", "))
     };
     tables.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -419,18 +432,22 @@ impl Component for ExcelProcessor {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let tables = match self.operation {
+        let (tables, mut columns) = match self.operation {
             "read" | "merge" => self.read(ctx).await?,
-            _ => self.given(ctx)?,
+            _ => (self.given(ctx)?, Columns::new()),
         };
         let tables = match (self.operation, &self.join) {
-            ("merge", None) => Tables::from_iter([("merged".to_owned(), concat(tables))]),
+            ("merge", None) => {
+                let all: IndexSet<String> = columns.drain(..).flat_map(|(_, header)| header).collect();
+                columns.insert("merged".to_owned(), all.into_iter().collect());
+                Tables::from_iter([("merged".to_owned(), concat(tables))])
+            }
             ("merge", Some(column)) => {
                 Tables::from_iter([("merged".to_owned(), join(tables, column.trim())?)])
             }
             _ => tables,
         };
-        let mut outputs = Outputs::of("summary", Value::text(summary(&tables)));
+        let mut outputs = Outputs::of("summary", Value::text(summary(&tables, &columns)));
         outputs.set("markdown", Value::text(markdown(&tables)));
         if self.operation == "output" {
             let sheets = tables.iter().map(|(name, rows)| sheet(name, rows)).collect::<Result<_>>()?;
@@ -458,7 +475,7 @@ mod tests {
         let words = vec![serde_json::Value::from("a"); 30_000];
         let begun = std::time::Instant::now();
         let sheet = super::Sheet { name: String::new(), rows: vec![words, Vec::new()] };
-        let rows = super::objects(sheet);
+        let (_, rows) = super::objects(sheet);
         assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
         assert_eq!(rows[0].keys().next_back().unwrap(), "a_30000");
     }
@@ -515,6 +532,7 @@ mod tests {
                 "b.xlsx",
                 json!([{"name": "S", "rows": [["id", "n"], [2, "z"], [3, "w"]]}, {"name": "T", "rows": [["q"]]}]),
             ),
+            ("none", "c.txt", json!([])),
         ];
         for (id, name, sheets) in kept {
             let bytes = serde_json::to_vec(&sheets).unwrap();
@@ -565,6 +583,7 @@ mod tests {
         assert_eq!(first["data"].as_object().unwrap().keys().collect::<Vec<_>>(), ["b.xlsx"]);
         let named = done(json!({"input_files": "sys.files", "sheet_selection": "t"}), values).await;
         assert_eq!(named["data"], json!({"b.xlsx": []}));
+        assert_eq!(named["summary"], "b.xlsx: 0 rows, 1 columns (q)");
     }
 
     #[tokio::test]
@@ -618,6 +637,10 @@ mod tests {
             ErrorKind::Invalid,
         )
         .await;
+        let node = Node::new("ExcelProcessor", json!({"input_files": ["begin@file"]}));
+        let values = [("begin@file", json!({"id": "none"}))];
+        let error = run(&node, setting(&files().await, values)).await.unwrap_err();
+        assert_eq!(error.message, "there is no table in `c.txt`");
         let join = json!({"operation": "merge", "input_files": ["begin@file"], "merge_strategy": "join", "join_on": "no"});
         check(join, json!([{"id": "one"}, {"id": "two"}]), ErrorKind::Invalid).await;
         check(

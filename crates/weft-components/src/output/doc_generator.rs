@@ -216,7 +216,13 @@ impl DocGenerator {
             text.push_str(&format!("*{subtitle}*\n\n"));
         }
         // Reasoning is no part of a document.
-        text.push_str(&without_thinking(&self.content.render(&ctx.inputs)?));
+        let content = without_thinking(&self.content.render(&ctx.inputs)?);
+        if content.trim().is_empty() {
+            return Err(Error::invalid("there is no text to make a document of: `content` is empty").help(
+                "look at what its references give; lead past this node where there is nothing to write",
+            ));
+        }
+        text.push_str(&content);
         let timestamp = if self.timestamp { when(ctx).await? } else { String::new() };
         let page = PageSettings {
             title,
@@ -347,6 +353,17 @@ mod tests {
         let written: Json = serde_json::from_slice(&bytes).unwrap();
         assert_eq!((&written["page"]["header"], &written["page"]["title"]), (&json!("***"), &json!("***")));
         assert!(!written.to_string().contains("s3cret") && !kept.name.contains("s3cret"), "{}", kept.name);
+    }
+
+    #[tokio::test]
+    async fn a_text_that_turns_out_empty_makes_no_file() {
+        for value in ["", " \n", "<think>only this</think>"] {
+            let files = Arc::new(MemoryFiles::default());
+            let node = Node::new("DocGenerator", json!({"content": "{Agent:A@content}", "title": "T"}));
+            let error = failure(&node, setting(&files, [("Agent:A@content", json!(value))])).await;
+            assert_eq!(error.kind, weft_core::ErrorKind::Invalid);
+            assert!(error.message.contains("no text") && files.all().is_empty(), "{error:?}");
+        }
     }
 
     #[tokio::test]

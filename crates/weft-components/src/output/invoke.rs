@@ -1,6 +1,7 @@
 //! Invoke: sends an HTTP request.
 //!
-//! An answer with a status from 400 on is an error, unless `fail_on_status` is false. Only GET is
+//! An answer with a status from 400 on is an error, unless `fail_on_status` is false; so is a redirect, which is not
+//! followed. Only GET is
 //! tried again, as many times as `max_retries` says, when nothing answered or the server failed:
 //! repeating any other method could do its work twice. With `idempotent` every request carries a key that is
 //! the same when it is repeated, also by another process after a crash, and no other call's; the other side has to
@@ -11,7 +12,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Map;
-use weft_core::seam::http::{HttpBody, HttpRequest};
+use weft_core::context::Signal;
+use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
@@ -19,9 +21,10 @@ use weft_core::{
 };
 
 use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
+use crate::web::fetch::{is_page, redirected};
 use crate::web::{
     DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, headers, page_text, refused, rendered,
-    secrets, with_scheme,
+    secrets, shown, with_scheme,
 };
 
 /// Bytes of an answer, at most.
@@ -62,7 +65,7 @@ static PROXY: Field<String> = Field::text("proxy", "a proxy to go through");
 static CLEAN_HTML: Field<bool> =
     Field::flag("clean_html", "whether to hand on the text of a web page without its markup");
 static FAIL_ON_STATUS: Field<bool> =
-    Field::flag("fail_on_status", "whether a status from 400 on is an error").on_by_default();
+    Field::flag("fail_on_status", "whether a status from 400 on, or a redirect, is an error").on_by_default();
 static IDEMPOTENT: Field<bool> = Field::flag(
     "idempotent",
     "whether the other side knows a repeated request by its Idempotency-Key header, which is sent then; it may be repeated after a failure or a crash",
@@ -267,6 +270,22 @@ impl Invoke {
     }
 }
 
+impl Invoke {
+    /// Says that an answer is elsewhere: a redirect is not followed, and its body says nothing.
+    async fn answer_to_redirect(&self, ctx: &NodeContext, response: &HttpResponse) -> Result<()> {
+        let Some(place) = redirected(response) else { return Ok(()) };
+        let said = format!("the answer has the status {} and leads to `{}`", response.status, shown(place));
+        // Many forms are answered like this when their work is done.
+        let is_done = matches!(response.status, 302 | 303) && self.method != "GET";
+        if !self.fail_on_status || is_done {
+            return ctx.signal(Signal::Warn(format!("{said}, which is not followed"))).await;
+        }
+        Err(Error::invalid(format!("{said}: redirects are not followed")).help(
+            "write that address as `url`, use HttpGet, which follows them, or set `fail_on_status` to false",
+        ))
+    }
+}
+
 /// A text that is JSON is sent as what it says.
 fn parsed(value: Json) -> Json {
     match &value {
@@ -298,9 +317,16 @@ impl Component for Invoke {
         if self.fail_on_status && response.status >= 400 {
             return Err(refused(&response).help("correct the request, or set `fail_on_status` to false"));
         }
-        let body = if self.clean_html { page_text(response.body).await? } else { response.body };
+        self.answer_to_redirect(ctx, &response).await?;
+        let status = response.status;
+        // What is no page holds `<` as a sign like any other.
+        let body = if self.clean_html && is_page(&response) {
+            page_text(response.body).await?
+        } else {
+            response.body
+        };
         let mut outputs = Outputs::of("result", Value::text(body));
-        outputs.set("status", Json::from(response.status));
+        outputs.set("status", Json::from(status));
         Ok(outputs.into())
     }
 }
@@ -404,6 +430,43 @@ mod tests {
             invoked(json!({"url": "example.org", "fail_on_status": false}), vec![page(404, "not here")])
                 .await;
         assert_eq!(result.unwrap(), json!({"result": "not here", "status": 404}));
+    }
+
+    fn typed(status: u16, header: (&str, &str), body: &str) -> Result<HttpResponse> {
+        let headers = vec![(header.0.to_owned(), header.1.to_owned())];
+        Ok(HttpResponse { status, headers, body: body.to_owned() })
+    }
+
+    #[tokio::test]
+    async fn what_is_no_page_is_left_as_it_is() {
+        let params = json!({"url": "example.org", "clean_html": true});
+        let body =
+            format!(r#"{{"text": "{}", "html": "<b>bold</b> & a<b", "list": [1,2]}}"#, "word ".repeat(40));
+        for answer in [typed(200, ("content-type", "application/json"), &body), page(200, &body)] {
+            let (_, result) = invoked(params.clone(), vec![answer]).await;
+            assert_eq!(result.unwrap()["result"], json!(body));
+        }
+        let html = typed(200, ("content-type", "text/html; charset=utf-8"), "Hi <b>you</b>");
+        let (_, result) = invoked(params, vec![html]).await;
+        assert_eq!(result.unwrap()["result"].as_str().unwrap().trim(), "Hi **you**");
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_no_answer_and_says_where_it_leads() {
+        let redirect = |status: u16| vec![typed(status, ("location", "https://other.example/x?key=k"), "")];
+        for (method, status) in [("get", 301), ("get", 302), ("get", 307), ("post", 307), ("post", 308)] {
+            let (_, result) =
+                invoked(json!({"url": "example.org", "method": method}), redirect(status)).await;
+            let error = result.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Invalid);
+            assert!(error.message.contains("https://other.example/x?…"), "{error:?}");
+        }
+        let params = json!({"url": "example.org", "method": "post"});
+        let (_, result) = invoked(params, redirect(303)).await;
+        assert_eq!(result.unwrap(), json!({"result": "", "status": 303}));
+        let allowed = json!({"url": "example.org", "fail_on_status": false});
+        let (_, result) = invoked(allowed, redirect(301)).await;
+        assert_eq!(result.unwrap()["status"], 301);
     }
 
     #[tokio::test(start_paused = true)]

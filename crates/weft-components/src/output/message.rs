@@ -252,9 +252,15 @@ impl Component for Message {
         let mut downloads = Vec::new();
         let said = self.spoken(text, ctx, &mut downloads).await?;
         self.memory.remember(ctx, &said).await?;
-        let attachment = match self.format {
-            Some(format) => {
-                let content = DocumentContent::Markdown(without_thinking(&said));
+        let text = self.format.map(|format| (format, without_thinking(&said)));
+        let attachment = match text {
+            Some((format, text)) if text.trim().is_empty() => {
+                let warning = format!("no {} file was made: the message has no text", format.name());
+                ctx.signal(Signal::Warn(warning)).await?;
+                None
+            }
+            Some((format, text)) => {
+                let content = DocumentContent::Markdown(text);
                 let request = WriteRequest { format, content, page: PageSettings::default() };
                 let file = artifact::made(ctx, &ctx.name, &request).await?;
                 Some(artifact::attachment(&file, format))
@@ -464,6 +470,32 @@ mod tests {
         component.run(&stage.ctx).await.unwrap();
         let turn = kept.0.lock().unwrap().pop().unwrap();
         assert_eq!((turn.query.as_str(), turn.response.as_str()), ("Is it ***?", "It is ***"));
+    }
+
+    #[tokio::test]
+    async fn what_a_file_cannot_be_made_of_is_a_warning() {
+        let check = async |content: &str, part: &str, made: usize| {
+            let node = Node::new("Message", json!({"content": content, "output_format": "pdf"}));
+            let component = node.build();
+            let files = Arc::new(weft_testkit::MemoryFiles::default());
+            let kept = Arc::clone(&files);
+            let seams: crate::testing::Replace = Box::new(move |seams| {
+                seams.files = kept;
+                seams.documents = Arc::new(crate::testing::PlainDocuments);
+            });
+            let mut stage =
+                Stage::new(&node, &*component, Setting { seams: Some(seams), ..Setting::default() });
+            let finished = component.run(&stage.ctx).await.unwrap();
+            let end = finished.message_end.unwrap();
+            assert_eq!((files.all().len(), end.attachment.is_some()), (made, made == 1), "{content}");
+            let warned = stage
+                .signals()
+                .into_iter()
+                .any(|signal| matches!(signal, Signal::Warn(text) if text.contains(part)));
+            assert!(warned, "{content}");
+        };
+        check("<think>x</think> ", "no pdf file was made", 0).await;
+        check("a ![b](data:image/png;base64,AAAA)", "1 pictures of the text", 1).await;
     }
 
     #[tokio::test]

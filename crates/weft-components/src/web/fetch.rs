@@ -112,15 +112,56 @@ pub enum Content {
     Text,
 }
 
-/// What an answer is, by its declared type.
+/// Whether an answer is a web page: by its declared type, and where it declares none by how it begins.
+pub fn is_page(answer: &HttpResponse) -> bool {
+    match media(answer).as_str() {
+        "text/html" | "application/xhtml+xml" => true,
+        "" => begins_like_a_page(&answer.body),
+        _ => false,
+    }
+}
+
+/// Where an answer that is a redirect says that the thing is.
+pub fn redirected(answer: &HttpResponse) -> Option<&str> {
+    let is_redirect = matches!(answer.status, 301 | 302 | 303 | 307 | 308);
+    header(answer, "location").filter(|place| is_redirect && !place.trim().is_empty())
+}
+
+fn media(answer: &HttpResponse) -> String {
+    let declared = header(answer, "content-type").unwrap_or_default();
+    declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// What a page, or a piece of one, begins with.
+const FIRST_TAGS: [&str; 24] = [
+    "!doctype", "a", "article", "b", "body", "br", "div", "form", "h1", "h2", "h3", "head", "header", "html",
+    "main", "meta", "nav", "ol", "p", "script", "section", "span", "table", "ul",
+];
+
+fn begins_like_a_page(text: &str) -> bool {
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    while let Some((_, behind)) = rest.strip_prefix("<!--").and_then(|comment| comment.split_once("-->")) {
+        rest = behind.trim_start();
+    }
+    let Some(tag) = rest.strip_prefix('<') else { return false };
+    let end = tag.find(|letter: char| letter.is_whitespace() || matches!(letter, '>' | '/'));
+    let Some(name) = end.and_then(|end| tag.get(..end)) else { return false };
+    // `<!doctype note>` is XML.
+    let of_pages =
+        |behind: &str| behind.trim_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case("html"));
+    let is_first = FIRST_TAGS.iter().any(|first| first.eq_ignore_ascii_case(name));
+    let is_doctype = name.eq_ignore_ascii_case("!doctype");
+    is_first && (!is_doctype || tag.get(name.len()..).is_some_and(of_pages))
+}
+
+/// What an answer is, by its declared type; by how it begins where it declares none.
 ///
 /// # Errors
 /// `Invalid` when it is no text.
 pub fn content(answer: &HttpResponse) -> Result<Content> {
-    let declared = header(answer, "content-type").unwrap_or_default();
-    let media = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let media = media(answer);
     match media.as_str() {
-        "text/html" | "application/xhtml+xml" => Ok(Content::Page),
+        _ if is_page(answer) => Ok(Content::Page),
         ""
         | "application/json"
         | "application/xml"
@@ -132,5 +173,36 @@ pub fn content(answer: &HttpResponse) -> Result<Content> {
         }
         other => Err(Error::invalid(format!("the answer is `{other}`, which is not text"))
             .help("name the address of a page or of a text")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begins_like_a_page;
+
+    #[test]
+    fn pages_are_told_by_their_beginning() {
+        for page in [
+            "\u{feff}\n<!DOCTYPE html><p>x",
+            "<!-- a --> <!-- b --><HTML lang=en>",
+            "<p>x</p>",
+            "<br/>x",
+            "<h1 id=a>x",
+        ] {
+            assert!(begins_like_a_page(page), "{page}");
+        }
+        for text in [
+            "",
+            "{\"a\": \"<p>\"}",
+            "a <b>c</b>",
+            "<?xml version=\"1.0\"?><note/>",
+            "<!DOCTYPE note><note/>",
+            "<note>x",
+            "<",
+            "<!--",
+            "<p",
+        ] {
+            assert!(!begins_like_a_page(text), "{text}");
+        }
     }
 }

@@ -233,6 +233,17 @@ async fn how_it_failed_says_whether_it_may_be_sent_again() {
 }
 
 #[tokio::test]
+async fn an_error_says_once_what_the_server_said() {
+    let server = Server::start(Manner { refuses_recipient: true, ..Manner::default() }).await;
+    let said = server.send(mail(&server, "")).await.unwrap_err().full();
+    assert_eq!((said.matches("nobody here").count(), said.matches("550").count()), (1, 1), "{said}");
+    let server = Server::start(Manner { floods: true, ..Manner::default() }).await;
+    let said = server.send(mail(&server, "")).await.unwrap_err().full();
+    let parts: Vec<&str> = said.split(": ").collect();
+    assert!((1..parts.len()).all(|at| parts[at] != parts[at - 1]), "{said}");
+}
+
+#[tokio::test]
 async fn addresses_that_are_none_are_refused_before_anybody_is_asked() {
     let server = Server::start(Manner::default()).await;
     for bad in ["", "ada", "a@b@c", "ada@example.org\r\nRCPT TO:<evil@example.org>", "<x>", "a@exa mple.org"]

@@ -23,7 +23,7 @@ const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 const CELLS_MAX: usize = 5_000_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
-    let mut parts = PartCollector::default();
+    let mut parts = PartCollector::with_cells(file.cells);
     let text = decode(file.bytes);
     let mut cells = 0;
     let mut rows = Vec::new();

@@ -7,7 +7,7 @@ use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, office};
 use crate::archive::{Archive, ArchiveKind};
 use crate::element::TableElement;
-use crate::grid::{header_rows, once_more};
+use crate::grid::{header_rows, names_columns, once_more};
 use crate::markup::{Xml, XmlNode};
 use crate::parts::PartCollector;
 
@@ -34,7 +34,7 @@ const TITLE_LINES_MAX: usize = 5;
 const EMPTY_MAX: usize = 20_000_000;
 
 fn read(file: &FileInput<'_>) -> ReadResult {
-    let mut parts = PartCollector::default();
+    let mut parts = PartCollector::with_cells(file.cells);
     if file.bytes.starts_with(b"PK") {
         // The library unpacks whatever is there.
         let mut archive = Archive::open(file.bytes)?;
@@ -204,12 +204,28 @@ fn trimmed(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
 fn titled(mut rows: Vec<Vec<String>>) -> (Option<String>, Vec<Vec<String>>) {
     let filled = |row: &&Vec<String>| row.iter().filter(|cell| !cell.is_empty()).count();
     let lines = rows.iter().take(TITLE_LINES_MAX).take_while(|row| filled(row) == 1).count();
-    // What has one column only is a list.
-    if lines == 0 || rows.get(lines).is_none_or(|row| filled(&row) < 2) {
+    // What has one column only is a list. Above a row of data stands a header, even of one name: an index has none.
+    let below = rows.get(lines..).unwrap_or_default();
+    let is_title = lines > 0
+        && below.first().is_some_and(|row| filled(&row) >= 2)
+        && names_columns(below, usize::MAX)
+        && !has_dates_or_truths(below);
+    if !is_title {
         return (None, rows);
     }
     let title: Vec<String> = rows.drain(..lines).flatten().filter(|cell| !cell.is_empty()).collect();
     (Some(title.join("\n")), rows)
+}
+
+/// Whether a column has a day or a truth value in the first two of its rows: no header is like that.
+fn has_dates_or_truths(rows: &[Vec<String>]) -> bool {
+    let is_day = |cell: &str| {
+        let day: String = cell.chars().take(10).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        day == "0000-00-00"
+    };
+    let is_datum = |cell: &String| is_day(cell) || matches!(cell.as_str(), "true" | "false");
+    let [first, second, ..] = rows else { return false };
+    first.iter().zip(second).any(|(one, below)| is_datum(one) && is_datum(below))
 }
 
 type Book<'a> = Sheets<Cursor<&'a [u8]>>;
@@ -287,6 +303,8 @@ fn shown(data: &Data) -> String {
         Data::DateTime(date) => {
             let (year, month, day, hour, minute, second, _) = date.to_ymd_hms_milli();
             match (hour, minute, second) {
+                // Less than one day is a time of day: it stands on none.
+                _ if (0.0..1.0).contains(&date.as_f64()) => format!("{hour:02}:{minute:02}:{second:02}"),
                 // A day without a time is kept as its midnight.
                 (0, 0, 0) => format!("{year:04}-{month:02}-{day:02}"),
                 _ => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"),
@@ -294,5 +312,24 @@ fn shown(data: &Data) -> String {
         }
         // `#N/A` says nothing to anybody.
         Data::Error(_) | Data::Empty => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use calamine::{ExcelDateTime, ExcelDateTimeType};
+
+    use super::*;
+
+    #[test]
+    fn a_time_of_day_stands_on_no_day() {
+        let check = |value: f64, expected: &str| {
+            let date = ExcelDateTime::new(value, ExcelDateTimeType::DateTime, false);
+            assert_eq!(shown(&Data::DateTime(date)), expected);
+        };
+        check(0.34375, "08:15:00");
+        check(0.0, "00:00:00");
+        check(45_943.0, "2025-10-13");
+        check(45_943.5, "2025-10-13 12:00:00");
     }
 }

@@ -1,5 +1,7 @@
 //! A text in Markdown as blocks of runs.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 /// A run of text in one style.
@@ -39,6 +41,8 @@ pub enum TextBlock {
     Code(String),
     /// A table; the first row names the columns.
     Table(Vec<Vec<Vec<TextRun>>>),
+    /// A picture in the PNG format, and what it shows in words.
+    Picture(Vec<u8>, String),
     /// A line across.
     Rule,
 }
@@ -48,7 +52,7 @@ impl TextBlock {
     pub fn spans(&self) -> &[TextRun] {
         match self {
             Self::Heading(_, spans) | Self::Paragraph(_, spans) | Self::Item(_, _, spans) => spans,
-            Self::Code(_) | Self::Table(_) | Self::Rule => &[],
+            Self::Code(_) | Self::Table(_) | Self::Picture(..) | Self::Rule => &[],
         }
     }
 }
@@ -62,6 +66,19 @@ pub fn options() -> Options {
 pub fn may_lead(address: &str) -> bool {
     let lower = address.trim().to_ascii_lowercase();
     ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
+}
+
+/// The kind and the data of a picture that its own address holds, of the kinds that hold no program.
+pub fn held_in(address: &str) -> Option<(&str, &str)> {
+    let (kind, data) = address.trim().strip_prefix("data:image/")?.split_once(";base64,")?;
+    let is_data = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+    let is_picture = matches!(kind, "png" | "jpeg" | "jpg" | "gif" | "webp");
+    (is_picture && !data.is_empty() && data.bytes().all(is_data)).then_some((kind, data))
+}
+
+fn png(address: &str) -> Option<Vec<u8>> {
+    let (_, data) = held_in(address).filter(|(kind, _)| *kind == "png")?;
+    STANDARD.decode(data).ok().filter(|bytes| bytes.starts_with(b"\x89PNG\r\n\x1a\n"))
 }
 
 /// Takes a text apart. Markup of web pages in it is text.
@@ -91,6 +108,8 @@ struct BlockReader {
     marker: Option<String>,
     code: Option<String>,
     table: Option<Vec<Vec<Vec<TextRun>>>>,
+    /// The picture whose description is being read.
+    picture: Option<Vec<u8>>,
 }
 
 impl BlockReader {
@@ -184,6 +203,7 @@ impl BlockReader {
             Tag::Strikethrough => self.style.strike = true,
             Tag::Link { dest_url, .. } if may_lead(&dest_url) => self.link = Some(dest_url.into_string()),
             Tag::Image { dest_url, .. } if may_lead(&dest_url) => self.link = Some(dest_url.into_string()),
+            Tag::Image { dest_url, .. } => self.start_picture(&dest_url),
             _ => {}
         }
     }
@@ -217,8 +237,28 @@ impl BlockReader {
             TagEnd::Strong => self.emphasis(|reader| reader.bold = reader.bold.saturating_sub(1)),
             TagEnd::Emphasis => self.emphasis(|reader| reader.italic = reader.italic.saturating_sub(1)),
             TagEnd::Strikethrough => self.style.strike = false,
-            TagEnd::Link | TagEnd::Image => self.link = None,
+            TagEnd::Link => self.link = None,
+            TagEnd::Image => self.end_picture(),
             _ => {}
+        }
+    }
+
+    /// Within a table, and within a description, only the words of a picture have a place.
+    fn start_picture(&mut self, address: &str) {
+        if self.table.is_some() || self.picture.is_some() {
+            return;
+        }
+        if let Some(bytes) = png(address) {
+            self.end_block();
+            self.picture = Some(bytes);
+        }
+    }
+
+    fn end_picture(&mut self) {
+        self.link = None;
+        if let Some(bytes) = self.picture.take() {
+            let words = std::mem::take(&mut self.spans).into_iter().map(|span| span.text).collect();
+            self.blocks.push(TextBlock::Picture(bytes, words));
         }
     }
 
@@ -287,6 +327,7 @@ mod tests {
                     |row: &Vec<Vec<TextRun>>| row.iter().map(|cell| runs(cell)).collect::<Vec<_>>().join("|");
                 rows.iter().map(row).collect::<Vec<_>>().join("//")
             }
+            TextBlock::Picture(bytes, words) => format!("picture {} {words}", bytes.len()),
             TextBlock::Rule => "rule".to_owned(),
         };
         blocks(text).iter().map(block).collect()
@@ -310,6 +351,13 @@ mod tests {
                 "rule",
             ]
         );
+    }
+
+    #[test]
+    fn pictures_in_addresses_are_blocks() {
+        let text = "a ![one *two*](data:image/png;base64,iVBORw0KGgo=) b\n\n![x](data:image/png;base64,AAAA) \
+            ![y](data:image/jpeg;base64,AAAA)\n\n| h |\n|---|\n| ![z](data:image/png;base64,iVBORw0KGgo=) |\n";
+        assert_eq!(shown(text), ["a ", "picture 8 one two", " b", "x y", "h//z"]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::io::Cursor;
 
 use docx_rs::{
     AlignmentType, BreakType, Docx, Footer, Header, Hyperlink, HyperlinkType, LineSpacing, PageNum,
-    PageOrientationType, Paragraph, Run, RunFonts, SpecialIndentType, Style as DocxStyle, StyleType, Table,
-    TableCell, TableRow, WidthType,
+    PageOrientationType, Paragraph, Pic, Run, RunFonts, SpecialIndentType, Style as DocxStyle, StyleType,
+    Table, TableCell, TableRow, WidthType,
 };
 use weft_core::Result;
 use weft_core::seam::document_writer::PageSettings;
@@ -14,6 +14,7 @@ use super::blocks::{TextBlock, TextRun};
 use super::direction::Direction;
 use super::unwritten;
 use crate::markup::escaped;
+use crate::pictures::of_file;
 
 /// The size of text when nobody says, in points.
 const TEXT_SIZE: u32 = 11;
@@ -23,6 +24,11 @@ const STEP: i32 = 360;
 const LANDSCAPE: (u32, u32) = (16_838, 11_906);
 /// The width of a table that fills the page, in fiftieths of a percent.
 const WHOLE_WIDTH: usize = 5_000;
+/// A pixel, and the room of a page for a picture, in the unit of drawings (914,400 to the inch).
+const PIXEL: u64 = 9_525;
+const ROOM: (u64, u64) = (5_486_400, 7_315_200);
+/// Pixels of a side of a picture, at most.
+const PIXELS_MAX: u32 = 50_000;
 /// The size of letters of a watermark, in half points.
 const WATERMARK_SIZE: usize = 72;
 
@@ -69,6 +75,13 @@ pub fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
             TextBlock::Code(text) => {
                 document.add_paragraph(spaced(80, 160).add_run(mono(lines(Run::new(), text))))
             }
+            TextBlock::Picture(bytes, words) => {
+                let run = match picture(bytes) {
+                    Some(picture) => Run::new().add_image(picture),
+                    None => Run::new().add_text(words),
+                };
+                document.add_paragraph(spaced(80, 160).add_run(run))
+            }
             // Without a paragraph in between Word makes one table of two.
             TextBlock::Table(rows) => document.add_table(table(rows)).add_paragraph(Paragraph::new()),
             TextBlock::Rule => {
@@ -78,9 +91,34 @@ pub fn write(blocks: &[TextBlock], page: &PageSettings) -> Result<Vec<u8>> {
     }
     let mut bytes = Cursor::new(Vec::new());
     let mut document = document.build();
+    document.styles = with_default(&document.styles);
     document.doc_props.core = titled(&document.doc_props.core, &page.title);
     document.pack(&mut bytes).map_err(|cause| unwritten("document", cause))?;
     Ok(bytes.into_inner())
+}
+
+/// The styles, one of which is that of paragraphs without one: programs look for it, and the library marks none.
+fn with_default(styles: &[u8]) -> Vec<u8> {
+    const NORMAL: &str = "w:styleId=\"Normal\"";
+    let marked = format!("w:default=\"1\" {NORMAL}");
+    String::from_utf8_lossy(styles).replacen(NORMAL, &marked, 1).into_bytes()
+}
+
+/// A picture as large as it is, or as there is room on a page; nothing when its bytes do not say how large that is.
+fn picture(bytes: &[u8]) -> Option<Pic> {
+    let (width, height) = of_file(bytes).map(|picture| (picture.width, picture.height))?;
+    if [width, height].into_iter().any(|pixels| !(1..=PIXELS_MAX).contains(&pixels)) {
+        return None;
+    }
+    let (mut wide, mut high) = (u64::from(width) * PIXEL, u64::from(height) * PIXEL);
+    if wide > ROOM.0 {
+        (wide, high) = (ROOM.0, high * ROOM.0 / wide);
+    }
+    if high > ROOM.1 {
+        (wide, high) = (wide * ROOM.1 / high, ROOM.1);
+    }
+    let length = |length: u64| u32::try_from(length.max(PIXEL)).unwrap_or(u32::MAX);
+    Some(Pic::new_with_dimensions(bytes.to_vec(), width, height).size(length(wide), length(high)))
 }
 
 /// What the file says of itself, with its title: the library knows none.
@@ -201,6 +239,23 @@ mod tests {
     use super::super::blocks::blocks;
     use super::*;
     use crate::element::ElementBody;
+
+    #[test]
+    fn pictures_are_in_the_file_and_a_paragraph_has_a_style() {
+        let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+        let text = format!("before\n\n![dot](data:image/png;base64,{png})\n\nafter");
+        let bytes = write(&blocks(&text), &PageSettings::default()).unwrap();
+        let mut archive = zip::ZipArchive::new(Cursor::new(&bytes)).unwrap();
+        let names: Vec<String> = archive.file_names().map(str::to_owned).collect();
+        assert!(
+            names.iter().any(|name| name.starts_with("word/media/") && name.ends_with(".png")),
+            "{names:?}"
+        );
+        let mut styles = String::new();
+        archive.by_name("word/styles.xml").unwrap().read_to_string(&mut styles).unwrap();
+        assert_eq!(styles.matches("w:default=\"1\" w:styleId=\"Normal\"").count(), 1, "{styles}");
+        assert!(picture(b"\x89PNG\r\n\x1a\n").is_none());
+    }
 
     #[test]
     fn what_is_written_can_be_read() {

@@ -1,12 +1,13 @@
-//! A page of the web that holds its text and nothing else: no programs, and no addresses that are fetched by themselves.
+//! A page of the web that holds its text and nothing else: no programs, and no addresses that are fetched by themselves. Pictures
+//! that the text holds itself are shown.
 
 use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd};
 use weft_core::seam::document_writer::PageSettings;
 
-use super::blocks::{may_lead, options};
+use super::blocks::{held_in, may_lead, options};
 use crate::markup::escaped;
 
-const STYLE: &str = "p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode-bidi:plaintext}body{overflow-wrap:anywhere;font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
+const STYLE: &str = "img{max-width:100%}p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode-bidi:plaintext}body{overflow-wrap:anywhere;font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
     table{border-collapse:collapse}th,td{border:1px solid #999;padding:.3em .6em;text-align:start}\
     pre{background:#f4f4f4;padding:.8em;overflow:auto}blockquote{border-left:3px solid #ccc;margin-left:0;padding-left:1em}\
     header,footer{color:#666;font-size:.9em}.watermark{position:fixed;top:40%;left:0;right:0;text-align:center;\
@@ -33,18 +34,22 @@ pub fn write(text: &str, page: &PageSettings) -> String {
     )
 }
 
-/// Markup in the text becomes text, pictures become links, and links that lead nowhere good lose their address.
-fn harmless<'a>(event: Event<'a>, open: &mut Vec<bool>) -> Option<Event<'a>> {
+/// Markup in the text becomes text, pictures elsewhere become links, and links that lead nowhere good lose their address.
+fn harmless<'a>(event: Event<'a>, open: &mut Vec<Option<TagEnd>>) -> Option<Event<'a>> {
     match event {
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+        Event::Start(Tag::Image { link_type, dest_url, title, id }) if held_in(&dest_url).is_some() => {
+            open.push(Some(TagEnd::Image));
+            Some(Event::Start(Tag::Image { link_type, dest_url, title, id }))
+        }
         Event::Start(
             Tag::Link { link_type, dest_url, title, id } | Tag::Image { link_type, dest_url, title, id },
         ) => {
             let leads = may_lead(&dest_url);
-            open.push(leads);
+            open.push(leads.then_some(TagEnd::Link));
             leads.then_some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
         }
-        Event::End(TagEnd::Link | TagEnd::Image) => open.pop()?.then_some(Event::End(TagEnd::Link)),
+        Event::End(TagEnd::Link | TagEnd::Image) => open.pop()?.map(Event::End),
         Event::Start(Tag::CodeBlock(_)) => {
             Some(Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Fenced(CowStr::Borrowed("")))))
         }
@@ -55,6 +60,18 @@ fn harmless<'a>(event: Event<'a>, open: &mut Vec<bool>) -> Option<Event<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pictures_that_the_text_holds_are_shown() {
+        let text = "![a \"b\" [c](https://e.example)](data:image/png;base64,iVBORw0KGgo=) ![s](data:image/svg+xml;base64,AAAA) \
+            ![t](data:text/html;base64,AAAA) ![u](<data:image/png;base64,\"onload=x>) [l](data:image/png;base64,AAAA)";
+        let html = write(text, &PageSettings::default());
+        assert!(
+            html.contains("<img src=\"data:image/png;base64,iVBORw0KGgo=\" alt=\"a &quot;b&quot; c\" />"),
+            "{html}"
+        );
+        assert_eq!((html.matches("<img").count(), html.matches("data:").count()), (1, 1), "{html}");
+    }
 
     #[test]
     fn no_page_holds_a_program_or_fetches_anything() {

@@ -28,6 +28,7 @@ pub fn write(blocks: &[TextBlock], page: &PageSettings) -> String {
                 text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
             }
             TextBlock::Table(rows) => rows.iter().map(row).collect::<Vec<_>>().join("\n"),
+            TextBlock::Picture(_, words) => words.clone(),
             TextBlock::Rule => "-".repeat(40),
         };
         let is_item = matches!(block, TextBlock::Item(..));

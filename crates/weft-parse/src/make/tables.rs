@@ -9,6 +9,8 @@ use weft_core::{Json, Result};
 use super::blocks::{TextBlock, TextRun, blocks};
 use super::{text_of, unwritten};
 use crate::element::ElementBody;
+use crate::format::parse_tables;
+use crate::words::line;
 
 /// Characters that Excel takes in the name of a sheet.
 const NAME_MAX: usize = 31;
@@ -77,12 +79,22 @@ pub fn value(text: &str) -> Json {
     }
 }
 
+/// The value of a cell: nothing where it is empty, wherever in its row that is.
+fn typed(text: &str) -> Json {
+    match text {
+        "" => Json::Null,
+        text if text.eq_ignore_ascii_case("true") => Json::Bool(true),
+        text if text.eq_ignore_ascii_case("false") => Json::Bool(false),
+        text => value(text),
+    }
+}
+
 /// The sheets of a file.
 ///
 /// # Errors
 /// As [`crate::parse`].
 pub fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
-    let parsed = crate::parse(name, bytes, &serde_json::Map::new())?;
+    let parsed = parse_tables(name, bytes)?;
     let (mut sheets, mut names, mut above) = (Vec::new(), SheetNames::default(), String::new());
     for element in parsed.elements {
         match element.body {
@@ -90,12 +102,17 @@ pub fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
             ElementBody::Heading { text, .. } => above = text,
             ElementBody::Table(table) => {
                 let width = table.rows.iter().map(Vec::len).max().unwrap_or_default();
-                let row = |row: Vec<String>| {
-                    let mut cells: Vec<Json> = row.iter().map(|cell| value(cell)).collect();
+                let row = |(place, row): (usize, Vec<String>)| {
+                    let kept: fn(&String) -> Json = match place {
+                        // What names a column is one line, and no truth value.
+                        0 => |cell: &String| value(&line(cell)),
+                        _ => |cell: &String| typed(cell),
+                    };
+                    let mut cells: Vec<Json> = row.iter().map(kept).collect();
                     cells.resize(width, Json::Null);
                     cells
                 };
-                let rows = table.rows.into_iter().map(row).collect();
+                let rows = table.rows.into_iter().enumerate().map(row).collect();
                 sheets.push(Sheet { name: names.next(&above), rows });
             }
             _ => {}
@@ -230,6 +247,31 @@ mod tests {
         let read = of_file("a.csv", &bytes).unwrap();
         assert_eq!(read[0].rows[1], [json!(1), json!("'=x, \"y\"")]);
         assert!(markdown(&[sheet]).contains("| 1 | =x, \"y\" |"));
+    }
+
+    #[test]
+    fn cells_keep_their_types_and_lines() {
+        let text = "a,TRUE,c\r\n1,,\"x\r\ny\"\r\ntrue,False,3\r\n,2,\r\n";
+        let read = of_file("a.csv", text.as_bytes()).unwrap();
+        let rows = json!([["a", "TRUE", "c"], [1, null, "x\ny"], [true, false, 3], [null, 2, null]]);
+        assert_eq!(json!(read[0].rows), rows);
+    }
+
+    #[test]
+    fn a_header_of_one_name_is_no_title() {
+        let check = |rows: Json| {
+            let rows: Vec<Vec<Json>> = serde_json::from_value(rows).unwrap();
+            let sheet = Sheet { name: "S".to_owned(), rows };
+            let bytes = super::super::xlsx::write(std::slice::from_ref(&sheet)).unwrap();
+            let read = of_file("a.xlsx", &bytes).unwrap();
+            assert_eq!(json!(read[0].rows), json!(sheet.rows));
+        };
+        check(json!([["", "sales"], [0, 10], [1, 20], [2, 30]]));
+        check(json!([["Name", null], ["a", 1], ["b", 2]]));
+        check(json!([["Name", null], ["a", true], ["b", false]]));
+        check(json!([["Name", null], ["a", "2024-01-02"], ["b", "2024-01-03"]]));
+        check(json!([["Measured", null], [1, 2], [3, 4]]));
+        check(json!([["a", "b", "c"], [null, true, "x\ny"], [1, null, "z"]]));
     }
 
     #[test]

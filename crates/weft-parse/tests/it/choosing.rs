@@ -18,6 +18,7 @@ fn content_wins_where_it_is_beyond_doubt() {
     assert_eq!(read("book.zip", &epub()).pages, 2);
     // Programs export pages as spreadsheets.
     assert_eq!(shown(&read("a.xls", b"<html><table><tr><td>a<td>b</table>")), ["table(0) a|b"]);
+    assert_eq!(shown(&read("a.xls", b"name\tage\nAda\t36\n")), ["table(1) name|age / Ada|36"]);
 }
 
 #[test]
@@ -44,6 +45,9 @@ fn what_is_not_read_says_why() {
     check("a.zip", &crate::build::archive(&[("x.txt", "x")]), "archive");
     check("a.docx", b"PK\x03\x04 broken", "damaged container");
     check("a.pdf", b"\x00\x01\x02 no pdf", "it is not a PDF");
+    check("a.xlsx", b"this is no archive", "it is not a spreadsheet");
+    check("a.docx", b"# neither is this", "it is not a DOCX");
+    check("a.pptx", b"name,age\nAda,36\n", "it is not a PPTX");
     check("a.dat", b"\x00\x01\x02", "this kind of file is not known");
     check("a.txt", b"\x00\x01\x02\x03", "it is not text");
     check("a.txt", b"  \n", "it is empty");

@@ -44,10 +44,15 @@ async fn both_readers_say_the_same() {
 /// A library may want what a worker has given up, such as threads: what works in this process need not work there.
 #[tokio::test]
 async fn every_format_is_made_in_a_confined_process() {
+    // One pixel.
+    const PNG: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let reader = reader();
     let rows = vec![vec!["name".into(), "n".into()], vec!["one".into(), 1.into()]];
     let sheets = vec![Sheet { name: "first".to_owned(), rows }; 3];
+    let picture = format!("![dot](data:image/png;base64,{PNG})\n\n");
     let text = "# Title\n\nSome *words*.\n\n| name | n |\n|---|---|\n| one | 1 |\n".to_owned();
+    let text = picture + &text;
     for format in DocumentFormat::ALL {
         for content in [DocumentContent::Markdown(text.clone()), DocumentContent::Sheets(sheets.clone())] {
             let page = PageSettings { title: "T".to_owned(), page_numbers: true, ..PageSettings::default() };

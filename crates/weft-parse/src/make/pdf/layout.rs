@@ -126,6 +126,7 @@ impl<'a> Layout<'a> {
                 Ok(())
             }
             TextBlock::Table(rows) => self.table(rows),
+            TextBlock::Picture(_, words) => self.paragraph(&[span(words)], 0.0, size, gap),
             TextBlock::Rule => {
                 self.room(gap * 2.0)?;
                 self.y -= gap;

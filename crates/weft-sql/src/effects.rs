@@ -1,0 +1,246 @@
+//! Functions that do something else than reading, although the statement that calls them only reads. A transaction that
+//! may not write stops none of them: they work on files, on the server, on other connections, or carry out a text that
+//! nobody has looked at. Pure.
+
+use sqlparser::tokenizer::Token;
+use weft_core::seam::databases::DatabaseKind;
+
+/// What a function does: the end of a sentence that begins with "it".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Effect {
+    /// Of these servers.
+    kind: DatabaseKind,
+    /// What its name is, in small letters; with a `*` at the end, what it begins with.
+    names: &'static [&'static str],
+    why: &'static str,
+}
+
+/// All of them, with the reason.
+// By name, because no server tells which functions have effects: those that a database defines for itself are what its
+// owner gives to the user. Left out is what a transaction that only reads refuses by itself in all versions.
+const EFFECTS: &[Effect] = &[
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &[
+            "pg_read_*",
+            "pg_ls_*",
+            "pg_stat_file",
+            "pg_file_*",
+            "pg_write_file",
+            "pg_logdir_ls",
+            "pg_logfile_rotate",
+            "lo_import",
+            "lo_import_with_oid",
+            "lo_export",
+        ],
+        why: "works on files of the server",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &["lo_creat*", "lo_from_bytea", "lo_put", "lo_truncate*", "lo_unlink", "lowrite"],
+        // Servers before PostgreSQL 16 let a transaction that only reads do this.
+        why: "writes a large object",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &["dblink*", "postgres_fdw_*"],
+        why: "works on another connection, where nothing keeps it from writing",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &["query_to_xml*", "ts_stat", "ts_rewrite", "crosstab*", "connectby", "xpath_table"],
+        why: "carries out SQL that stands in a text, which is not checked",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &[
+            "pg_cancel_backend",
+            "pg_terminate_backend",
+            "pg_log_backend_memory_contexts",
+            "pg_notify",
+            "pg_advisory_*",
+            "pg_try_advisory_*",
+        ],
+        why: "reaches into connections of others",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &[
+            "pg_reload_conf",
+            "pg_rotate_logfile*",
+            "pg_promote",
+            "pg_switch_wal",
+            "pg_switch_xlog",
+            "pg_wal_replay_*",
+            "pg_xlog_replay_*",
+            "pg_backup_*",
+            "pg_start_backup",
+            "pg_stop_backup",
+            "pg_create_*",
+            "pg_drop_*",
+            "pg_copy_*",
+            "pg_replication_*",
+            "pg_sync_replication_slots",
+            "pg_logical_*",
+            "pg_export_snapshot",
+            "pg_stat_reset*",
+            "pg_clear_*",
+            "pg_restore_*",
+            "pg_import_system_collations",
+            "pg_prewarm",
+            "autoprewarm_*",
+        ],
+        why: "changes the state of the server",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &["set_config"],
+        why: "changes a setting, which may be the one that lets the connection only read",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &["nextval", "setval"],
+        why: "moves a sequence, and no transaction takes that back",
+    },
+    Effect {
+        kind: DatabaseKind::Postgres,
+        names: &["pg_sleep*"],
+        why: "keeps a connection busy with nothing",
+    },
+    Effect { kind: DatabaseKind::MySql, names: &["load_file"], why: "works on files of the server" },
+    Effect {
+        kind: DatabaseKind::MySql,
+        // Of a library that is often installed beside the server.
+        names: &["sys_exec", "sys_eval", "sys_set"],
+        why: "starts a program on the server",
+    },
+    Effect {
+        kind: DatabaseKind::MySql,
+        names: &["get_lock", "release_lock", "release_all_locks"],
+        why: "reaches into connections of others",
+    },
+    Effect {
+        kind: DatabaseKind::MySql,
+        names: &["nextval", "setval"],
+        why: "moves a sequence, and no transaction takes that back",
+    },
+    Effect {
+        kind: DatabaseKind::MySql,
+        names: &[
+            "sleep",
+            "benchmark",
+            "master_pos_wait",
+            "source_pos_wait",
+            "master_gtid_wait",
+            "wait_for_executed_gtid_set",
+            "wait_until_sql_thread_after_gtids",
+        ],
+        why: "keeps a connection busy with nothing",
+    },
+];
+
+/// Why a statement is refused for what it calls, if it is.
+pub fn refused(kind: DatabaseKind, tokens: &[Token]) -> Option<String> {
+    if kind == DatabaseKind::Postgres && escapes_a_name(tokens) {
+        return Some("a name with Unicode escapes (U&\"…\") is refused; write its letters".to_owned());
+    }
+    // Where a comment stands between a name and its bracket it is a call all the same.
+    let words: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    words.iter().enumerate().find_map(|(at, token)| {
+        let Token::Word(word) = token else { return None };
+        let is_followed = words.get(at + 1).is_some_and(|next| **next == Token::LParen);
+        // PostgreSQL takes `x.f` for `f(x)`.
+        let before = at.checked_sub(1).and_then(|before| words.get(before));
+        let is_member =
+            kind == DatabaseKind::Postgres && before.is_some_and(|before| **before == Token::Period);
+        if !is_followed && !is_member {
+            return None;
+        }
+        let name = word.value.to_lowercase();
+        // Behind a point stands a column mostly, and many begin like functions of extensions.
+        let counts = |one: &&&str| is_followed || one.starts_with("pg_") || !one.ends_with('*');
+        let is_named = |effect: &&Effect| effect.names.iter().filter(counts).any(|one| is_like(&name, one));
+        let effect = EFFECTS.iter().filter(|effect| effect.kind == kind).find(is_named)?;
+        Some(format!("{name} is refused, since it {}: only functions that read are called", effect.why))
+    })
+}
+
+fn is_like(name: &str, pattern: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == pattern,
+    }
+}
+
+/// Whether there is a `U&"…"`, which spells a name so that it cannot be compared.
+fn escapes_a_name(tokens: &[Token]) -> bool {
+    let is_mark = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("u"));
+    let is_name = |token: &Token| matches!(token, Token::Word(word) if word.quote_style == Some('"'));
+    tokens.windows(3).any(|three| match three {
+        [first, Token::Ampersand, name] => is_mark(first) && is_name(name),
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect};
+    use sqlparser::tokenizer::Tokenizer;
+
+    use super::*;
+
+    fn why(kind: DatabaseKind, sql: &str) -> Option<String> {
+        let dialect: &dyn Dialect =
+            if kind == DatabaseKind::MySql { &MySqlDialect {} } else { &PostgreSqlDialect {} };
+        refused(kind, &Tokenizer::new(dialect, sql).tokenize().unwrap())
+    }
+
+    #[test]
+    fn functions_with_effects_are_refused_however_they_are_written() {
+        for sql in [
+            "SELECT pg_reload_conf()",
+            "SELECT lo_export(1, '/tmp/x')",
+            "SELECT * FROM pg_ls_dir('/')",
+            "select PG_READ_FILE ('/etc/passwd')",
+            "SELECT pg_catalog . \"pg_read_binary_file\" /* x */ ('x')",
+            "SELECT x.pg_read_file FROM unnest(ARRAY['/etc/passwd']) AS x",
+            "SELECT U&\"pg\\005fread_file\"('x')",
+            "SELECT 1 WHERE pg_terminate_backend(2)",
+            "SELECT * FROM dblink('dbname=x', 'DELETE FROM t') AS t(a int)",
+            "SELECT query_to_xml('SELECT 1', true, true, '')",
+            "SELECT set_config('transaction_read_only', 'off', true)",
+            "SELECT nextval('s')",
+            "SELECT pg_logical_emit_message(true, 'a', 'b')",
+        ] {
+            assert!(why(DatabaseKind::Postgres, sql).is_some(), "{sql}");
+        }
+        for sql in [
+            "SELECT LOAD_FILE('/etc/passwd')",
+            "SELECT `sleep`(1)",
+            "SELECT benchmark(1, 2)",
+            "SELECT a FROM t WHERE Get_Lock ('x', 1)",
+        ] {
+            assert!(why(DatabaseKind::MySql, sql).is_some(), "{sql}");
+        }
+        let why = why(DatabaseKind::Postgres, "SELECT pg_read_file('x')").unwrap();
+        let said = "pg_read_file is refused, since it works on files of the server: only functions that read are called";
+        assert_eq!(why, said);
+    }
+
+    #[test]
+    fn what_only_has_such_a_name_is_read() {
+        for sql in [
+            "SELECT 'pg_read_file(1)', pg_database_size('x'), current_setting('a'), lo_get(1), sleep(1)",
+            "SELECT nextval FROM t -- pg_reload_conf()",
+            "SELECT u & \"b\" FROM t",
+            "SELECT t.crosstab_id, t.lo_creator, t.dblinks FROM t",
+            "SELECT COUNT(*), upper(a) FROM pg_stat_activity",
+        ] {
+            assert_eq!(why(DatabaseKind::Postgres, sql), None, "{sql}");
+        }
+        for sql in ["SELECT t.sleep, \"sleep(1)\" FROM t", "SELECT is_free_lock('x'), lastval(s)"] {
+            assert_eq!(why(DatabaseKind::MySql, sql), None, "{sql}");
+        }
+        assert_eq!(why(DatabaseKind::Sqlite, "SELECT nextval('s')"), None);
+    }
+}
