@@ -254,7 +254,9 @@ class Calls:
             if inspect.iscoroutine(value):
                 self.left = self.awaited(value)
                 return self.left
-            self.gave = (value,)
+            # What can be gone through once has been, and would be empty.
+            if not hasattr(value, "__next__"):
+                self.gave = (value,)
             return value
 
         return called

@@ -160,6 +160,8 @@ async fn a_program_that_calls_main_itself_runs_it_once() {
     assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "once\n7\n"));
     let ended = "import sys\ndef main():\n  print('once')\n  return 0\nsys.exit(main())";
     assert_eq!(result(ended).await, Ok(json!(0)));
+    let once = "def main():\n  yield 1\nfor n in main(): print(n)";
+    assert_eq!(result(once).await, Ok(json!([1])), "what can be gone through once is made anew");
     // With arguments a call at the end would be one with others.
     for last in ["main(1)", "print(main(1))"] {
         let source = format!("seen = []\ndef main(n):\n  seen.append(n)\n  return seen\n{last}");
