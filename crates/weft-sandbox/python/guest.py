@@ -12,12 +12,14 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import errno
 import fractions
 import inspect
 import io
 import json
 import linecache
 import math
+import os
 import pathlib
 import random
 import socket
@@ -27,8 +29,14 @@ import types
 import uuid
 
 FILE = "program.py"
+# What a program calls another that it runs itself, as one does which runs scripts.
+SCRIPT = "script.py"
 MESSAGE_MAX = 2_000
 NAMES_MAX = 20
+# Of the causes of an error: how deep they are told, how many of each, and how long each is.
+CAUSE_LEVELS_MAX, CAUSES_MAX, CAUSE_MAX = 3, 5, 300
+# What is left of a message that has causes, so that there is room for them.
+MESSAGE_OF_CAUSES_MAX = 1_000
 
 # Modules that a program may expect and that cannot be here.
 ABSENT = {
@@ -50,6 +58,10 @@ class Failed(Exception):
     def __init__(self, message, line=None):
         super().__init__(message)
         self.line = line
+
+
+class Stuck(BaseException):
+    """What is waited for never comes. No `except Exception` of a program goes on after it."""
 
 
 class Stream(io.TextIOBase):
@@ -118,12 +130,29 @@ def prepare(show, sleep, keep):
         sleep(float(seconds))
 
     time.sleep = wait
-    socket.socket.__init__ = socket.getaddrinfo = socket.gethostbyname = offline
+    refuse_outside()
     asyncio.new_event_loop = asyncio.events.new_event_loop = Loop
 
 
 def offline(*_, **__):
     raise OSError("a program has no network")
+
+
+def alone(*_, **__):
+    raise OSError("a program has no other processes")
+
+
+def refuse_outside():
+    """Says why there is no network and no other process, where the system would only say that it has no such call."""
+    socket.socket.__init__ = offline
+    for name in ("getaddrinfo", "getnameinfo", "gethostbyaddr", "gethostbyname", "gethostbyname_ex", "socketpair"):
+        if hasattr(socket, name):
+            setattr(socket, name, offline)
+    if "subprocess" in sys.modules:
+        sys.modules["subprocess"].Popen.__init__ = alone
+    for name in dir(os):
+        if name in ("fork", "forkpty", "system") or name.startswith(("exec", "posix_spawn", "spawn")):
+            setattr(os, name, alone)
 
 
 class Missing:
@@ -154,23 +183,114 @@ def run(source, arguments):
 def value_of(source, given):
     tree = compile(source, FILE, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
-    last = None
-    if not defines_main(tree) and tree.body and isinstance(tree.body[-1], ast.Expr):
+    has_main, last, ends_in_result = defines_main(tree), None, assigns_result(tree)
+    if has_main:
+        if given:
+            # These call it with something else than what it is given here.
+            while tree.body and only_calls_main(tree.body[-1]):
+                tree.body.pop()
+        tree = ast.fix_missing_locations(Recorded().visit(tree))
+    elif tree.body and isinstance(tree.body[-1], ast.Expr):
         last = ast.Expression(tree.body.pop().value)
     # What stands under `if __name__ == "__main__"` calls a `main` that is called here.
-    module = types.ModuleType("program" if defines_main(tree) else "__main__")
+    module = types.ModuleType("program" if has_main else "__main__")
     module.__file__ = FILE
     sys.modules[module.__name__] = module
     names = module.__dict__
-    exec(compile(tree, FILE, "exec", dont_inherit=True), names)
+    calls = Calls(names)
+    names[RECORDED] = calls.recorded
+    try:
+        exec(compile(tree, FILE, "exec", dont_inherit=True), names)
+    except SystemExit as ended:
+        # `sys.exit(main())`
+        if calls.gave is None or ended.code not in (None, 0):
+            raise
+    calls.over = True
     main = names.get("main")
     if callable(main):
+        if calls.gave is not None and not given:
+            return settled(calls.gave[0])
+        if calls.left is not None and not given and inspect.getcoroutinestate(calls.left) == inspect.CORO_CREATED:
+            return settled(calls.left)
         return settled(call(main, given))
     if last is not None:
         return settled(eval(compile(last, FILE, "eval", dont_inherit=True), names))
+    if "result" in names and (ends_in_result or not Printed.any):
+        return settled(names["result"])
     if Printed.any:
         return None
-    raise Failed("it defines no function `main`, does not end in an expression, and prints nothing")
+    raise Failed("it defines no function `main`, does not end in an expression or a variable `result`, and prints nothing")
+
+
+# What calls of `main` go through. With two underscores it would be another name within a class.
+RECORDED = "_recorded_main"
+
+
+class Recorded(ast.NodeTransformer):
+    """Lets calls of `main` be known."""
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "main":
+            recorded = ast.Call(ast.Name(RECORDED, ast.Load()), [node.func], [])
+            node.func = ast.copy_location(recorded, node.func)
+        return node
+
+
+class Calls:
+    """What calls of `main` gave that the program makes itself, before it would be called."""
+
+    def __init__(self, names):
+        self.names, self.over, self.gave = names, False, None
+        # The last that has to be waited for, which the program may have forgotten.
+        self.left = None
+
+    def recorded(self, main):
+        if self.over or main is not self.names.get("main"):
+            return main
+
+        def called(*given, **named):
+            value = main(*given, **named)
+            if inspect.iscoroutine(value):
+                self.left = self.awaited(value)
+                return self.left
+            # What can be gone through once has been, and would be empty.
+            if not hasattr(value, "__next__"):
+                self.gave = (value,)
+            return value
+
+        return called
+
+    async def awaited(self, value):
+        value = await value
+        self.gave = (value,)
+        return value
+
+
+def calls_main(node):
+    return any(isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "main"
+               for part in ast.walk(node))
+
+
+def only_calls_main(node):
+    """`main()`, `print(main())`, `asyncio.run(main())` and the like."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id="main"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print" | "exit") | ast.Attribute(
+            value=ast.Name(id="asyncio" | "sys"), attr="run" | "exit"), args=arguments)):
+            return any(calls_main(argument) for argument in arguments)
+    return False
+
+
+def assigns_result(tree):
+    """Whether it ends in `result = ...`."""
+    match tree.body[-1:]:
+        case [ast.Assign(targets=targets)]:
+            return any(isinstance(target, ast.Name) and target.id == "result" for target in targets)
+        case [ast.AnnAssign(target=ast.Name(id="result")) | ast.AugAssign(target=ast.Name(id="result"))]:
+            return True
+    return False
 
 
 class Printed:
@@ -196,24 +316,30 @@ def defines_main(tree):
 
 def call(main, given):
     """Calls `main` with the arguments by name, or with all of them as one dict if that is what it takes."""
+    # Not within what catches: it would be told as a cause of what `main` raises.
+    return main(given) if takes_all_as_one(main, given) else main(**given)
+
+
+def takes_all_as_one(main, given):
     try:
-        parameters = list(inspect.signature(main).parameters.values())
+        signature = inspect.signature(main)
     except (TypeError, ValueError):
-        return main(**given)
+        return False
     try:
-        inspect.signature(main).bind(**given)
+        signature.bind(**given)
+        return False
     except TypeError as error:
+        parameters = list(signature.parameters.values())
         positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         required = [p for p in positional if p.default is p.empty]
         alone = len(positional) == 1 or len(required) == 1
         keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
         if positional and alone and not keywords and positional[0].name not in given:
-            return main(given)
+            return True
         if any(p.kind is p.VAR_POSITIONAL for p in parameters) and not required:
-            return main(given)
+            return True
         names = ", ".join(f"`{name}`" for name in list(given)[:NAMES_MAX]) or "none"
         raise Failed(f"`main` cannot be called: {error}; the arguments of the program are: {names}") from None
-    return main(**given)
 
 
 def settled(value):
@@ -288,26 +414,75 @@ def failed(error):
     """What a program raised, as a message and a line of its text."""
     if isinstance(error, RecursionError):
         return Failed("RecursionError: it calls itself too deeply", line_of(error))
+    if isinstance(error, Stuck):
+        return Failed(str(error), line_of(error))
     if isinstance(error, SystemExit):
         code = "" if error.code is None else str(error.code)
         return Failed(shortened(f"it ended itself with exit({code}); it has to return its result"), line_of(error))
     name = type(error).__name__
     if isinstance(error, SyntaxError) and error.filename == FILE:
         return Failed(shortened(f"{name}: {error.msg}"), error.lineno or None)
+    notes = getattr(error, "__notes__", None) or []
+    text = "\n".join([said(error), *[str(note) for note in notes][:NAMES_MAX]])
+    if isinstance(error, OSError) and error.errno == errno.ENOSYS:
+        text += " (a program has no network and no other processes)"
+    causes = "".join(f"\n{line}" for line in causes_of(error))
+    if causes:
+        text = shortened(text, MESSAGE_OF_CAUSES_MAX)
+    return Failed(shortened(text + causes), line_of(error))
+
+
+def said(error):
+    name = type(error).__name__
     try:
         message = str(error)
     except BaseException:
         message = ""
-    notes = getattr(error, "__notes__", None) or []
-    text = "\n".join([f"{name}: {message}" if message else name, *[str(note) for note in notes][:NAMES_MAX]])
-    return Failed(shortened(text), line_of(error))
+    return f"{name}: {message}" if message else name
 
 
-def line_of(error):
+def causes_of(error, level=1):
+    """What an error came from, a line each: the members of a group, and what it was raised from or after."""
+    if level > CAUSE_LEVELS_MAX:
+        return
+    indent = "  " * level
+    try:
+        members = list(error.exceptions) if isinstance(error, BaseExceptionGroup) else []
+    except Exception:
+        members = []
+    for member in members[:CAUSES_MAX]:
+        yield f"{indent}- {told_shortly(member)}"
+        yield from causes_of(member, level + 1)
+    if len(members) > CAUSES_MAX:
+        yield f"{indent}- and {len(members) - CAUSES_MAX} more"
+    before, how = error.__cause__, "caused by"
+    if before is None and not error.__suppress_context__ and place_of(error.__context__) is not None:
+        # What a library has caught itself has no line of the program, and says nothing to who reads this.
+        before, how = error.__context__, "while handling"
+    if before is not None and not isinstance(before, (Failed, Stuck)):
+        yield f"{indent}{how} {told_shortly(before)}"
+        yield from causes_of(before, level + 1)
+
+
+def told_shortly(error):
+    line = place_of(error)
+    text = shortened(" ".join(said(error).split()), CAUSE_MAX)
+    return text if line is None else f"{text} (line {line})"
+
+
+def place_of(error):
+    """The innermost line of what the program is about: of a script that it runs, or of itself."""
+    if error is None:
+        return None
+    line = line_of(error, SCRIPT)
+    return line_of(error) if line is None else line
+
+
+def line_of(error, file=FILE):
     """The innermost line of the program on the way to where it was raised."""
     line, trace = None, error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == FILE:
+        if trace.tb_frame.f_code.co_filename == file:
             line = trace.tb_lineno
         trace = trace.tb_next
     return line
@@ -322,6 +497,6 @@ def whole(text):
     return text
 
 
-def shortened(text):
+def shortened(text, most=MESSAGE_MAX):
     text = whole(text)
-    return text if len(text) <= MESSAGE_MAX else text[:MESSAGE_MAX] + "…"
+    return text if len(text) <= most else text[:most] + "…"

@@ -136,7 +136,7 @@ import zoneinfo
 import _strptime
 
 # Those that need what this interpreter is perhaps built without.
-for name in ("bdb", "cProfile", "profile", "pstats", "tracemalloc"):
+for name in ("bdb", "cProfile", "doctest", "getpass", "profile", "pstats", "tracemalloc"):
     try:
         __import__(name)
     except ImportError:

@@ -17,6 +17,7 @@ import os
 import resource
 import select
 import signal
+import subprocess
 
 LISTENER = 3
 DESCRIPTORS_MAX = 256
@@ -247,6 +248,7 @@ def prepared(printed_bytes):
     sys.stdout, sys.stderr, sys.stdin = Stream(show, "<stdout>"), Stream(show, "<stderr>"), io.StringIO()
     sys.argv = [FILE]
     install_threads()
+    refuse_outside()
     # What has been drawn before the fork would be the same in every run.
     random.seed()
     if "numpy" in sys.modules:

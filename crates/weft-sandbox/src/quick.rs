@@ -2,6 +2,7 @@
 
 mod console;
 mod memory;
+mod own_calls;
 mod timers;
 mod told;
 mod web;
@@ -21,8 +22,8 @@ use weft_core::seam::sandbox::{Failure, Program, Ran};
 use crate::printed::Printed;
 use crate::result::read;
 use memory::{CountedMemory, Peak};
-use timers::Timers;
-use told::{failure, text_of};
+use timers::{Globals, Timers};
+use told::{failure, text_of, without_modules};
 
 /// Bytes of stack of the thread that a program runs on.
 pub const THREAD_STACK: usize = 8 << 20;
@@ -97,24 +98,33 @@ fn run(
 ) -> Result<Json, Failure> {
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
-    let timers = Timers::install(ctx).catch(ctx).map_err(fails)?;
+    let Globals { timers, json, called } = Globals::install(ctx).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
     // Handed over as data: in the text of the program they could be some of it.
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
     let job = Pending { ctx, watch, timers };
-    let Some(main) = main_of(&job, &program.source)? else {
+    let Some(main) = main_of(&job, program)? else {
         // It may have printed what there is to know, or do so when what it waits for has come.
         while job.goes_on()? {}
         let has_printed = !printed.borrow().is_empty();
         return if has_printed { Ok(Json::Null) } else { Err(no_main()) };
     };
-    let returned: Value<'_> = main.call((arguments,)).catch(ctx).map_err(fails)?;
+    let called: Value<'_> = called.call(()).catch(ctx).map_err(fails)?;
+    let called = called.as_object().filter(|_| program.arguments.is_empty());
+    let returned: Value<'_> = match called {
+        Some(called) => called.get::<_, Value<'_>>("value").catch(ctx).map_err(fails)?,
+        None => main.call((arguments,)).catch(ctx).map_err(fails)?,
+    };
     let returned = match returned.as_promise() {
         Some(promise) => job.settled(promise)?,
         None => returned,
     };
-    let Some(json) = ctx.json_stringify(returned).catch(ctx).map_err(fails)? else { return Ok(Json::Null) };
-    let json = text_of(ctx, &json).ok_or(Failure::Memory)?;
+    if called.is_some() {
+        job.follow()?;
+    }
+    let json: Value<'_> = json.call((returned,)).catch(ctx).map_err(fails)?;
+    let Some(json) = json.as_string() else { return Ok(Json::Null) };
+    let json = text_of(ctx, json).ok_or(Failure::Memory)?;
     if json.len() > program.limits.output_bytes {
         return Err(Failure::Output);
     }
@@ -122,11 +132,12 @@ fn run(
 }
 
 /// Evaluates a program and finds its `main`, if it has one.
-fn main_of<'js>(job: &Pending<'_, 'js>, source: &str) -> Result<Option<Function<'js>>, Failure> {
+fn main_of<'js>(job: &Pending<'_, 'js>, program: &Program) -> Result<Option<Function<'js>>, Failure> {
     let Pending { ctx, watch, .. } = *job;
     let fails = |thrown| failure(ctx, thrown, FILE, watch);
-    let main: Value<'_> = if is_module(source) {
-        let module = Module::declare(ctx.clone(), FILE, source).catch(ctx).map_err(fails)?;
+    let source = own_calls::recorded(&program.source, &program.arguments);
+    let main: Value<'_> = if is_module(&program.source) {
+        let module = Module::declare(ctx.clone(), FILE, &*source).catch(ctx).map_err(fails)?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
         job.settled(&evaluated)?;
         let named = module.get::<_, Value<'_>>("main").catch(ctx).ok().filter(Value::is_function);
@@ -139,7 +150,8 @@ fn main_of<'js>(job: &Pending<'_, 'js>, source: &str) -> Result<Option<Function<
         }
     } else {
         script(ctx, "prelude.js", PRELUDE).catch(ctx).map_err(fails)?;
-        script(ctx, FILE, source).catch(ctx).map_err(fails)?;
+        let evaluated = script(ctx, FILE, &source).catch(ctx).map_err(fails);
+        evaluated.map_err(|failure| without_modules(failure, &program.source))?;
         script(ctx, "main.js", MAIN).catch(ctx).map_err(fails)?
     };
     Ok(main.into_function())
@@ -181,6 +193,16 @@ impl<'js> Pending<'_, 'js> {
             return Err(Failure::Time);
         }
         Ok(self.ctx.execute_pending_job() || self.timers.next(self.ctx, self.watch)?)
+    }
+
+    /// Does what the program wants done with promises that are settled, such as printing what they gave.
+    fn follow(&self) -> Result<(), Failure> {
+        while !self.watch.rings() {
+            if !self.ctx.execute_pending_job() {
+                return Ok(());
+            }
+        }
+        Err(Failure::Time)
     }
 
     /// Does what is pending until a promise is settled.

@@ -97,9 +97,14 @@ fn without_halves(json: &str) -> String {
 }
 
 /// A message that nobody has to scroll through.
-pub fn shortened(mut message: String) -> String {
-    if message.len() > MESSAGE_MAX {
-        message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+pub fn shortened(message: String) -> String {
+    shortened_to(message, MESSAGE_MAX)
+}
+
+/// The same with at most this many bytes, beside the sign that it was cut.
+pub fn shortened_to(mut message: String, bytes_max: usize) -> String {
+    if message.len() > bytes_max {
+        message.truncate(message.floor_char_boundary(bytes_max));
         message.push('…');
     }
     message

@@ -4,6 +4,8 @@ async function main({ source, names, answers, now }) {
   const PATIENCE = 200000; // turns after which a script that asks nothing waits for nothing
   const asked = [];
   let place = 0;
+  // A script that has none of its own would find this one.
+  globalThis.main = undefined;
 
   // The same time and the same numbers in each run.
   const RealDate = Date;
@@ -73,7 +75,15 @@ async function main({ source, names, answers, now }) {
   // A script that defines `main` and does not call it has it called, as programs of canvases have.
   const own = /\bmain\s*\(/.test(source.replace(/\bfunction\s+main\s*\(/g, ""));
   const call_main = own ? "" : "\n;return typeof main === 'function' ? await main() : undefined;";
-  const script = new AsyncFunction("tools", source + call_main);
+  const script = (() => {
+    try {
+      return new AsyncFunction("tools", source + call_main);
+    } catch (error) {
+      if (/^\s*(import\b(?!\s*[(.])|export\b)/m.test(source))
+        throw new SyntaxError(`${error.message}; there are no modules, and a script is the body of a function: it has no import and export`);
+      throw error;
+    }
+  })();
   const work = (async () => ({ result: (await script(offered)) ?? null }))();
   const quiet = (async () => {
     for (let turn = 0, since = 0; turn < PATIENCE; turn++) {

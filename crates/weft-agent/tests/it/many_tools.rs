@@ -295,6 +295,17 @@ async fn what_goes_wrong_in_a_script_is_told() {
 }
 
 #[tokio::test]
+async fn scripts_may_give_nothing_and_have_no_modules() {
+    let told = ran("await tools.add({n: 1})").await;
+    assert_eq!((&told["result"], &told["calls"]), (&Json::Null, &json!(1)), "{told}");
+    assert!(told.get("error").is_none(), "{told}");
+    let told = ran("import x from 'lodash'\nreturn x").await.to_string();
+    assert!(told.contains("there are no modules"), "{told}");
+    let told = ran("return {m: new Map([['a', 1n]]), s: new Set([2])}").await;
+    assert_eq!(told["result"], json!({"m": {"a": 1}, "s": [2]}), "{told}");
+}
+
+#[tokio::test]
 async fn scripts_may_be_written_as_programs_are() {
     for script in [
         "async function main() { return (await tools.add({n: 1})).sum }",

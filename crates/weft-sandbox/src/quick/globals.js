@@ -1,6 +1,6 @@
 // What programs for Node.js and for browsers expect to find beside the language, as far as it needs nothing outside. `load`
-// makes what is in `web.js`. Gives two functions: how many milliseconds the next timer waits (-1 when there is none), and one
-// that lets it run.
+// makes what is in `web.js`. Gives functions: how many milliseconds the next timer waits (-1 when there is none), one that
+// lets it run, one that writes a value as JSON, and one that says what `main` gave when the program called it itself.
 (load) => {
   "use strict";
   const clock = Date.now;
@@ -136,18 +136,89 @@
       },
       configurable: true,
     });
-  const modules = {
-    // Nothing but what is listed here: not `constructor` either.
-    __proto__: null,
-    buffer: () => ({ Buffer: web("Buffer") }),
-    url: () => ({ URL: web("URL"), URLSearchParams: web("URLSearchParams") }),
-    timers: () => ({ setTimeout, setInterval, setImmediate, clearTimeout, clearInterval, clearImmediate }),
+  // Held here, since a program may change what everybody finds.
+  const { apply, deleteProperty } = Reflect;
+  const { stringify } = JSON;
+  const { isArray } = Array;
+  const setPrototype = Object.setPrototypeOf;
+  const [asNumber, asText] = [Number, String];
+  const method = Function.prototype.bind.bind(Function.prototype.call);
+  const inherits = method(Function.prototype[Symbol.hasInstance]);
+  const sizeOf = (kind) => method(Object.getOwnPropertyDescriptor(kind.prototype, "size").get);
+  const visit = { map: method(Map.prototype.forEach), set: method(Set.prototype.forEach) };
+  const kinds = { map: Map, set: Set, error: Error };
+  const sizes = { map: sizeOf(Map), set: sizeOf(Set) };
+  const knownOf = method(WeakMap.prototype.get);
+  const know = method(WeakMap.prototype.set);
+  const Known = WeakMap;
+  const isA = (kind, value) => {
+    try {
+      // Whoever only looks like one throws.
+      return inherits(kinds[kind], value) && (kind === "error" || sizes[kind](value) >= 0);
+    } catch {
+      return false;
+    }
   };
-  define("require", (name) => {
-    const module = modules[String(name).replace(/^node:/, "")];
-    if (module === undefined)
-      throw new Error(`there is no module \`${name}\` here; a program has the language and ${Object.keys(modules).join(", ")}`);
-    return module();
+  const list = () => setPrototype([], null);
+  function ofMap(map) {
+    let named = true;
+    visit.map(map, (_, key) => (named &&= typeof key === "string"));
+    const made = named ? { __proto__: null } : list();
+    visit.map(map, (value, key) => {
+      if (named) made[key] = value;
+      else made[made.length] = setPrototype([key, value], null);
+    });
+    return made;
+  }
+  function ofSet(set) {
+    const made = list();
+    visit.set(set, (value) => (made[made.length] = value));
+    return made;
+  }
+  const SAFE = 9007199254740991n;
+  // What JSON has no word for, in its words.
+  function json(value) {
+    // The same for the same, so that what holds itself is seen to.
+    let known;
+    return stringify(value, (_, value) => {
+      if (typeof value === "bigint") return value >= -SAFE && value <= SAFE ? asNumber(value) : asText(value);
+      if (typeof value !== "object" || value === null || isArray(value)) return value;
+      const make = isA("map", value) ? ofMap : isA("set", value) ? ofSet : undefined;
+      if (make === undefined) return value;
+      known ??= new Known();
+      let made = knownOf(known, value);
+      if (made === undefined) know(known, value, (made = make(value)));
+      return made;
+    });
+  }
+
+  const { console } = globalThis;
+  for (const name of Object.keys(console)) {
+    const print = console[name];
+    console[name] = (...values) => {
+      for (let at = 0; at < values.length; at++) {
+        const value = values[at];
+        if (typeof value !== "object" || value === null || isA("error", value)) continue;
+        try {
+          values[at] = json(value) ?? value;
+        } catch {
+          // It is shown in another way.
+        }
+      }
+      return apply(print, undefined, values);
+    };
+  }
+
+  // What calls of `main` by the program itself go through, until it would be called.
+  let own = true;
+  let gave;
+  define("__main", (main) => {
+    if (typeof main !== "function") return main;
+    return function (...given) {
+      const value = apply(main, this, given);
+      if (own) gave = { value };
+      return value;
+    };
   });
 
   return {
@@ -160,6 +231,12 @@
       if (timer.repeats) timer.at = clock() + timer.wait;
       else clear(timer.id);
       timer.run();
+    },
+    json,
+    called() {
+      own = false;
+      deleteProperty(globalThis, "__main");
+      return gave;
     },
   };
 }

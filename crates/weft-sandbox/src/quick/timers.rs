@@ -19,14 +19,26 @@ pub struct Timers<'js> {
     fire: Function<'js>,
 }
 
-impl<'js> Timers<'js> {
-    /// Gives a program its timers, and what else is written in its own language.
+/// What is written in a program's own language and called from here.
+pub struct Globals<'js> {
+    pub timers: Timers<'js>,
+    /// Writes a value as JSON.
+    pub json: Function<'js>,
+    /// Gives an object with what `main` gave as its `value`, when the program has called it.
+    pub called: Function<'js>,
+}
+
+impl<'js> Globals<'js> {
+    /// Gives a program what it finds beside its language. `console` is there already.
     pub fn install(ctx: &Ctx<'js>) -> rquickjs::Result<Self> {
         let globals: Function<'js> = script(ctx, "globals.js", GLOBALS)?.get()?;
         let functions: Object<'js> = globals.call((Function::new(ctx.clone(), web::load)?,))?;
-        Ok(Self { wait: functions.get("wait")?, fire: functions.get("fire")? })
+        let timers = Timers { wait: functions.get("wait")?, fire: functions.get("fire")? };
+        Ok(Self { timers, json: functions.get("json")?, called: functions.get("called")? })
     }
+}
 
+impl<'js> Timers<'js> {
     /// Waits for the next timer and lets it run; false when there is none.
     pub fn next(&self, ctx: &Ctx<'js>, watch: &ProgramWatch) -> Result<bool, Failure> {
         let fails = |thrown| failure(ctx, thrown, FILE, watch);

@@ -4,7 +4,19 @@ use rquickjs::{CaughtError, Coerced, Ctx, Object, Value};
 use weft_core::seam::sandbox::Failure;
 
 use super::ProgramWatch;
-use crate::result::{read, shortened};
+use crate::result::{read, shortened, shortened_to};
+
+/// How deep the causes of an error are told, how many members it has that are told, and the bytes of each.
+const CAUSE_LEVELS_MAX: usize = 3;
+const CAUSES_MAX: u32 = 5;
+const CAUSE_BYTES_MAX: usize = 300;
+/// What is left of a message that has causes, so that there is room for them.
+const MESSAGE_OF_CAUSES_MAX: usize = 1_000;
+/// Bytes of all causes together after which no more are asked for.
+const CAUSES_BYTES_MAX: usize = 2_000;
+/// What helps somebody who wants a module.
+const MODULES: &str = "there are no modules: a program has the language, `console`, timers, `TextEncoder`, `TextDecoder`, \
+    `structuredClone`, `URL`, `URLSearchParams` and `Buffer`, and brings everything else in its own text";
 
 /// A text of the program; `None` when there is no memory for it. Halves of characters, which only a
 /// program's own mistakes leave, become U+FFFD.
@@ -51,12 +63,110 @@ pub(super) fn failure<'js>(
         return Failure::Memory;
     }
     let line = member(ctx, object, "stack").and_then(|stack| line(&stack, file));
-    let message = if object.as_value().is_error() || !message.is_empty() {
-        format!("{name}: {message}")
+    let wants_module = name == "ReferenceError"
+        && (message == "require is not defined" || message.starts_with("could not load module "));
+    let mut message = if object.as_value().is_error() || !message.is_empty() {
+        named(name, &message)
     } else {
         format!("it threw {}", word(ctx, &value))
     };
+    if wants_module {
+        message = format!("{message}; {MODULES}");
+    }
+    let mut causes = String::new();
+    Causes { ctx, file }.of(object, 1, &mut causes);
+    if !causes.is_empty() {
+        message = shortened_to(message, MESSAGE_OF_CAUSES_MAX) + &causes;
+    }
     Failure::Program { message: shortened(message), line }
+}
+
+/// The same with a word about modules when it is a line that wants one which is no JavaScript here.
+pub(super) fn without_modules(failure: Failure, source: &str) -> Failure {
+    match failure {
+        Failure::Program { message, line: Some(line) } if imports(&message, line, source) => {
+            Failure::Program { message: shortened(format!("{message}; {MODULES}")), line: Some(line) }
+        }
+        other => other,
+    }
+}
+
+fn imports(message: &str, line: u32, source: &str) -> bool {
+    let at = usize::try_from(line).unwrap_or_default().saturating_sub(1);
+    let text = source.lines().nth(at).unwrap_or_default().trim_start();
+    message.starts_with("SyntaxError") && text.starts_with("import")
+}
+
+/// Tells what an error came from.
+struct Causes<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    file: &'a str,
+}
+
+impl<'js> Causes<'_, 'js> {
+    /// Writes a line for each: the members of an `AggregateError`, and the `cause`.
+    fn of(&self, error: &Object<'js>, level: usize, told: &mut String) {
+        if level > CAUSE_LEVELS_MAX || !error.as_value().is_error() {
+            return;
+        }
+        if let Some(members) = self.value(error, "errors").filter(Value::is_array)
+            && let Some(members) = members.as_object()
+        {
+            let count = self.value(members, "length").and_then(|count| count.as_number()).unwrap_or_default();
+            for at in (0..CAUSES_MAX).filter(|at| f64::from(*at) < count) {
+                let Ok(member) = members.get::<_, Value<'_>>(at) else {
+                    self.ctx.catch();
+                    continue;
+                };
+                self.tell("- ", &member, level, told);
+            }
+            let more = count - f64::from(CAUSES_MAX);
+            if more > 0.0 {
+                let more = more.to_string();
+                told.extend(["\n", &"  ".repeat(level), "- and ", &more, " more"]);
+            }
+        }
+        if let Some(cause) = self.value(error, "cause") {
+            self.tell("caused by ", &cause, level, told);
+        }
+    }
+
+    fn tell(&self, how: &str, value: &Value<'js>, level: usize, told: &mut String) {
+        if told.len() > CAUSES_BYTES_MAX {
+            return;
+        }
+        let error = value.as_object().filter(|object| object.as_value().is_error());
+        let text = match error {
+            None => word(self.ctx, value),
+            Some(error) => {
+                let name = member(self.ctx, error, "name").unwrap_or_else(|| "Error".to_owned());
+                let message = member(self.ctx, error, "message").unwrap_or_default();
+                named(name, &message)
+            }
+        };
+        let text = shortened_to(text, CAUSE_BYTES_MAX).split_whitespace().collect::<Vec<_>>().join(" ");
+        told.extend(["\n", &"  ".repeat(level), how, &text]);
+        let Some(error) = error else { return };
+        let stack = member(self.ctx, error, "stack");
+        if let Some(line) = stack.and_then(|stack| own_line(&stack, self.file)) {
+            told.extend([" (line ", &line.to_string(), ")"]);
+        }
+        self.of(error, level + 1, told);
+    }
+
+    /// A member that is there.
+    fn value(&self, object: &Object<'js>, name: &str) -> Option<Value<'js>> {
+        let Ok(value) = object.get::<_, Value<'js>>(name) else {
+            self.ctx.catch();
+            return None;
+        };
+        (!value.is_undefined() && !value.is_null()).then_some(value)
+    }
+}
+
+/// What an error says, which may be its name alone.
+fn named(name: String, message: &str) -> String {
+    if message.is_empty() { name } else { format!("{name}: {message}") }
 }
 
 fn member<'js>(ctx: &Ctx<'js>, object: &Object<'js>, name: &str) -> Option<String> {
@@ -78,6 +188,12 @@ fn word<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> String {
     })
 }
 
+/// The same, unless it is a line that runs another text, whose lines are not told.
+fn own_line(stack: &str, file: &str) -> Option<u32> {
+    let (before, _) = stack.split_once(&format!("{file}:"))?;
+    if before.contains("<input>") { None } else { line(stack, file) }
+}
+
 /// The first line of the program that a stack names.
 fn line(stack: &str, file: &str) -> Option<u32> {
     let (_, place) = stack.split_once(&format!("{file}:"))?;
@@ -87,6 +203,13 @@ fn line(stack: &str, file: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_runs_another_text_is_none_of_a_cause() {
+        let stack = "    at f (<input>:3:5)\n    at main (program.js:12:5)";
+        assert_eq!((line(stack, "program.js"), own_line(stack, "program.js")), (Some(12), None));
+        assert_eq!(own_line("    at main (program.js:12:5)", "program.js"), Some(12));
+    }
 
     #[test]
     fn lines_are_those_of_the_program() {

@@ -58,6 +58,10 @@ async fn a_program_without_main_gives_its_last_expression() {
     check("async def f(): return 5\nf()", json!(5)).await;
     let ran = run_python("print('a', 1, [2, 'b'])\nprint('c', end='')", LIMITS).await;
     assert_eq!((ran.result, ran.stdout.as_str()), (Ok(Json::Null), "a 1 [2, 'b']\nc"));
+    check("x = 6\nresult = x * 7", json!(42)).await;
+    check("print(1)\nresult: int = 7", json!(7)).await;
+    check("if True: result = 7", json!(7)).await;
+    check("result = 7\nprint(result)", Json::Null).await;
     for source in ["", "x = 1", "# nothing"] {
         assert!(failed(result(source).await).0.contains("no function `main`"), "{source}");
     }
@@ -119,7 +123,8 @@ async fn failures_name_the_line_and_what_was_raised() {
         Some(2),
     )
     .await;
-    check("import subprocess\nsubprocess.run(['id'])", "does not support processes", Some(2)).await;
+    check("import subprocess\nsubprocess.run(['id'])", "OSError: a program has no other processes", Some(2))
+        .await;
     check("def main():\n  open('/etc/passwd')", "FileNotFoundError", Some(2)).await;
     check("import sys\nsys.exit(3)", "ended itself with exit(3)", Some(2)).await;
     check("def main(): return object()", "Object of type object is not JSON serializable", None).await;
@@ -132,6 +137,116 @@ async fn failures_name_the_line_and_what_was_raised() {
     check("def main(): return input()", "EOFError", Some(1)).await;
     check("main = 7", "no function `main`", None).await;
     check("\0", "", None).await;
+}
+
+#[tokio::test]
+async fn a_program_that_calls_main_itself_runs_it_once() {
+    for source in [
+        "def main():\n  print('once')\n  return 7\nmain()",
+        "def main():\n  print('once')\n  return 7\nx = main()",
+        "def main():\n  print('once')\n  return 7\ndef go():\n  return main()\ngo()",
+        "import asyncio\nasync def main():\n  print('once')\n  return 7\nasyncio.run(main())",
+        "async def main():\n  print('once')\n  return 7\nmain()",
+        "def main(n=1):\n  if n: return main(n - 1) + 3\n  print('once')\n  return 4\nmain()",
+    ] {
+        let ran = run_python(source, LIMITS).await;
+        assert_eq!(
+            (ran.result, ran.stdout.as_str(), ran.stderr.as_str()),
+            (Ok(json!(7)), "once\n", ""),
+            "{source}"
+        );
+    }
+    let ran = run_python("def main():\n  print('once')\n  return 7\nprint(main())", LIMITS).await;
+    assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "once\n7\n"));
+    let ended = "import sys\ndef main():\n  print('once')\n  return 0\nsys.exit(main())";
+    assert_eq!(result(ended).await, Ok(json!(0)));
+    let once = "def main():\n  yield 1\nfor n in main(): print(n)";
+    assert_eq!(result(once).await, Ok(json!([1])), "what can be gone through once is made anew");
+    // With arguments a call at the end would be one with others.
+    for last in ["main(1)", "print(main(1))"] {
+        let source = format!("seen = []\ndef main(n):\n  seen.append(n)\n  return seen\n{last}");
+        assert_eq!(given(&source, json!({"n": 7})).await, Ok(json!([7])), "{source}");
+    }
+    let (message, line) = failed(result("def main():\n  {}['k']\nmain()").await);
+    assert_eq!((message.as_str(), line), ("KeyError: 'k'", Some(2)));
+}
+
+/// Programs that wait for what never comes, and the line in which they do.
+pub const WAITING: [(&str, &str, u32); 8] = [
+    (
+        "import queue, threading\nq = queue.Queue()\ndef consume():\n  print(q.get())\nt = threading.Thread(target=consume)\n\
+         t.start()\nq.put(1)\nt.join()\n1",
+        "get()",
+        4,
+    ),
+    ("import queue\nqueue.SimpleQueue().get()", "get()", 2),
+    ("import queue\nq = queue.Queue(1)\nq.put(1)\nq.put(2)", "put()", 4),
+    ("import threading\nthreading.Event().wait()", "wait()", 2),
+    ("import threading\nc = threading.Condition()\nwith c: c.wait()", "wait()", 3),
+    ("import threading\nlock = threading.Lock()\nwith lock:\n  lock.acquire()", "acquire()", 4),
+    (
+        "from concurrent.futures import ThreadPoolExecutor\nimport threading\ne = threading.Event()\n\
+         try:\n  ThreadPoolExecutor().submit(e.wait).result()\nexcept Exception: pass",
+        "submit()",
+        5,
+    ),
+    ("from concurrent.futures import Future\nFuture().result()", "result()", 2),
+];
+
+#[tokio::test]
+async fn who_waits_for_ever_is_told_that_there_is_one_thread() {
+    for (source, call, line) in WAITING {
+        let (message, found) = failed(result(source).await);
+        assert!(message.starts_with(&format!("`{call}` would wait for ever")), "{source}: {message}");
+        assert!(message.contains("has one thread") && found == Some(line), "{source}: {message} {found:?}");
+    }
+    let source = "import queue, threading
+q = queue.Queue()
+def get():
+    try: return q.get(timeout=0.01)
+    except queue.Empty: return 'empty'
+lock = threading.Lock()
+with lock: held = [lock.locked(), lock.acquire(blocking=False), lock.acquire(timeout=0.01)]
+condition = threading.Condition()
+with condition: met = condition.wait_for(lambda: False, 0.01)
+[get(), held, lock.locked(), met, threading.Event().wait(0.01), threading.Semaphore(0).acquire(timeout=0.01)]";
+    let expected = json!(["empty", [true, false, false], false, false, false, false]);
+    assert_eq!(result(source).await, Ok(expected));
+}
+
+/// Programs that fail for a reason that they tell, and what is told.
+pub const CAUSED: [(&str, &str); 5] = [
+    (
+        "import asyncio\nasync def a(): raise ValueError('a')\nasync def b(): raise KeyError('b')\nasync def main():\n  \
+         async with asyncio.TaskGroup() as group:\n    group.create_task(a()); group.create_task(b())",
+        "ExceptionGroup: unhandled errors in a TaskGroup (2 sub-exceptions)\n  - ValueError: a (line 2)\n  - KeyError: 'b' (line 3)",
+    ),
+    (
+        "try:\n  {}['k']\nexcept KeyError as e:\n  raise RuntimeError('outer') from e",
+        "RuntimeError: outer\n  caused by KeyError: 'k' (line 2)",
+    ),
+    (
+        "try:\n  {}['k']\nexcept KeyError:\n  raise RuntimeError('outer')",
+        "RuntimeError: outer\n  while handling KeyError: 'k' (line 2)",
+    ),
+    ("try:\n  {}['k']\nexcept KeyError:\n  raise RuntimeError('outer') from None", "RuntimeError: outer"),
+    ("import enum\nclass E(enum.Enum):\n  A = 1\nE(5)", "ValueError: 5 is not a valid E"),
+];
+
+#[tokio::test]
+async fn failures_tell_their_causes() {
+    for (source, expected) in CAUSED {
+        assert_eq!(failed(result(source).await).0, expected, "{source}");
+    }
+    let many = "raise ExceptionGroup('g', [ValueError('x' * 1000)] * 8)";
+    let (message, _) = failed(result(many).await);
+    assert!(message.ends_with("…\n  - and 3 more") && message.len() < 2_100, "{message}");
+    let deep = "e = ValueError(1)\nfor n in range(9): e = ExceptionGroup(str(n), [e])\nraise e";
+    let (message, _) = failed(result(deep).await);
+    assert_eq!(message.lines().count(), 4, "{message}");
+    // What is tried before `main` is called is no cause of what it raises.
+    let message = failed(given("def main(args): raise ValueError('x')", json!({"a": 1, "b": 2})).await).0;
+    assert_eq!(message, "ValueError: x");
 }
 
 #[tokio::test]
@@ -207,6 +322,8 @@ with ThreadPoolExecutor() as pool: squares = list(pool.map(lambda n: n * n, rang
     assert_eq!(result(source).await, Ok(expected));
     let (message, _) = failed(result("import lzma").await);
     assert!(message.contains("cannot compress in this way"), "{message}");
+    let source = "import doctest, getpass\n[callable(doctest.testmod), callable(getpass.getpass)]";
+    assert_eq!(result(source).await, Ok(json!([true, true])));
 }
 
 #[tokio::test]

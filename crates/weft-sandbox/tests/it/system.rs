@@ -14,7 +14,8 @@ use weft_core::{ErrorKind, TenantId};
 use weft_sandbox::{LIMITS, SystemInterpreter, SystemPython};
 use weft_testkit::contracts::sandbox::{PYTHON_FILES, Programs, sandbox_keeps_its_contract};
 
-use crate::kit::{python, worker};
+use crate::kit::{failed, python, worker};
+use crate::python::{CAUSED, WAITING};
 
 const INTERPRETER: &str = "/usr/bin/python3";
 
@@ -249,6 +250,31 @@ async fn nothing_of_the_host_is_within_reach() {
     };
     each(&OUTWARD, LIMITS, refused).await;
     each(&OUTWARD_CALLS, LIMITS, refused).await;
+}
+
+#[tokio::test]
+async fn what_there_is_none_of_is_told_as_by_the_built_in_interpreter() {
+    for sandbox in sandboxes(&[]) {
+        let check = async |source: &str, part: &str| {
+            let (message, _) = failed(run(&sandbox, source, LIMITS).await.result);
+            assert!(message.contains(part), "{source}: {message}");
+        };
+        check(
+            "import socket\nsocket.create_connection(('127.0.0.1', 80))",
+            "OSError: a program has no network",
+        )
+        .await;
+        check("import urllib.request as u\nu.urlopen('http://127.0.0.1')", "a program has no network").await;
+        check("import subprocess\nsubprocess.run(['id'])", "OSError: a program has no other processes").await;
+        check("import os\nos.system('id')", "OSError: a program has no other processes").await;
+        check("import os\nos.pipe()", "(a program has no network and no other processes)").await;
+        for (source, call, _) in WAITING {
+            check(source, &format!("`{call}` would wait for ever")).await;
+        }
+        for (source, expected) in CAUSED {
+            assert_eq!(failed(run(&sandbox, source, LIMITS).await.result).0, expected, "{source}");
+        }
+    }
 }
 
 const SHORT: Limits = Limits { time: Duration::from_millis(700), memory_bytes: 16 << 20, ..LIMITS };

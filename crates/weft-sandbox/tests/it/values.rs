@@ -2,7 +2,11 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::kit::{failed, result, returned, run};
+use weft_core::TenantId;
+use weft_core::seam::Sandbox as _;
+use weft_core::seam::sandbox::Program;
+
+use crate::kit::{failed, program, result, returned, run, sandbox};
 use weft_sandbox::LIMITS;
 
 #[tokio::test]
@@ -161,11 +165,6 @@ async fn addresses_and_bytes_are_as_in_node() {
         r##"["deadbeeffeff0000",3735928559,-2,222,1.5,2,"hi"]"##,
     )
     .await;
-    check(
-        r"return [require('node:url').URL === URL, require('buffer').Buffer === Buffer, typeof require('timers').setTimeout]",
-        r##"[true,true,"function"]"##,
-    )
-    .await;
     check(r"return [atob('YQ=='), btoa('a')]", r##"["a","YQ=="]"##).await;
     for body in ["new URL('no')", "new URL('/a', 'b')", "new URL('https://a').href = 'b'"] {
         let (message, _) = failed(returned(body).await);
@@ -177,15 +176,11 @@ async fn addresses_and_bytes_are_as_in_node() {
 }
 
 #[tokio::test]
-async fn what_is_read_of_addresses_has_limits_of_its_own_and_modules_are_those_of_a_list() {
+async fn what_is_read_of_addresses_has_limits_of_its_own() {
     let longer = failed(returned("new URL('https://a/' + '\\u20ac'.repeat(1e6))").await).0;
     assert!(longer.contains("4194304 bytes at most"), "{longer}");
     let (message, _) = failed(returned("new URLSearchParams('a&'.repeat(1e6))").await);
     assert!(message.contains("100000 parts at most"), "{message}");
-    for module in ["fs", "constructor"] {
-        let (message, _) = failed(returned(&format!("require('{module}')")).await);
-        assert!(message.contains(&format!("there is no module `{module}` here")), "{message}");
-    }
     let known = "return [Buffer.isEncoding('constructor'), Buffer.isEncoding('HEX')]";
     assert_eq!(returned(known).await, Ok(serde_json::json!([false, true])));
 }
@@ -203,7 +198,7 @@ async fn results_are_what_json_has_words_for() {
     check("return () => 1", Json::Null).await;
     check(
         "return {a: undefined, b: new Date(0), c: new Map([[1, 2]]), d: new Uint8Array(2)}",
-        json!({"b": "1970-01-01T00:00:00.000Z", "c": {}, "d": {"0": 0, "1": 0}}),
+        json!({"b": "1970-01-01T00:00:00.000Z", "c": [[1, 2]], "d": {"0": 0, "1": 0}}),
     )
     .await;
     check("return 2 ** 53", json!(9_007_199_254_740_992_i64)).await;
@@ -214,13 +209,45 @@ async fn results_are_what_json_has_words_for() {
 }
 
 #[tokio::test]
+async fn maps_sets_and_large_whole_numbers_are_what_json_has() {
+    let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");
+    check("return 10n", json!(10)).await;
+    check(
+        "return [2n ** 53n - 1n, -(2n ** 53n), 2n ** 64n]",
+        json!([9_007_199_254_740_991_i64, "-9007199254740992", "18446744073709551616"]),
+    )
+    .await;
+    check(
+        "return {m: new Map([['a', new Set([1, new Map([[1, 2n]])])], ['__proto__', 3]]), e: [new Map(), new Set()]}",
+        serde_json::from_str(r#"{"m": {"a": [1, [[1, 2]]], "__proto__": 3}, "e": [{}, []]}"#).unwrap(),
+    )
+    .await;
+    check("return new Map([['a', 1], [2, 3]])", json!([["a", 1], [2, 3]])).await;
+    check("const m = new Map([['a', 1]]); return [m, m]", json!([{"a": 1}, {"a": 1}])).await;
+    check("return new (class Own extends Map {})([['a', 1]])", json!({"a": 1})).await;
+    check("return [Object.create(Map.prototype), new Proxy(new Set(), {})]", json!([{}, {}])).await;
+    // What a program does to its language is no matter, and what it says of its own values counts.
+    let changed = "Map.prototype.forEach = Set.prototype.forEach = () => { throw 1 }; Map.prototype[Symbol.iterator] = null;
+        JSON.stringify = () => 'no'; Reflect.apply = WeakMap.prototype.get = Number = String = null;
+        Object.defineProperty(Map, Symbol.hasInstance, {value() { throw 2 }});
+        return [new Map([['a', 1n]]), new Map([[1, new Set([2])]])]";
+    check(changed, json!([{"a": 1}, [[1, [2]]]])).await;
+    check(
+        "BigInt.prototype.toJSON = () => 'own'; Map.prototype.toJSON = () => 'map'; return [1n, new Map()]",
+        json!(["own", "map"]),
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn results_without_json_are_failures_with_a_reason() {
     let check = async |body: &str, part: &str| {
         let (message, _) = failed(returned(body).await);
         assert!(message.contains(part), "{body}: {message}");
     };
-    check("return 1n", "BigInt").await;
     check("const a = []; a.push(a); return a", "circular").await;
+    check("const m = new Map(); m.set('m', [m]); return {m}", "circular").await;
+    check("const s = new Set(); s.add({s}); return s", "circular").await;
     check("return {get a() { throw new RangeError('no') }}", "RangeError: no").await;
     check("return {toJSON() { throw 1 }}", "it threw 1").await;
     check("let a = 1; for (let i = 0; i < 200; i++) a = [a]; return a", "recursion limit").await;
@@ -267,16 +294,109 @@ async fn failures_name_the_line_and_what_was_thrown() {
 }
 
 #[tokio::test]
+async fn failures_tell_their_causes() {
+    let check = async |source: &str, expected: &str| {
+        let (message, _) = failed(result(source).await);
+        assert_eq!(message, expected, "{source}");
+    };
+    check(
+        "const inner = new TypeError('inner');\nfunction main() { throw new Error('outer', {cause: inner}) }",
+        "Error: outer\n  caused by TypeError: inner (line 1)",
+    )
+    .await;
+    check("throw new Error('outer', {cause: {code: 5}})", "Error: outer\n  caused by {\"code\":5}").await;
+    check(
+        "async function main() {\n  await Promise.any([\n    Promise.reject(new Error('a')),\n    Promise.reject('b')])\n}",
+        "AggregateError\n  - Error: a (line 3)\n  - \"b\"",
+    )
+    .await;
+    check(
+        "throw new AggregateError(Array(7).fill('x'), 'many')",
+        &format!("AggregateError: many{}\n  - and 2 more", "\n  - \"x\"".repeat(5)),
+    )
+    .await;
+    // It comes from itself, and three are told.
+    check(
+        "const e = new Error('e'); e.cause = e; throw e",
+        "Error: e\n  caused by Error: e (line 1)\n    caused by Error: e (line 1)\n      caused by Error: e (line 1)",
+    )
+    .await;
+    let (message, _) = failed(result("throw new Error('x'.repeat(1e6), {cause: 'y'.repeat(1e6)})").await);
+    assert!(message.contains("xxx…\n  caused by \"yyy") && message.len() < 2_100, "{message}");
+    check("throw Object.defineProperty(new Error('e'), 'cause', {get() { throw 1 }})", "Error: e").await;
+}
+
+#[tokio::test]
+async fn who_wants_a_module_is_told_that_there_are_none() {
+    for source in [
+        "function main() { return require('fs') }",
+        "import x from 'lodash';\nfunction main() { return x }",
+        "// first\nimport { y } from 'lodash';\nfunction main() { return y }",
+        "import * as z from 'lodash'\nexport function main() { return z }",
+        "async function main() { return await import('lodash') }",
+    ] {
+        let (message, _) = failed(result(source).await);
+        assert!(message.contains("there are no modules: a program has the language"), "{source}: {message}");
+    }
+    let (message, _) = failed(result("function main() {\n  return ] }").await);
+    assert!(!message.contains("modules"), "{message}");
+}
+
+#[tokio::test]
+async fn a_program_that_calls_main_itself_runs_it_once() {
+    for source in [
+        "function main() { console.log('once'); return 7 }\nmain();",
+        "const main = () => { console.log('once'); return 7 }\nmain()",
+        "const main = async () => { console.log('once'); return 7 }\nmain().catch(console.error)\n",
+        "async function main() { await null; console.log('once'); return 7 }\nmain().then((seven) => {\n  seven\n});",
+        "'use strict'; function main() { console.log('once'); return 7 }\nif (true) main()",
+        "export async function main() { console.log('once'); return 7 }\nawait main()",
+        "export const main = () => { console.log('once'); return 7 }\nmain()",
+        "function main(n = 1) { if (n) return main(n - 1) + 3; console.log('once'); return 4 }\nmain()",
+    ] {
+        let ran = run(source, LIMITS).await;
+        assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "once\n"), "{source}");
+    }
+    // What it prints of that is printed, also when it comes later.
+    for source in [
+        "function main() { return 7 }\nconsole.log(main())",
+        "const main = () => 7\nconsole.log(main())",
+        "async function main() { return 7 }\nmain().then((seven) => console.log(seven))",
+    ] {
+        let ran = run(source, LIMITS).await;
+        assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "7\n"), "{source}");
+    }
+    let (message, line) = failed(result("function main() {\n  null.x }\nmain()").await);
+    assert!(message.contains("TypeError") && line == Some(2), "{message} {line:?}");
+    // Nothing of what knows it is left.
+    assert_eq!(returned("return typeof __main").await, Ok(json!("undefined")));
+}
+
+#[tokio::test]
+async fn with_arguments_a_call_at_the_end_is_passed_over() {
+    for source in [
+        "function main({n}) { console.log('once'); return n }\nmain({n: 1});",
+        "const main = ({n}) => { console.log('once'); return n };\nconsole.log(main({n: 1}))",
+    ] {
+        let arguments = json!({"n": 7}).as_object().unwrap().clone();
+        let program = Program { arguments, ..program(source, LIMITS) };
+        let ran = sandbox().run(&TenantId::new("t"), program).await.unwrap();
+        assert_eq!((ran.result, ran.stdout.as_str()), (Ok(json!(7)), "once\n"), "{source}");
+    }
+}
+
+#[tokio::test]
 async fn printed_lines_are_kept() {
     let source = "function main() {
         console.log('a', 1, [1, 'b'], {c: null}, undefined, new Error('e'), 2n, Symbol('s'), '\\ud800');
         console.warn('w'); console.info(); console.log({toJSON() { console.log('inner'); return 1 }});
         console.log({get x() { throw 1 }});
+        console.log(new Map([['a', 1n]]), {s: new Set([1])});
     }";
     let ran = run(source, LIMITS).await;
     assert_eq!(ran.result, Ok(Json::Null));
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(lines[0], "a 1 [1,\"b\"] {\"c\":null} undefined Error: e 2 [symbol] \u{fffd}");
-    assert_eq!(lines[1..], ["", "inner", "1", "[object Object]"]);
+    assert_eq!(lines[1..], ["", "inner", "1", "[object Object]", "{\"a\":1} {\"s\":[1]}"]);
     assert_eq!(ran.stderr, "w\n");
 }
