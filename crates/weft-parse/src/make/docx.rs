@@ -246,7 +246,7 @@ mod tests {
         let text = format!("before\n\n![dot](data:image/png;base64,{png})\n\nafter");
         let bytes = write(&blocks(&text), &PageSettings::default()).unwrap();
         let mut archive = zip::ZipArchive::new(Cursor::new(&bytes)).unwrap();
-        let names: Vec<String> = archive.file_names().map(str::to_owned).collect();
+        let names: Vec<String> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
         assert!(
             names.iter().any(|name| name.starts_with("word/media/") && name.ends_with(".png")),
             "{names:?}"
