@@ -10,6 +10,7 @@
 //! | `a * b` | `a * -1 * -1 * weft_number(b)`, which fails unless both are numbers |
 //! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` …, and so each of their members |
 //! | arguments of calls, `set` and `with` | their values in `weft_cost(…)` |
+//! | `set a, b = x, y` | `set a, b = weft_cost((x, y))` |
 //! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
 //! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
 //! | `for x in list` | `for x in weft_each(list)`, the same |
@@ -36,8 +37,8 @@ use descent::{Branches, Descent};
 use names::NamesOfTemplate;
 
 /// Statements that build text out of sight or reach for other templates.
-const REFUSED: [&str; 10] =
-    ["autoescape", "block", "call", "extends", "filter", "from", "import", "include", "macro", "do"];
+const REFUSED: [&str; 9] =
+    ["autoescape", "block", "call", "extends", "from", "import", "include", "macro", "do"];
 
 /// Bytes of the id of a component that is named without braces, at most.
 // From each word on what may be one is looked at, and a block may be one run of words and colons up to its end.
@@ -255,7 +256,13 @@ impl<'a> Writer<'a> {
                 // What is put into a namespace is a copy: one that held itself would never end, and never go.
                 let member = tokens[..value].iter().any(|token| token.text() == ".");
                 self.source.push_str(if member { "weft_plain(" } else { "" });
-                write_charged(&tokens[value..], &mut self.source);
+                if bare_tuple(&tokens) {
+                    self.source.push_str("weft_cost((");
+                    write_members(&tokens[value..], &mut self.source);
+                    self.source.push_str(")) ");
+                } else {
+                    write_charged(&tokens[value..], &mut self.source);
+                }
                 self.source.push_str(if member { ")" } else { "" });
             }
             Some(Token::Atom("for")) => write_loop(&tokens, &mut self.source),
@@ -377,6 +384,10 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     let has = |text: &str| tokens.iter().any(|token| token.text() == text);
     let refused =
         |what: &str| Err(Error::invalid(format!("the Jinja template uses {what}, which isn't allowed here")));
+    if *statement == "filter" {
+        return refused("`filter` around a text")
+            .map_err(|error| error.help("write it behind a value: `{{ text|upper }}`"));
+    }
     if REFUSED.contains(statement) {
         return refused(&format!("`{statement}`"));
     }
@@ -386,8 +397,8 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     if *statement == "for" && has("recursive") {
         return refused("a `recursive` loop");
     }
-    // Such a list has no bracket that a charge could be put around.
-    if matches!(*statement, "set" | "for") && bare_tuple(tokens) {
+    // The engine reads none there, and says less of it.
+    if *statement == "for" && bare_tuple(tokens) {
         return Err(Error::invalid("the Jinja template makes a list without brackets: put them around it"));
     }
     Ok(())
