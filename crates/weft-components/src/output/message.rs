@@ -20,6 +20,7 @@ use super::read_aloud::read_aloud;
 use super::remember::{MEMORY_IDS, Remembering, USER_ID};
 use crate::artifact;
 use crate::params::{Field, Params, choice, fields};
+use crate::passages::with_sources;
 use crate::text::{Text, without_thinking};
 
 /// How long a text may take. It is written by others, who have limits of their own, as has the run.
@@ -254,7 +255,8 @@ impl Component for Message {
         self.memory.remember(ctx, &said).await?;
         let attachment = match self.format {
             Some(format) => {
-                let content = DocumentContent::Markdown(without_thinking(&said));
+                let text = with_sources(without_thinking(&said), format, &ctx.run.citations);
+                let content = DocumentContent::Markdown(text);
                 let request = WriteRequest { format, content, page: PageSettings::default() };
                 let file = artifact::made(ctx, &ctx.name, &request).await?;
                 Some(artifact::attachment(&file, format))
