@@ -287,7 +287,10 @@ fn environment(budget: &Budget) -> Environment<'static> {
     environment.set_formatter(move |out, _state, value| {
         b.in_time()?;
         match written(value, OUTPUT_MAX) {
-            Some(text) => out.write_str(&text).map_err(|_| refused("it writes too much")),
+            Some(text) => {
+                b.charge_written(text.len())?;
+                out.write_str(&text).map_err(|_| refused("it writes too much"))
+            }
             None => Err(refused("it writes too much")),
         }
     });
@@ -668,6 +671,38 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_given_to_filters() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check(
+            "{% filter upper %}a {sys.query}{% if Agent:A@n %}{{ Agent:A@n + 1 }}{% endif %}{% endfilter %}!",
+            "A Q{SYS.USER_ID}4!",
+        );
+        check("{% filter replace('a', 'b')|trim|upper %} aa {% endfilter %}", "BB");
+        check("{% for x in Agent:A@list %}{% filter upper %}{{ x }}{% endfilter %}{% endfor %}", "AB");
+        let refused = |text: &str, what: &str| {
+            let error = rendered_within(text, 20_000_000).expect_err(text).full();
+            assert!(error.contains(what), "{text}: {error}");
+        };
+        refused("{% filter upper %}{% filter trim %}a{% endfilter %}{% endfilter %}", "within `filter`");
+        let often = "{{ Agent:A@big }}".repeat(20);
+        refused(&format!("{{% filter length %}}{often}{{% endfilter %}}"), "writes too much");
+        let long = "x".repeat(10_000);
+        let each = |filter: &str| {
+            format!(
+                "{{% for i in range(9999) %}}{{% filter {filter} %}}{long}{{% endfilter %}}{{% endfor %}}"
+            )
+        };
+        refused(&each("length"), "too often");
+        refused(&each("upper|length"), "too large");
+        refused("{% filter weft_cost %}a{% endfilter %}", "weft_");
+        refused("{% filter %}a{% endfilter %}", "mistake");
+        let names = Names { components: &HashSet::new(), item: None };
+        let parsed = Jinja::parse("{% filter uper(1)|trm %}a{% endfilter %}", names).unwrap();
+        assert_eq!(parsed.unknown(), ["there is no filter `trm`", "there is no filter `uper`"]);
+        assert_eq!(parsed.empty(), [""; 0]);
+    }
+
+    #[test]
     fn what_cannot_be_done_is_told_in_its_own_words() {
         let told = |text: &str| rendered(text).unwrap_err().full();
         for text in ["{{ [0] * 2 }}", "{{ 2 * [0] }}", "{{ 'x' * 2 }}"] {
@@ -677,8 +712,8 @@ mod tests {
                 "{error}"
             );
         }
-        let error = told("{% filter upper %}a{% endfilter %}");
-        assert!(error.contains("`filter` around a text") && error.contains("text|upper"), "{error}");
+        let error = told("{% filter upper %}{% for x in [1] %}a{% endfor %}{% endfilter %}");
+        assert!(error.contains("`for` within `filter`") && error.contains("text|upper"), "{error}");
     }
 
     /// What is known from Jinja on Python takes no more than anything else.

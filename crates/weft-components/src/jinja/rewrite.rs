@@ -14,6 +14,7 @@
 //! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
 //! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
 //! | `for x in list` | `for x in weft_each(list)`, the same |
+//! | `filter upper` | `filter weft_filter('upper') | upper`, the same |
 //! | `f(x)` | `f(x|weft_read)`, the same |
 //! | `x[a:b]` | `x[weft_slice(a):b]`, the same |
 //! | `'text' % x` | `weft_printf('text', x)` |
@@ -32,7 +33,7 @@ use weft_core::{Error, Reference, Result, Template};
 
 pub(super) use names::Named;
 
-use charged::{write, write_charged, write_loop, write_members};
+use charged::{write, write_charged, write_filter, write_loop, write_members};
 use descent::{Branches, Descent};
 use names::NamesOfTemplate;
 
@@ -81,7 +82,18 @@ pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
     let (source, variables, named) = (String::new(), Vec::new(), NamesOfTemplate::default());
     let branches = Branches::default();
     let places = HashMap::new();
-    let mut writer = Writer { text, names, occurrences, at: 0, source, variables, places, named, branches };
+    let mut writer = Writer {
+        text,
+        names,
+        occurrences,
+        at: 0,
+        source,
+        variables,
+        places,
+        named,
+        branches,
+        filtered: false,
+    };
     writer.text_mode()?;
     let named = writer.named.asked_of_others();
     Ok(Rewritten { source: writer.source, variables: writer.variables, named })
@@ -161,6 +173,8 @@ struct Writer<'a> {
     places: HashMap<Reference, usize>,
     named: NamesOfTemplate,
     branches: Branches,
+    /// What is written now is given to a `filter` first.
+    filtered: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -245,6 +259,7 @@ impl<'a> Writer<'a> {
         if statement {
             check_statement(&tokens)?;
             self.branches.note(tokens.first().map_or("", Token::text))?;
+            self.note_filter(tokens.first().map_or("", Token::text))?;
         }
         self.named.note(&tokens, tokens.first().filter(|_| statement).map(Token::text));
         self.source.push(' ');
@@ -266,6 +281,7 @@ impl<'a> Writer<'a> {
                 self.source.push_str(if member { ")" } else { "" });
             }
             Some(Token::Atom("for")) => write_loop(&tokens, &mut self.source),
+            Some(Token::Atom("filter")) => write_filter(&tokens, &mut self.source),
             Some(Token::Atom("with")) => {
                 write(&tokens[..1], &mut self.source);
                 write_members(&tokens[1..], &mut self.source);
@@ -280,6 +296,22 @@ impl<'a> Writer<'a> {
             self.copy_to(end.map_or(self.text.len(), |(end, _)| self.at + end));
         }
         Ok(())
+    }
+
+    /// Goes on by a statement. Nothing sees the text that is written within a `filter` until that ends: it must not be
+    /// written again and again.
+    fn note_filter(&mut self, statement: &str) -> Result<()> {
+        match statement {
+            "for" | "filter" if self.filtered => Err(Error::invalid(format!(
+                "the Jinja template uses `{statement}` within `filter`, which isn't allowed here"
+            ))
+            .help("put the loop around the `filter`, or the filter behind a value: `{{ text|upper }}`")),
+            "filter" | "endfilter" => {
+                self.filtered = statement == "filter";
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn token(&mut self, before: Option<&Token<'a>>) -> Result<Token<'a>> {
@@ -384,10 +416,6 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     let has = |text: &str| tokens.iter().any(|token| token.text() == text);
     let refused =
         |what: &str| Err(Error::invalid(format!("the Jinja template uses {what}, which isn't allowed here")));
-    if *statement == "filter" {
-        return refused("`filter` around a text")
-            .map_err(|error| error.help("write it behind a value: `{{ text|upper }}`"));
-    }
     if REFUSED.contains(statement) {
         return refused(&format!("`{statement}`"));
     }
