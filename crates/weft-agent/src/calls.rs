@@ -13,7 +13,7 @@ use weft_core::budget::Limit;
 use weft_core::component::{Form, Suspension};
 use weft_core::id::FileId;
 use weft_core::seam::chat_model::{ChatMessage, ToolCall};
-use weft_core::tool::{Tool, ToolOutput, failure_text};
+use weft_core::tool::{Tool, ToolData, ToolOutput, failure_text};
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use self::people::{fault, form, inner_answers};
@@ -114,13 +114,16 @@ pub struct Done {
     /// The file that holds all of it, when the text is a part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<FileId>,
+    /// What it gave, for a script that made it.
+    #[serde(default, skip_serializing_if = "ToolData::is_same")]
+    pub data: ToolData,
 }
 
 impl Done {
     fn refused(arguments: Json, why: &str) -> Self {
         let text = format!("{NOT_EXECUTED}: {why}");
         let result = Json::String(text.clone());
-        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false, file: None }
+        Self::over(arguments, result, text)
     }
 
     /// Of a call for which a budget has nothing left.
@@ -133,14 +136,26 @@ impl Done {
     fn failed(arguments: Json, error: &Error) -> Self {
         let text = failure_text(error);
         let result = serde_json::from_str(&text).unwrap_or_else(|_| Json::String(text.clone()));
-        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false, file: None }
+        Self::over(arguments, result, text)
     }
 
     fn gave(arguments: Json, output: &ToolOutput) -> Self {
-        let text = output.to_text();
         let images = output.images().map(str::to_owned).collect();
-        let result = output.to_json();
-        Self { arguments, result, text, images, failed: output.failed, poll: false, file: None }
+        Self { images, failed: output.failed, ..Self::over(arguments, output.to_json(), output.to_text()) }
+    }
+
+    /// One that failed, of which there is nothing else to say.
+    fn over(arguments: Json, result: Json, text: String) -> Self {
+        Self {
+            arguments,
+            result,
+            text,
+            images: Vec::new(),
+            failed: true,
+            poll: false,
+            file: None,
+            data: ToolData::Same,
+        }
     }
 
     /// As the message that answers the call with this id.

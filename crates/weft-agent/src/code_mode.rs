@@ -16,9 +16,10 @@ use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{ChatModel, ToolCall};
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, unfenced};
 use weft_core::tool::{
-    Invocation, Origin, Purpose, Tool, ToolBody, ToolOutput, ToolSession as _, ToolStep, ToolStream,
-    failure_text,
+    Invocation, Origin, Purpose, Tool, ToolBody, ToolData, ToolOutput, ToolSession as _, ToolStep,
+    ToolStream, failure_text,
 };
+use weft_core::value::weight;
 use weft_core::{Error, Json, NodeContext, Result};
 
 use crate::ask::Ending;
@@ -41,6 +42,11 @@ const ANSWERS_BYTES_MAX: usize = 8 << 20;
 const SIGNATURES_TOKENS_MAX: usize = 4_000;
 /// Letters of a tool's description beside its signature.
 const SUMMARY_LETTERS_MAX: usize = 160;
+/// Letters of what it says that a tool gives.
+const RETURNS_LETTERS_MAX: usize = 120;
+/// Digits of a text that is read as a number.
+// With more of them a script would work with another number, and keys of records are written like that.
+const DIGITS_MAX: usize = 15;
 /// How long a script may take with all its calls.
 const TIME_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// What one run of a script may use.
@@ -77,7 +83,7 @@ pub fn add_scripts(tools: &Toolkit, model: Arc<dyn ChatModel>, options: &Options
         "required": ["code"],
     });
     // Whatever a call gives goes to the script and not into the conversation.
-    let options = Options { result_tokens: usize::MAX, ..options.clone() };
+    let options = Options { result_tokens: usize::MAX, data: true, ..options.clone() };
     let body = Arc::new(Scripts { tools: tools.downgrade(), model, options });
     let mut tool = Tool::new(SCRIPT_FUNCTION, description(&work), parameters, Origin::Function, body);
     tool.traits.purpose = Purpose::RunsScripts;
@@ -93,8 +99,9 @@ fn of_work(tools: &Toolkit) -> Vec<Arc<Tool>> {
 fn description(work: &[Arc<Tool>]) -> String {
     let mut text = "Runs a script that calls tools and works with what they give; only what the script returns or \
         prints comes back. Use it for several calls, loops, filters and sums. In JavaScript `await tools.name({argument: \
-        value})`, several at once with `Promise.all`; in Python `tools.name(argument=value)`. A call that fails throws. There \
-        is no network and there are no files. The tools:"
+        value})`, several at once with `Promise.all`; in Python `tools.name(argument=value)`. A call gives data (objects, lists, \
+        numbers; what stands behind `->` where that is known), and a text only where the tool has nothing else; texts that are \
+        JSON are parsed already. A call that fails throws. There is no network and there are no files. The tools:"
         .to_owned();
     let mut left = work.len();
     for tool in work {
@@ -114,7 +121,7 @@ fn description(work: &[Arc<Tool>]) -> String {
     text
 }
 
-/// A tool in one line: `name(city: string, days?: integer): what it does`.
+/// A tool in one line: `name(city: string, days?: integer) -> what it gives: what it does`.
 pub(crate) fn signature(tool: &Tool) -> String {
     let required: Vec<&str> =
         tool.parameters["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
@@ -129,15 +136,44 @@ pub(crate) fn signature(tool: &Tool) -> String {
         format!("{name}{optional}: {kind}")
     };
     let parameters: Vec<String> = parameters.iter().map(parameter).collect();
-    let summary: String = tool
-        .description
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
-        .take(SUMMARY_LETTERS_MAX)
-        .collect();
-    format!("{}({}): {summary}", tool.name, parameters.join(", "))
+    let summary = shortened(&tool.description, SUMMARY_LETTERS_MAX);
+    let returns = tool.returns.as_deref().map(|returns| shortened(returns, RETURNS_LETTERS_MAX));
+    let returns = returns.map(|returns| format!(" -> {returns}")).unwrap_or_default();
+    format!("{}({}){returns}: {summary}", tool.name, parameters.join(", "))
+}
+
+/// The beginning of a text on one line.
+fn shortened(text: &str, letters_max: usize) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(letters_max).collect()
+}
+
+/// What a call gave, as a script works with it.
+fn data(name: &str, result: Json, data: ToolData) -> Result<Json> {
+    match data {
+        ToolData::Value(value) => Ok(value),
+        // A part would be taken for all of it.
+        ToolData::TooLarge(bytes) => {
+            Err(Error::invalid(format!("`{name}` gave {bytes} bytes, which is too much for a script"))
+                .help("ask it for less at once"))
+        }
+        ToolData::Same => Ok(match result {
+            Json::String(text) => parsed(text),
+            value => value,
+        }),
+    }
+}
+
+/// The value that a text is as a whole: an object, a list, a number, or true, false and null.
+fn parsed(text: String) -> Json {
+    let trimmed = text.trim();
+    let exact = trimmed.bytes().filter(u8::is_ascii_digit).count() <= DIGITS_MAX;
+    match serde_json::from_str::<Json>(trimmed) {
+        Ok(Json::Number(_)) if !exact => Json::String(text),
+        Ok(Json::String(_)) | Err(_) => Json::String(text),
+        // What nests deeper could not be read back from the state of the script.
+        Ok(value) if weight(&value).is_none() => Json::String(text),
+        Ok(value) => value,
+    }
 }
 
 struct Scripts {
@@ -317,14 +353,20 @@ impl Script {
     fn called(&mut self) -> Result<()> {
         for OpenCall { call, state, .. } in self.open.drain(..) {
             let CallState::Done(done) = state else { continue };
-            let gave = if done.failed { Gave::Error(done.text) } else { Gave::Value(done.result) };
+            let gave = match data(&call.name, done.result, done.data) {
+                _ if done.failed => Gave::Error(done.text),
+                Ok(value) => Gave::Value(value),
+                Err(error) => Gave::Error(failure_text(&error)),
+            };
             // As the script wrote them: it compares them with what it asks for when it runs again.
             let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
             self.answers.push(Answered { name: call.name, arguments, gave });
         }
         let bytes = serde_json::to_string(&self.answers).map_or(0, |text| text.len());
         if bytes > ANSWERS_BYTES_MAX {
-            let message = format!("what the calls of the script gave is more than {ANSWERS_BYTES_MAX} bytes");
+            let message = format!(
+                "what the calls of the script gave is {bytes} bytes, more than the {ANSWERS_BYTES_MAX} that it may be"
+            );
             return Err(Error::invalid(message).help("ask the tools for less, or work in several scripts"));
         }
         Ok(())

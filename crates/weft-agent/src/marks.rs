@@ -16,8 +16,8 @@ use scan::{Ahead, Mark, Seen, recognise};
 ///
 /// Variants such as `(ID: 3)`, `【ID: 3】`, `[ref 3]`, `ref3`, `##3$$` and `[ID:0, 2]` become `[ID:3]` or
 /// `[ID:0][ID:2]`; marks that lead nowhere are left out, together with one blank before them. Code, in
-/// fences or in line, stays as it is. So does everything as long as there are no sources at all, unless the
-/// model has been [told to cite](MarkFilter::told_to_cite). Marks that a document holds ([`neutral`]) look as
+/// fences or in line, stays as it is. So does everything as long as there are no sources at all; but `[ID:n]` leads
+/// nowhere where sources were looked for, or the model has been [told to cite](MarkFilter::told_to_cite). Marks that a document holds ([`neutral`]) look as
 /// they were written and are none.
 ///
 /// The output does not depend on how the text is cut into pieces. Not more than 80 characters are held back.
@@ -86,7 +86,8 @@ impl MarkFilter {
     /// What to write for a mark. Nothing when there are no sources that it could lead to or miss.
     fn replacement(&self, mark: &Mark, as_written: &str) -> Option<String> {
         let sources = self.sources.all();
-        if sources.is_empty() && !(self.told && as_written.trim_start().starts_with("[ID:")) {
+        let expected = self.told || self.sources.was_searched();
+        if sources.is_empty() && !(expected && as_written.trim_start().starts_with("[ID:")) {
             return None;
         }
         let known =

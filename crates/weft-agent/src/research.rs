@@ -171,6 +171,8 @@ pub enum StopReason {
     Limit,
     /// Its time was up.
     Time,
+    /// No source has answered a single query.
+    Failed,
 }
 
 /// What came of a research.
@@ -202,11 +204,14 @@ impl Research<'_> {
         // The beginning is kept in the journal: a research that is
         // taken up after a cut has no more time than before.
         let mut course = self.course(show, self.now_ms().await?.saturating_add(time_ms));
-        course.findings.stopped = match self.mode {
+        let stopped = match self.mode {
             Mode::Iterative => iterative::run(&mut course, question).await?,
             Mode::Tree => tree::run(&mut course, question).await?,
             Mode::Agentic => agentic::run(&mut course, question).await?,
         };
+        // Nobody knows whether it is enough when nobody has said anything.
+        let failed = !course.answered && !course.findings.queries.is_empty();
+        course.findings.stopped = if failed { StopReason::Failed } else { stopped };
         Ok(course.findings)
     }
 
@@ -290,7 +295,7 @@ impl Research<'_> {
             notes: Vec::new(),
         };
         let (done, known) = (BTreeSet::new(), Known::default());
-        Course { research: self, show, end_ms, done, known, looks: 0, findings }
+        Course { research: self, show, end_ms, done, known, looks: 0, answered: false, findings }
     }
 
     /// The time, as it was when this was first asked.
@@ -312,6 +317,8 @@ struct Course<'r, 'a> {
     known: Known,
     /// How many reports were asked for, each of which has a part of its own in the journal.
     looks: usize,
+    /// Some source has answered a query.
+    answered: bool,
     findings: Findings,
 }
 
@@ -350,7 +357,9 @@ impl Course<'_, '_> {
 
     /// Asks these sources for these queries, all at the same time.
     async fn search(&mut self, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
-        self.research.search(self.findings.queries.len(), queries, of).await
+        let answers = self.research.search(self.findings.queries.len(), queries, of).await?;
+        self.answered |= answers.iter().flat_map(|answer| &answer.found).any(|(_, found)| found.is_ok());
+        Ok(answers)
     }
 
     /// Counts what was found.

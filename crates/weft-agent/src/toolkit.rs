@@ -11,8 +11,9 @@ use serde_json::Map;
 use tokio::time::Instant;
 use weft_core::seam::chat_model::ToolSchema;
 use weft_core::tool::{
-    BASIC_GROUP, Block, Invocation, Purpose, Tool, ToolOutput, ToolSession, ToolStep, ToolStream,
+    BASIC_GROUP, Block, Invocation, Purpose, Tool, ToolData, ToolOutput, ToolSession, ToolStep, ToolStream,
 };
+use weft_core::value::size;
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use crate::arguments::ArgumentSchema;
@@ -26,6 +27,9 @@ const NAME_MAX: usize = 64;
 // The journal keeps every result, and a run has a limit of what its journal takes.
 pub const OUTPUT_MAX: usize = 1 << 20;
 
+/// Bytes of data that one call gives a script, at most.
+// As many as a statement's rows may have.
+pub const DATA_MAX: usize = 4 << 20;
 /// Blocks of one result, at most.
 pub(crate) const BLOCKS_MAX: usize = 1_000;
 /// Bytes of images, recordings and files that one call gives, at most.
@@ -355,12 +359,12 @@ fn polished(tool: &Tool, invocation: &Invocation, output: ToolOutput) -> ToolOut
 
 /// Cuts what is too long for a model to read.
 fn bounded(mut output: ToolOutput) -> ToolOutput {
+    let whole: usize = output.blocks.iter().map(|block| text_of(block).map_or(0, str::len)).sum();
     let more = output.blocks.len().saturating_sub(BLOCKS_MAX);
+    let (mut cut, mut cut_text) = (more > 0, more > 0);
     if more > 0 {
         output.blocks.truncate(BLOCKS_MAX);
         output.blocks.push(Block::Text { text: format!("[… {more} more parts were left out]") });
-        // The value would bring back what is left out of the text.
-        output.value = None;
     }
     // Counted apart: pictures are long and cost the model little, text is what fills its window.
     let (mut left, mut media) = (OUTPUT_MAX, MEDIA_MAX);
@@ -373,7 +377,7 @@ fn bounded(mut output: ToolOutput) -> ToolOutput {
         };
         if length > media {
             *block = Block::Text { text: format!("[… {length} bytes of {what} were left out]") };
-            output.value = None;
+            cut = true;
         } else {
             media -= length;
         }
@@ -383,11 +387,37 @@ fn bounded(mut output: ToolOutput) -> ToolOutput {
             let more = text.len() - end;
             text.truncate(end);
             text.push_str(&format!("\n[… {more} more bytes were left out]"));
-            output.value = None;
+            (cut, cut_text) = (true, true);
         }
         left = left.saturating_sub(text.len());
     }
+    if cut {
+        // The value would bring back what is left out of the text. A script has room for it, and would take a part
+        // of a text for all of it.
+        let value = output.value.take();
+        if output.data.is_same() {
+            output.data = match value {
+                Some(value) => ToolData::Value(value),
+                None if cut_text => ToolData::TooLarge(whole),
+                None => ToolData::Same,
+            };
+        }
+    }
+    if let ToolData::Value(value) = &output.data {
+        let bytes = size(value);
+        if bytes > DATA_MAX {
+            output.data = ToolData::TooLarge(bytes);
+        }
+    }
     output
+}
+
+fn text_of(block: &Block) -> Option<&str> {
+    match block {
+        Block::Text { text } => Some(text),
+        Block::Resource { text, .. } => text.as_deref(),
+        Block::Image { .. } | Block::Audio { .. } => None,
+    }
 }
 
 fn too_slow(limit: Duration, so_far: Option<&ToolOutput>) -> Error {

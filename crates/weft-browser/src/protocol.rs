@@ -47,6 +47,8 @@ pub(crate) struct BrowserEvents {
     pub downloads: Vec<DownloadProgress>,
     /// Windows that pages have opened, oldest first.
     pub opened: Vec<String>,
+    /// Pages that the browser has let begin, with the sessions in which their dialogs are answered.
+    attached: Vec<(String, String)>,
 }
 
 type Answer = std::result::Result<Json, String>;
@@ -160,9 +162,12 @@ async fn read(from_browser: Receiver, shared: Arc<ConnectionState>, to: mpsc::Se
                 // Whoever asked may have gone.
                 drop(waiting.send(answer(message)));
             }
-        } else if let Some(reply) = lock(&shared.happened).note(&message) {
-            // A page that says more than can be written is not answered: its dialog stays.
-            drop(to.try_send(reply.to_string()));
+        } else {
+            let replies = lock(&shared.happened).note(&message);
+            for reply in replies {
+                // A page that says more than can be written is not answered: its dialog stays.
+                drop(to.try_send(reply.to_string()));
+            }
         }
     }
     // Nobody waits for an answer that cannot come.
@@ -178,7 +183,44 @@ fn answer(mut message: Json) -> Answer {
 
 impl BrowserEvents {
     /// Takes note of an event; what has to be answered to it.
-    fn note(&mut self, event: &Json) -> Option<Json> {
+    fn note(&mut self, event: &Json) -> Vec<Json> {
+        let params = &event["params"];
+        match event["method"].as_str() {
+            Some("Target.attachedToTarget") => self.let_begin(params),
+            Some("Target.detachedFromTarget") => {
+                self.attached.retain(|(_, session)| params["sessionId"] != session.as_str());
+                Vec::new()
+            }
+            Some(_) => self.answered(event).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Lets a page begin that waits for it. Its dialogs are told from then on: one that is shown before would never be
+    /// told, and the page would wait for its answer without an end.
+    fn let_begin(&mut self, params: &Json) -> Vec<Json> {
+        if params["waitingForDebugger"] != true {
+            return Vec::new();
+        }
+        let (info, session) = (&params["targetInfo"], &params["sessionId"]);
+        if let (Some(target), Some(session)) = (info["targetId"].as_str(), session.as_str())
+            && info["type"] == "page"
+            && self.attached.len() < NOTES_MAX
+        {
+            self.attached.push((target.to_owned(), session.to_owned()));
+        }
+        ["Page.enable", "Runtime.runIfWaitingForDebugger"]
+            .map(|method| json!({"id": 0, "sessionId": session, "method": method, "params": {}}))
+            .into()
+    }
+
+    /// The session in which a page has begun.
+    pub(crate) fn session_of(&mut self, target: &str) -> Option<String> {
+        let place = self.attached.iter().position(|(known, _)| known == target)?;
+        Some(self.attached.swap_remove(place).1)
+    }
+
+    fn answered(&mut self, event: &Json) -> Option<Json> {
         let params = &event["params"];
         let text = |name: &str| params[name].as_str().unwrap_or_default().to_owned();
         match event["method"].as_str()? {
@@ -250,9 +292,9 @@ mod tests {
             json!({"method": "Page.javascriptDialogOpening", "sessionId": "S",
                 "params": {"type": kind, "message": "x".repeat(1_000)}})
         };
-        let reply = happened.note(&dialog("confirm")).unwrap();
+        let reply = happened.note(&dialog("confirm")).remove(0);
         assert_eq!((&reply["sessionId"], &reply["params"]["accept"]), (&json!("S"), &json!(false)));
-        assert_eq!(happened.note(&dialog("alert")).unwrap()["params"]["accept"], true);
+        assert_eq!(happened.note(&dialog("alert"))[0]["params"]["accept"], true);
         for place in 0..1_000 {
             drop(happened.note(&dialog("alert")));
             let begun = json!({"method": "Browser.downloadWillBegin",
@@ -268,5 +310,32 @@ mod tests {
             "params": {"guid": "3", "receivedBytes": 12.0, "state": "completed"}});
         drop(happened.note(&done));
         assert_eq!((happened.downloads[3].received, happened.downloads[3].state.as_str()), (12, "completed"));
+    }
+
+    #[test]
+    fn a_page_begins_when_its_dialogs_are_told() {
+        let mut happened = BrowserEvents::default();
+        let attached = |target: &str, waiting: bool| {
+            json!({"method": "Target.attachedToTarget", "params": {"sessionId": format!("of {target}"),
+                "targetInfo": {"type": "page", "targetId": target}, "waitingForDebugger": waiting}})
+        };
+        let replies = happened.note(&attached("a", true));
+        let told: Vec<_> = replies.iter().map(|reply| (&reply["method"], &reply["sessionId"])).collect();
+        let (enable, run, session) =
+            (json!("Page.enable"), json!("Runtime.runIfWaitingForDebugger"), json!("of a"));
+        assert_eq!(told, [(&enable, &session), (&run, &session)]);
+        // One that is attached to from here has begun already.
+        assert!(happened.note(&attached("b", false)).is_empty());
+        assert_eq!(happened.session_of("b"), None);
+        assert_eq!(happened.session_of("a").as_deref(), Some("of a"));
+        assert_eq!(happened.session_of("a"), None);
+        // Pages without a number are let begin and not kept, and one that is gone is forgotten.
+        for place in 0..1_000 {
+            assert_eq!(happened.note(&attached(&place.to_string(), true)).len(), 2);
+        }
+        assert_eq!(happened.attached.len(), NOTES_MAX);
+        let gone = json!({"method": "Target.detachedFromTarget", "params": {"sessionId": "of 3"}});
+        assert!(happened.note(&gone).is_empty());
+        assert_eq!(happened.session_of("3"), None);
     }
 }

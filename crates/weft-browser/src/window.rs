@@ -32,9 +32,11 @@ const PLACE: &str = "function () {
   }
   return [x, y];
 }";
-/// Empties a field that letters are typed into, or sets one that is chosen from; true when it is to be typed into.
+/// Empties a field that letters are typed into, or sets one that is chosen from; true when it is to be typed into, `choose`
+/// when it is a list of options.
 const FILL: &str = "function (text) {
   this.focus();
+  if (this.tagName === 'SELECT') return 'choose';
   const tell = () => ['input', 'change'].forEach((name) => this.dispatchEvent(new Event(name, { bubbles: true })));
   const chosen = ['date', 'time', 'month', 'week', 'datetime-local', 'color', 'range'];
   if ('value' in this && (text === '' || chosen.includes(this.type))) {
@@ -105,9 +107,12 @@ impl Window {
         let folder = self.held.place.downloads();
         let downloads = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
         let begun = async {
-            // Both before the first page, so that no download and no window of it is missed.
+            // All before the first page, so that no download and no window of it is missed.
             self.browser("Browser.setDownloadBehavior", downloads).await?;
-            self.browser("Target.setDiscoverTargets", json!({"discover": true})).await
+            self.browser("Target.setDiscoverTargets", json!({"discover": true})).await?;
+            // A page that another one opens waits until somebody hears of its dialogs.
+            let waiting = json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true});
+            self.browser("Target.setAutoAttach", waiting).await
         };
         begun.await.map_err(|error| match error.kind {
             ErrorKind::Unavailable => {
@@ -137,9 +142,16 @@ impl Window {
     }
 
     async fn attach(&mut self, target: String) -> Result<()> {
-        let attached =
-            self.browser("Target.attachToTarget", json!({"targetId": target, "flatten": true})).await?;
-        self.pages.push(BrowserPage { target, session: text(&attached["sessionId"]) });
+        // Taken before the await: the lock must not be held while the browser is asked.
+        let begun = self.started.connection.happened().session_of(&target);
+        let session = match begun {
+            Some(session) => session,
+            None => {
+                let params = json!({"targetId": target, "flatten": true});
+                text(&self.browser("Target.attachToTarget", params).await?["sessionId"])
+            }
+        };
+        self.pages.push(BrowserPage { target, session });
         self.world = None;
         // A page that opens one window after another would otherwise take more and more memory.
         if self.pages.len() > PAGES_MAX {
@@ -225,7 +237,10 @@ impl Window {
             }
             BrowserAction::Write { element, text, submit } => {
                 let element = self.element(element).await?;
-                if self.on(&element, FILL, json!([{"value": text}])).await? == true {
+                let filled = self.on(&element, FILL, json!([{"value": text}])).await?;
+                if filled == "choose" {
+                    self.choose(&element, &text).await?;
+                } else if filled == true {
                     // As typed by a person: pages that ignore a value set by a script do see this.
                     self.page("Input.insertText", json!({"text": text})).await?;
                 }
@@ -233,11 +248,7 @@ impl Window {
             }
             BrowserAction::Choose { element, option } => {
                 let element = self.element(element).await?;
-                if self.on(&element, CHOOSE, json!([{"value": option}])).await? == true {
-                    Ok(())
-                } else {
-                    Err(Error::invalid(format!("the element is no list with the option `{option}`")))
-                }
+                self.choose(&element, &option).await
             }
             BrowserAction::Upload { element, name, bytes } => {
                 let element = self.element(element).await?;
@@ -251,6 +262,14 @@ impl Window {
                     .map(drop)
             }
         }
+    }
+
+    /// Chooses an option of a list by its text or its value.
+    async fn choose(&self, element: &Json, option: &str) -> Result<()> {
+        if self.on(element, CHOOSE, json!([{"value": option}])).await? == true {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("the element is no list with the option `{option}`")))
     }
 
     async fn open(&mut self, url: &str) -> Result<()> {

@@ -237,6 +237,11 @@ fn failure(error: &JinjaError) -> Error {
     let what = match error.kind() {
         JinjaKind::OutOfFuel => format!("the Jinja template takes more than {STEPS_MAX} steps"),
         kind => match error.detail() {
+            // Of a list it says that it is a text: nothing is repeated here, so that nothing grows by it.
+            Some(detail) if detail.contains("can only be multiplied") => {
+                "the Jinja template has a mistake: only numbers can be multiplied, and texts and lists are not repeated"
+                    .to_owned()
+            }
             Some(detail) => format!("the Jinja template has a mistake: {detail}"),
             None => format!("the Jinja template has a mistake: {kind}"),
         },
@@ -282,7 +287,10 @@ fn environment(budget: &Budget) -> Environment<'static> {
     environment.set_formatter(move |out, _state, value| {
         b.in_time()?;
         match written(value, OUTPUT_MAX) {
-            Some(text) => out.write_str(&text).map_err(|_| refused("it writes too much")),
+            Some(text) => {
+                b.charge_written(text.len())?;
+                out.write_str(&text).map_err(|_| refused("it writes too much"))
+            }
             None => Err(refused("it writes too much")),
         }
     });
@@ -644,6 +652,70 @@ mod tests {
         }
     }
 
+    #[test]
+    fn addresses_are_encoded() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check("{{ 'a b/c?é~-_.'|urlencode }}", "a%20b/c%3F%C3%A9%7E-_.");
+        check("{{ {'q': 'a&b', 'n': 1, 'x': none}|urlencode }}{{ nobody|urlencode }}", "q=a%26b&n=1");
+        check("{{ ['a b']|map('urlencode')|join }} {{ 3.5|urlencode }}", "a%20b 3.5");
+    }
+
+    #[test]
+    fn several_names_are_set_at_once() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check("{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set a, b = b, a %}{{ a }}{{ b }}", "1221");
+        check(
+            "{% set a, b = Agent:A@list %}{{ a ~ b }}{% set c = a ~ b, [1, 2] %}{{ c }}",
+            "ab[\"ab\",[1,2]]",
+        );
+    }
+
+    #[test]
+    fn a_text_is_given_to_filters() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check(
+            "{% filter upper %}a {sys.query}{% if Agent:A@n %}{{ Agent:A@n + 1 }}{% endif %}{% endfilter %}!",
+            "A Q{SYS.USER_ID}4!",
+        );
+        check("{% filter replace('a', 'b')|trim|upper %} aa {% endfilter %}", "BB");
+        check("{% for x in Agent:A@list %}{% filter upper %}{{ x }}{% endfilter %}{% endfor %}", "AB");
+        let refused = |text: &str, what: &str| {
+            let error = rendered_within(text, 20_000_000).expect_err(text).full();
+            assert!(error.contains(what), "{text}: {error}");
+        };
+        refused("{% filter upper %}{% filter trim %}a{% endfilter %}{% endfilter %}", "within `filter`");
+        let often = "{{ Agent:A@big }}".repeat(20);
+        refused(&format!("{{% filter length %}}{often}{{% endfilter %}}"), "writes too much");
+        let long = "x".repeat(10_000);
+        let each = |filter: &str| {
+            format!(
+                "{{% for i in range(9999) %}}{{% filter {filter} %}}{long}{{% endfilter %}}{{% endfor %}}"
+            )
+        };
+        refused(&each("length"), "too often");
+        refused(&each("upper|length"), "too large");
+        refused("{% filter weft_cost %}a{% endfilter %}", "weft_");
+        refused("{% filter %}a{% endfilter %}", "mistake");
+        let names = Names { components: &HashSet::new(), item: None };
+        let parsed = Jinja::parse("{% filter uper(1)|trm %}a{% endfilter %}", names).unwrap();
+        assert_eq!(parsed.unknown(), ["there is no filter `trm`", "there is no filter `uper`"]);
+        assert_eq!(parsed.empty(), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_told_in_its_own_words() {
+        let told = |text: &str| rendered(text).unwrap_err().full();
+        for text in ["{{ [0] * 2 }}", "{{ 2 * [0] }}", "{{ 'x' * 2 }}"] {
+            let error = told(text);
+            assert!(
+                error.contains("only numbers can be multiplied") && !error.contains("strings"),
+                "{error}"
+            );
+        }
+        let error = told("{% filter upper %}{% for x in [1] %}a{% endfor %}{% endfilter %}");
+        assert!(error.contains("`for` within `filter`") && error.contains("text|upper"), "{error}");
+    }
+
     /// What is known from Jinja on Python takes no more than anything else.
     #[test]
     fn usual_expressions_have_limits() {
@@ -700,7 +772,14 @@ mod tests {
         refused(&format!("{{% set a = Agent:A@big %}}{}", "{% set a = a ~ a %}".repeat(40)), "too large");
         refused(&format!("{{% set a = [1] %}}{}", "{% set a = [a, a] %}".repeat(40)), "too large");
         refused(&format!("{{% set a = [1] %}}{}", "{% set a = (a, a) %}".repeat(40)), "too large");
-        refused(&format!("{{% set a = [1] %}}{}", "{% set a = a, a %}".repeat(40)), "brackets");
+        refused(&format!("{{% set a = [1] %}}{}", "{% set a = a, a %}".repeat(40)), "too large");
+        refused(&format!("{{% set a = [1] %}}{}", "{% set a, b = [a, a], 1 %}".repeat(40)), "too large");
+        refused("{% for x in 1, 2 %}{% endfor %}", "brackets");
+        refused(
+            "{% if 1 %}{% endif %}{{ Agent:A@big|urlencode|replace('x', 'xxxxxxxxxxxxxxx') }}",
+            "too large",
+        );
+        refused("{% for i in range(9) %}{% set x = Agent:A@big|urlencode %}{% endfor %}", "too large");
         refused("{{ Agent:A@big | replace('x', Agent:A@big) }}", "too large");
         refused(&format!("{{{{ Agent:A@big {} }}}}", "| tojson".repeat(40)), "too large");
         refused("{% if 1 %}{{ 'a\nb' | indent(100000000) }}{% endif %}", "too large");

@@ -2,10 +2,11 @@
 
 use indexmap::IndexMap;
 use serde_json::json;
-use weft_agent::marks::neutral;
+use weft_agent::marks::{neutral, repair};
 use weft_core::Json;
-use weft_core::citation::Cited;
+use weft_core::citation::{Citations, Cited, marks};
 use weft_core::filter::Metadata;
+use weft_core::seam::document_writer::DocumentFormat;
 use weft_core::value::to_text;
 use weft_knowledge::tokens::at_most;
 
@@ -90,6 +91,28 @@ pub fn chunks(found: &[Cited]) -> Json {
     found.iter().map(chunk).collect()
 }
 
+/// A text for a file, whose reader has nothing but the file: what its marks stand for is listed at its end. Marks that stand
+/// for nothing go, but where nothing was looked for they may be meant as they are.
+pub fn with_sources(text: String, format: DocumentFormat, citations: &Citations) -> String {
+    // Of these only the tables of a text are kept.
+    if matches!(format, DocumentFormat::Xlsx | DocumentFormat::Csv) {
+        return text;
+    }
+    let cited = citations.cited_in(&text);
+    if cited.is_empty() {
+        let leads_nowhere = citations.was_searched() && !marks(&text).is_empty();
+        return if leads_nowhere { repair(&text, citations) } else { text };
+    }
+    let mut text = format!("{}\n\n## Sources\n\n", text.trim_end());
+    for Cited { number, chunk } in &cited {
+        let name = folded(&chunk.document_name);
+        let url = chunk.url.as_deref().filter(|url| *url != chunk.document_name).map(folded);
+        let url = url.map(|url| format!(" ({url})")).unwrap_or_default();
+        text.push_str(&format!("- [ID:{number}] {name}{url}\n"));
+    }
+    text
+}
+
 /// How many passages each document gave, most first.
 pub fn documents(found: &[Cited]) -> Json {
     let mut counts: IndexMap<&str, (&str, usize)> = IndexMap::new();
@@ -108,7 +131,7 @@ pub fn documents(found: &[Cited]) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_core::citation::{Chunk, Citations};
+    use weft_core::citation::Chunk;
 
     fn cited(contents: &[String]) -> Vec<Cited> {
         let chunk = |(place, content): (usize, &String)| Chunk {
@@ -131,6 +154,37 @@ mod tests {
         let block = Block { cited: &found[0], metadata: &metadata, tokens: 2 };
         let expected = "ID: 0\nTitle: d.md\nauthor: Ada, Grace\nnote: a ID: 9\nyear: 1999\nText.";
         assert_eq!(blocks([block].into_iter()), expected);
+    }
+
+    #[test]
+    fn a_file_lists_what_its_marks_stand_for() {
+        let citations = Citations::default();
+        let listed = |text: &str| with_sources(text.to_owned(), DocumentFormat::Pdf, &citations);
+        // Nobody has looked for anything.
+        assert_eq!(listed("So it is [ID:0]."), "So it is [ID:0].");
+        citations.note_search();
+        assert_eq!(listed("So it is [ID:0]."), "So it is.");
+        let chunk = |id: &str, name: &str, url: Option<&str>| Chunk {
+            id: id.to_owned(),
+            document_name: name.to_owned(),
+            url: url.map(str::to_owned),
+            ..Chunk::default()
+        };
+        let web = "https://a.example/";
+        citations.number([
+            chunk("a", "a\nb.md", None),
+            chunk("b", "B", Some(web)),
+            chunk("c", web, Some(web)),
+        ]);
+        assert_eq!(
+            listed("One [ID:1]. Two [ID:0][ID:2].\n"),
+            "One [ID:1]. Two [ID:0][ID:2].\n\n## Sources\n\n- [ID:0] a b.md\n- [ID:1] B (https://a.example/)\n\
+             - [ID:2] https://a.example/\n"
+        );
+        assert_eq!(listed("Nothing is cited."), "Nothing is cited.");
+        assert_eq!(listed("One [ID:7]."), "One.");
+        let rows = "| a |\n| --- |\n| [ID:0] |";
+        assert_eq!(with_sources(rows.to_owned(), DocumentFormat::Csv, &citations), rows);
     }
 
     #[test]

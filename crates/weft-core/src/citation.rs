@@ -1,5 +1,6 @@
 //! Sources and the small numbers they are cited by: `[ID:n]`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,14 @@ pub struct Cited {
 /// The sources of one turn. Numbers are small, consecutive, given in order of first appearance,
 /// and a chunk keeps its number for the whole turn, so two sources never share one.
 #[derive(Clone, Debug, Default)]
-pub struct Citations(Arc<Mutex<Vec<Arc<Chunk>>>>);
+pub struct Citations(Arc<KnownSources>);
+
+#[derive(Debug, Default)]
+struct KnownSources {
+    chunks: Mutex<Vec<Arc<Chunk>>>,
+    /// Somebody has looked for some, whatever was found.
+    searched: AtomicBool,
+}
 
 impl Citations {
     /// The sources a paused turn had when it stopped.
@@ -56,12 +64,13 @@ impl Citations {
         let mut cited: Vec<_> = cited.into_iter().collect();
         // The place in the list becomes the number again.
         cited.sort_by_key(|c| c.number);
-        Self(Arc::new(Mutex::new(cited.into_iter().map(|c| c.chunk).collect())))
+        let chunks = Mutex::new(cited.into_iter().map(|c| c.chunk).collect());
+        Self(Arc::new(KnownSources { chunks, searched: AtomicBool::new(false) }))
     }
 
     /// Adds chunks and returns them with their numbers.
     pub fn number(&self, chunks: impl IntoIterator<Item = Chunk>) -> Vec<Cited> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         chunks
             .into_iter()
             .map(|chunk| {
@@ -75,16 +84,28 @@ impl Citations {
             .collect()
     }
 
+    /// Sources were looked for. Also when there are none, a mark in a text that was to cite is then one of nothing.
+    pub fn note_search(&self) {
+        // It orders nothing else.
+        self.0.searched.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether sources were looked for, or are there.
+    pub fn was_searched(&self) -> bool {
+        let found = || !self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        self.0.searched.load(Ordering::Relaxed) || found()
+    }
+
     /// The sources found after the first `count`.
     pub fn since(&self, count: usize) -> Vec<Cited> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         let new = (0..).zip(known.iter()).skip(count);
         new.map(|(number, chunk)| Cited { number, chunk: Arc::clone(chunk) }).collect()
     }
 
     /// Every source so far.
     pub fn all(&self) -> Vec<Cited> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         (0..).zip(known.iter()).map(|(number, chunk)| Cited { number, chunk: Arc::clone(chunk) }).collect()
     }
 
@@ -132,5 +153,17 @@ mod tests {
         assert_eq!(numbers(&first), [0, 1]);
         assert_eq!(numbers(&again), [1, 2]);
         assert_eq!(numbers(&citations.cited_in("x [ID:2] y [ID: 0] z [ID:9]")), [0, 2]);
+    }
+
+    #[test]
+    fn a_search_is_known_also_when_it_finds_nothing() {
+        let citations = Citations::default();
+        citations.number([]);
+        assert!(!citations.was_searched());
+        citations.clone().note_search();
+        assert!(citations.was_searched() && citations.all().is_empty());
+        let found = Citations::default();
+        found.number([Chunk::default()]);
+        assert!(Citations::restore(found.all()).was_searched());
     }
 }

@@ -290,6 +290,11 @@ mod tests {
 
     /// What a field reads from these parameters, and the places of what is wrong.
     fn read<T>(field: &Field<T>, params: &Json) -> (T, Vec<(String, String)>) {
+        let (value, problems) = taken(field, params);
+        (value, problems.into_iter().map(|problem| (problem.pointer, problem.message)).collect())
+    }
+
+    fn taken<T>(field: &Field<T>, params: &Json) -> (T, Vec<ParamProblem>) {
         let (id, components) = ("X".into(), HashSet::new());
         let source = NodeSource {
             id: &id,
@@ -305,8 +310,21 @@ mod tests {
         };
         let mut params = Params::of(&source);
         let value = params.take(field);
-        let problems = params.problems.into_iter().map(|problem| (problem.pointer, problem.message));
-        (value, problems.collect())
+        (value, params.problems)
+    }
+
+    /// What is no text says what to write instead.
+    #[test]
+    fn a_list_in_place_of_a_text_has_help_that_fits() {
+        static TEXT: Field<String> = Field::text("a", "");
+        for (value, help) in [
+            (json!(["text"]), "write the text alone, without the brackets of a list"),
+            (json!(["one", "two"]), "write one text in place of the list"),
+            (json!({"b": 1}), "`{begin@name}`"),
+        ] {
+            let (_, problems) = taken(&TEXT, &json!({"a": value}));
+            assert!(problems[0].help.as_ref().unwrap().contains(help), "{problems:?}");
+        }
     }
 
     #[test]

@@ -107,6 +107,8 @@ pub struct Tool {
     pub description: String,
     /// A JSON schema of its arguments, without the presets.
     pub parameters: Json,
+    /// What a program is given that calls it, in a few words, where that is not what the model reads.
+    pub returns: Option<String>,
     /// Arguments that are fixed. They win over what the model writes, and it does not see them.
     pub preset: serde_json::Map<String, Json>,
     /// Which tools are switched on and off together.
@@ -134,6 +136,7 @@ impl Tool {
             name: name.into(),
             description: description.into(),
             parameters,
+            returns: None,
             preset: serde_json::Map::new(),
             group: BASIC_GROUP.to_owned(),
             origin,
@@ -268,6 +271,26 @@ pub enum Block {
     },
 }
 
+/// What a program works with that calls a tool itself. It neither goes into the conversation nor into the trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolData {
+    /// What everybody is given.
+    #[default]
+    Same,
+    /// This, of which the model is shown a part or a text made of it.
+    Value(Json),
+    /// There were so many bytes of it that nobody is given all of them.
+    TooLarge(usize),
+}
+
+impl ToolData {
+    /// Whether it is what everybody is given.
+    pub fn is_same(&self) -> bool {
+        *self == Self::Same
+    }
+}
+
 /// What a tool has given so far. A later chunk replaces an earlier one, it never adds to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolOutput {
@@ -276,6 +299,9 @@ pub struct ToolOutput {
     /// The same as a value, for programs; absent when the blocks say everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
+    /// What a program works with that calls the tool itself.
+    #[serde(default, skip_serializing_if = "ToolData::is_same")]
+    pub data: ToolData,
     /// The tool says that it failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,

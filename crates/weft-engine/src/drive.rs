@@ -165,8 +165,8 @@ pub struct RunDriver<'a> {
     limited: Vec<Limited>,
     calls: TurnCalls,
     heard: Vec<String>,
-    /// How many of the sources that were found are in the journal.
-    sourced: usize,
+    /// How many of the sources that were found are in the journal, once it says that somebody looked for some.
+    sourced: Option<usize>,
     /// How long the run was worked on before it was cut off.
     worked: Duration,
     /// What the run whose beginning it shares has used for that.
@@ -217,7 +217,7 @@ impl<'a> RunDriver<'a> {
             limited: Vec::new(),
             calls: TurnCalls::default(),
             heard: Vec::new(),
-            sourced: 0,
+            sourced: None,
             worked: Duration::ZERO,
             shared: Spent::default(),
             before: HashMap::new(),

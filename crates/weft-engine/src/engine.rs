@@ -428,9 +428,9 @@ impl Engine {
             state.paused.as_deref().cloned().filter(|paused| paused.is_answered_by(&request.input));
         let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
         let (history, past_calls) = earlier(&mut state.calls, messages, question, going_on.as_ref());
-        let (mut machine, resumes, reply, cited, spent) = match going_on {
+        let (mut machine, resumes, reply, citations, spent) = match going_on {
             Some(paused) => {
-                let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
+                let (waiting, citations, spent) = (paused.run.clone(), paused.citations(), paused.spent);
                 let query = std::mem::replace(&mut request.input.query, paused.input.query.clone());
                 if request.input.files.is_empty() {
                     request.input.files.clone_from(&paused.input.files);
@@ -446,7 +446,7 @@ impl Engine {
                     answers::check(&machine, &request.input.inputs, &query)?;
                 }
                 answers::give(&mut machine, &request.input.inputs, &query);
-                (machine, Some(waiting), query, cited, spent)
+                (machine, Some(waiting), query, citations, spent)
             }
             None => {
                 let globals = state.globals_for(&request.input, &history, &key.id, &date(now_ms));
@@ -455,7 +455,7 @@ impl Engine {
                     answers::check_beginning(&machine, &request.input.inputs)?;
                 }
                 machine.unused = answers::unasked(&request.plan, &request.input.inputs);
-                (machine, None, String::new(), Vec::new(), Spent::default())
+                (machine, None, String::new(), Citations::default(), Spent::default())
             }
         };
         let session = Budget::new(Holder::Session, self.0.allowances.session, state.spent, around);
@@ -470,7 +470,7 @@ impl Engine {
             history,
             past_calls,
             inbox: self.inbox_of(&key),
-            citations: Citations::restore(cited),
+            citations,
             seams: Arc::clone(&self.0.seams),
             components: Arc::clone(&request.plan.components),
             budget,

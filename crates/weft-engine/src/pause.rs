@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weft_core::budget::Spent;
-use weft_core::citation::Cited;
+use weft_core::citation::{Citations, Cited};
 use weft_core::context::RunContext;
 use weft_core::{Error, ErrorKind, Result, RunId, TaskId, TurnInput};
 use weft_dsl::plan::Plan;
@@ -42,6 +42,9 @@ pub struct Paused {
     pub input: TurnInput,
     /// The sources it has found.
     pub cited: Vec<Cited>,
+    /// Whether it has looked for some.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    searched: bool,
     /// What it has used up.
     #[serde(default)]
     pub spent: Spent,
@@ -65,8 +68,18 @@ impl Paused {
             began: machine.turn.clone(),
             input: context.input.clone(),
             cited: context.citations.all(),
+            searched: context.citations.was_searched(),
             spent: context.budget.spent(),
         }
+    }
+
+    /// Its sources, with the numbers that they had.
+    pub fn citations(&self) -> Citations {
+        let citations = Citations::restore(self.cited.iter().cloned());
+        if self.searched {
+            citations.note_search();
+        }
+        citations
     }
 
     /// Sets the machine up again.

@@ -29,6 +29,7 @@ pub(crate) fn tool(server: &Arc<McpServer>, definition: &ToolDefinition) -> Tool
         name: definition.name.clone(),
         description: definition.description.clone(),
         parameters: definition.schema_without(&preset),
+        returns: None,
         preset,
         group: BASIC_GROUP.to_owned(),
         origin: Origin::Mcp(server.id.clone()),

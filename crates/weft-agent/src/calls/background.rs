@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Notify;
 use weft_core::seam::chat_model::{Author, ChatMessage, ToolCall};
+use weft_core::tool::ToolData;
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use super::perform::perform;
@@ -206,6 +207,7 @@ impl<'a> Background<'a> {
             // Two of them are no loop.
             poll: true,
             file: None,
+            data: ToolData::Same,
         }
     }
 

@@ -10,7 +10,7 @@ use weft_core::component::Suspension;
 use weft_core::context::{Signal, ToolStarted};
 use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::ToolCall;
-use weft_core::tool::{Invocation, Origin, Purpose, Tool, ToolOutput, ToolStep};
+use weft_core::tool::{Invocation, Origin, Purpose, Tool, ToolData, ToolOutput, ToolStep};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
 use super::{CallState, Done, INSIDE, Ready};
@@ -57,7 +57,12 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
         return Err(Error::new(ErrorKind::Cancelled, "the run has been cancelled"));
     }
     let state = match end {
-        Ok(Last::Done(output)) => CallState::Done(Done::gave(written, &output)),
+        Ok(Last::Done(output)) => {
+            let done = Done::gave(written, &output);
+            // Else it would stay with the conversation for as long as that lasts.
+            let data = if job.options.data { output.data } else { ToolData::Same };
+            CallState::Done(Done { data, ..done })
+        }
         Ok(Last::Suspended(suspension)) if suspension.form.fields.is_empty() => {
             let error = Error::internal("the tool waits for a person, and there is nothing to ask");
             CallState::Done(Done::failed(written, &error))

@@ -77,6 +77,17 @@ fn marks_that_lead_nowhere_are_left_out() {
 }
 
 #[test]
+fn marks_lead_nowhere_where_a_search_has_found_nothing() {
+    let none = sources(0);
+    let text = "So it is [ID:1][ID: 0]. See (ref 3).";
+    // Somebody may mean just these letters.
+    assert_eq!(repair(text, &none), text);
+    none.note_search();
+    assert_eq!(repair(text, &none), "So it is. See (ref 3).");
+    assert_eq!(repair("`[ID:1]`", &none), "`[ID:1]`");
+}
+
+#[test]
 fn what_is_no_mark_stays() {
     let known = sources(10);
     for text in [

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use weft_agent::code_mode::add_scripts;
 use weft_agent::driver::{End, Start};
@@ -13,6 +14,7 @@ use weft_agent::window::tokens_of_tools;
 use weft_core::budget::BudgetLimits;
 use weft_core::seam::chat_model::{Author, ChatModel as _};
 use weft_core::seam::sandbox::Limits;
+use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolData, ToolOutput, ToolStep, ToolStream};
 use weft_core::{Error, ErrorKind};
 use weft_testkit::{MemoryFiles, Reply, Script, ScriptedModel};
 
@@ -292,6 +294,65 @@ async fn what_goes_wrong_in_a_script_is_told() {
     let world = scripted("tools.add({n: 1}); return Math.random() === Math.random()", "javascript");
     let told = world.ask().await.unwrap().used.remove(0).results;
     assert_eq!((&told["result"], &told["calls"]), (&json!(false), &json!(1)));
+}
+
+/// A tool whose text for the model is a part of what it has.
+struct Rows;
+
+impl ToolBody for Rows {
+    fn call(&self, _: Invocation) -> ToolStream {
+        let rows: Vec<Json> = (0..3_000).map(|id| json!({"id": id})).collect();
+        let text = ToolOutput::text("| id |\n| --- |\n| 0 |\n\nthe first 1 of 3000 rows");
+        let output = ToolOutput { data: ToolData::Value(json!([rows])), ..text };
+        stream::once(async move { Ok(ToolStep::Done(output)) }).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_script_is_given_data_and_never_a_part_of_it() {
+    let script = "const [rows] = await tools.rows({}); const [five, key, object] = [await tools.five({}), await tools.key({}), \
+        await tools.object({})]; let long = 'nothing'; try { await tools.long({}) } catch (e) { long = e.message } \
+        const wide = await tools.wide({}); \
+        return {rows: rows.length, sum: five + 1, second: object.a[1], key, words: await tools.look({q: 'x'}), long, wide: wide.length};";
+    let world = scripted(script, "javascript");
+    let tool = Tool::new("rows", "Asks.", json!({"type": "object"}), Origin::Function, Arc::new(Rows));
+    world.toolkit.register(tool).unwrap();
+    let says = |name: &str, value: Json| {
+        world.tool(
+            name,
+            |_| {},
+            move |_| {
+                let value = value.clone();
+                async move { Ok(value) }
+            },
+        );
+    };
+    says("five", json!("5"));
+    says("key", json!("12345678901234567890"));
+    says("object", json!(" {\"a\": [1, 2]}\n"));
+    says("long", json!("x".repeat(2 << 20)));
+    says("wide", json!(vec!["x".repeat(1_000); 1_500]));
+    let answer = world.ask().await.unwrap();
+    let told = &answer.used[0].results["result"];
+    let expected = json!({"rows": 3000, "sum": 6, "second": 2, "key": "12345678901234567890", "words": "found x",
+        "long": told["long"], "wide": 1500});
+    assert_eq!(*told, expected);
+    assert!(told["long"].as_str().unwrap().contains("`long` gave 2097152 bytes"), "{told}");
+}
+
+#[tokio::test]
+async fn what_a_script_is_given_is_in_the_line_of_its_tool() {
+    let mut world = World::new([Reply::text("done")]);
+    world.echo("rows", |tool| {
+        tool.returns = Some("array (for each statement\n a list of its rows)".to_owned())
+    });
+    world.seams(|seams| seams.sandbox = Arc::new(weft_sandbox::InProcess::new(LIMITS)));
+    add_scripts(&world.toolkit, Arc::new(world.model.clone()), &world.options).unwrap();
+    world.ask().await.unwrap();
+    let shown = world.asked()[0].tools[0].description.clone();
+    let line =
+        "rows(q?: string, n?: integer) -> array (for each statement a list of its rows): What rows does.";
+    assert!(shown.contains(line) && shown.contains("A call gives data"), "{shown}");
 }
 
 #[tokio::test]

@@ -138,6 +138,10 @@ async fn all_sources_are_asked_and_one_that_fails_is_told() {
         asked.contains("passage about graph snow") && asked.contains("passage about web snow"),
         "{asked}"
     );
+    // When none has answered, nobody can say that it was enough.
+    let world = World::new([Reply::text(tags::query("snow")), Reply::text("Enough.")]);
+    let (findings, _) = iterative(&world, &[&datasets], Limits::default()).await;
+    assert_eq!((findings.stopped, json!(findings.stopped)), (StopReason::Failed, json!("failed")));
     // What ends the work ends the research.
     let world = World::new(replies());
     let cancelled = Stub::failing(SourceKind::Web, ErrorKind::Cancelled);

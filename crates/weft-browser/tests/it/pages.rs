@@ -17,7 +17,7 @@ const FORM: &str = "<!doctype html><title>Form</title><h1>Order</h1><form action
     <input type=password name=pw value=hidden-word><input type=file id=f onchange=\"this.files[0].text().then(t => out.textContent = t)\">\
     <button>Send</button></form><p id=out></p><p style='display:none'>not shown</p>";
 const LINKS: &str = "<!doctype html><title>Links</title><a href=/form>The form</a> <a href=/form target=_blank>In a window</a>\
-    <a href=/file>A file</a><button onclick=\"alert('careful')\">Alarm</button>\
+    <a href=/loud target=_blank>Loud</a><a href=/file>A file</a><button onclick=\"alert('careful')\">Alarm</button>\
     <button onclick=\"out.textContent = confirm('sure?') ? 'yes' : 'no'\">Ask</button>\
     <button onclick='for (;;);'>Forever</button><button onclick=\"location = 'file:///etc/hostname'\">Read</button>\
     <button onclick=\"fetch('http://FORBIDDEN/').then(r => r.text(), e => 'failed').then(t => out.textContent = t)\">Inside</button>\
@@ -60,6 +60,10 @@ impl Pages {
             .route("/links", get(|| async move { Html(links) }))
             .route("/away", get(|| async move { Redirect::to(&away) }))
             .route("/kept", get(cookie))
+            .route(
+                "/loud",
+                get(|| async { Html("<title>Loud</title><script>alert('at once')</script><p>After it") }),
+            )
             .route("/file", get(file))
             .route("/done", get(done))
             .with_state(Arc::clone(&seen));

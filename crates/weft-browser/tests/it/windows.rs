@@ -119,6 +119,43 @@ async fn windows_dialogs_and_downloads_are_taken_care_of() {
 }
 
 #[tokio::test]
+async fn a_new_window_may_show_a_dialog_while_it_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut window = window(&browser, None).await;
+    let view = go(&mut window, &format!("{}/links", pages.base)).await;
+    let began = std::time::Instant::now();
+    let view = window.act(Action::Click(number(&view, "<link Loud"))).await.unwrap();
+    assert_eq!((view.title.as_str(), view.text.as_str()), ("Loud", "After it\n"));
+    assert_eq!(view.notes.iter().filter(|note| note.contains("at once")).count(), 1, "{:?}", view.notes);
+    assert!(began.elapsed().as_secs() < 12, "{:?}", began.elapsed());
+    assert_eq!(window.act(Action::Back).await.unwrap().title, "Links");
+    // The same page, opened from here.
+    let view = go(&mut window, &format!("{}/loud", pages.base)).await;
+    assert_eq!(view.notes.iter().filter(|note| note.contains("at once")).count(), 1, "{:?}", view.notes);
+}
+
+#[tokio::test]
+async fn a_list_that_is_written_to_has_its_option_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut window = window(&browser, None).await;
+    let view = go(&mut window, &format!("{}/form", pages.base)).await;
+    let write = |text: &str| Action::Write {
+        element: number(&view, "<list size"),
+        text: text.to_owned(),
+        submit: false,
+    };
+    let error = window.act(write("huge")).await.unwrap_err();
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("`huge`"), "{error:?}");
+    window.act(write("Large")).await.unwrap();
+    window.act(Action::Click(number(&view, "<button Send"))).await.unwrap();
+    assert!(pages.seen.lock().unwrap()[0].contains("size=large"));
+}
+
+#[tokio::test]
 async fn no_page_reaches_what_canvases_may_not() {
     let folder = tempfile::tempdir().unwrap();
     let Some(browser) = browser(folder.path()) else { return };

@@ -292,7 +292,7 @@ fn programs_in_python_need_nothing_that_is_installed() {
 fn an_agent_calls_its_tools_in_a_python_script() {
     let script = "total = '0'\nfor n in range(3):\n    total = tools.calculator_0(expression=f'{total} + {n}')\ntry:\n    tools.calculator_0(expression='1 +')\n\
         except RuntimeError as error:\n    print('refused')\nresult = {'total': total}\n";
-    runs_in_python(script, r#""calls":4,"result":{"total":"3"},"stdout":"refused\n""#);
+    runs_in_python(script, r#""calls":4,"result":{"total":3},"stdout":"refused\n""#);
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn scripts_in_python_may_be_written_as_programs_are() {
         "def main():\n    return tools.calculator_0(expression='1 + 2')\nmain()",
         "```python\ndef main():\n    return tools.calculator_0(expression='1 + 2')\n```",
     ] {
-        runs_in_python(script, r#""calls":1,"result":"3""#);
+        runs_in_python(script, r#""calls":1,"result":3"#);
     }
 }
 

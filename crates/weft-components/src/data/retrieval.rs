@@ -120,6 +120,7 @@ impl Retrieval {
     fn outputs(&self, ctx: &NodeContext, retrieved: Retrieved) -> Outputs {
         let Retrieved { passages, filter, notes, .. } = retrieved;
         let found: Vec<Chunk> = passages.iter().map(|passage| passage.chunk.clone()).collect();
+        ctx.run.citations.note_search();
         let found = ctx.run.citations.number(found);
         let text = if found.is_empty() {
             Value::text(self.empty.as_str())
@@ -166,9 +167,11 @@ impl Component for Retrieval {
         let question = ctx.run.masks.text(&self.query.render(&ctx.inputs)?).into_owned();
         if let Some(memory) = &self.memory {
             let found = memory.recalled(ctx, &question, &self.search).await?;
+            ctx.run.citations.note_search();
             return Ok(recollection::outputs(found, &self.empty).into());
         }
-        let retrieved = self.search.retrieved(ctx, question).await?;
+        let retrieved = self.search.retrieved(ctx, question).await;
+        let retrieved = retrieved.inspect_err(|_| ctx.run.citations.note_search())?;
         for note in &retrieved.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
         }
@@ -252,6 +255,7 @@ mod tests {
             let expected = json!({"formalized_content": "Nothing.", "content": "Nothing.", "json": [], "chunks": [], "doc_aggs": []});
             assert_eq!(json!(finished.outputs), expected);
             assert_eq!(stage.outside.searched.lock().unwrap().len(), searches);
+            assert!(stage.ctx.run.citations.was_searched());
         };
         check("Q", 1).await;
         check("  ", 0).await;

@@ -23,6 +23,8 @@ struct Counts {
     built: AtomicUsize,
     /// Bytes that steps went through without building any.
     read: AtomicUsize,
+    /// Bytes that were written, also where a filter takes them.
+    written: AtomicUsize,
     /// How many it may go through.
     read_max: usize,
     /// Bytes of the longest value that it was given.
@@ -43,8 +45,8 @@ impl Budget {
     /// A budget for a rendering whose longest value has `longest` bytes, that may read `read_max` and has to be
     /// done by `until`.
     pub(super) fn new(longest: usize, read_max: usize, until: Instant) -> Self {
-        let (built, read) = Default::default();
-        Self(Arc::new(Counts { built, read, read_max, longest, until }))
+        let (built, read, written) = Default::default();
+        Self(Arc::new(Counts { built, read, written, read_max, longest, until }))
     }
 
     /// Looks at the clock. Whatever may take long comes through here before it begins.
@@ -72,6 +74,11 @@ impl Budget {
         } else {
             Err(refused("it reads long texts too often: shorten them before, or loop over fewer items"))
         }
+    }
+
+    /// Charges writing a value. What a filter takes is no output, whose size has a limit of its own.
+    pub(super) fn charge_written(&self, bytes: usize) -> Result<(), JinjaError> {
+        if fits(&self.0.written, bytes, WORK_MAX) { Ok(()) } else { Err(refused("it writes too much")) }
     }
 
     /// What a value that cannot be seen may hold: as much as the longest value given or as all that was built.

@@ -158,9 +158,45 @@ fn texts(environment: &mut Environment<'static>, budget: &Budget) {
         },
     );
     let b = budget.clone();
+    environment.add_filter("urlencode", move |value: Value| {
+        let mut encoded = String::new();
+        if value.kind() != ValueKind::Map {
+            percent(&b, &value, &mut encoded)?;
+            return Ok::<_, JinjaError>(encoded);
+        }
+        for key in value.try_iter()? {
+            let item = value.get_item(&key)?;
+            if item.is_none() || item.is_undefined() {
+                continue;
+            }
+            if !encoded.is_empty() {
+                encoded.push('&');
+            }
+            percent(&b, &key, &mut encoded)?;
+            encoded.push('=');
+            percent(&b, &item, &mut encoded)?;
+        }
+        Ok(encoded)
+    });
+    let b = budget.clone();
     environment.add_filter("wordcount", move |text: &str| {
         b.charge_read(text.len())?;
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
         Ok::<_, JinjaError>(words.count())
     });
+}
+
+/// Writes a value as a part of an address.
+fn percent(budget: &Budget, value: &Value, encoded: &mut String) -> Result<(), JinjaError> {
+    let text = written(value, budget.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+    // Each byte may become three, and a member without a text costs something as well.
+    budget.charge(text.len().saturating_mul(3).saturating_add(2))?;
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Ok(())
 }

@@ -10,9 +10,11 @@
 //! | `a * b` | `a * -1 * -1 * weft_number(b)`, which fails unless both are numbers |
 //! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` …, and so each of their members |
 //! | arguments of calls, `set` and `with` | their values in `weft_cost(…)` |
+//! | `set a, b = x, y` | `set a, b = weft_cost((x, y))` |
 //! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
 //! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
 //! | `for x in list` | `for x in weft_each(list)`, the same |
+//! | `filter upper` | `filter weft_filter('upper') | upper`, the same |
 //! | `f(x)` | `f(x|weft_read)`, the same |
 //! | `x[a:b]` | `x[weft_slice(a):b]`, the same |
 //! | `'text' % x` | `weft_printf('text', x)` |
@@ -31,13 +33,13 @@ use weft_core::{Error, Reference, Result, Template};
 
 pub(super) use names::Named;
 
-use charged::{write, write_charged, write_loop, write_members};
+use charged::{write, write_charged, write_filter, write_loop, write_members};
 use descent::{Branches, Descent};
 use names::NamesOfTemplate;
 
 /// Statements that build text out of sight or reach for other templates.
-const REFUSED: [&str; 10] =
-    ["autoescape", "block", "call", "extends", "filter", "from", "import", "include", "macro", "do"];
+const REFUSED: [&str; 9] =
+    ["autoescape", "block", "call", "extends", "from", "import", "include", "macro", "do"];
 
 /// Bytes of the id of a component that is named without braces, at most.
 // From each word on what may be one is looked at, and a block may be one run of words and colons up to its end.
@@ -80,7 +82,18 @@ pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
     let (source, variables, named) = (String::new(), Vec::new(), NamesOfTemplate::default());
     let branches = Branches::default();
     let places = HashMap::new();
-    let mut writer = Writer { text, names, occurrences, at: 0, source, variables, places, named, branches };
+    let mut writer = Writer {
+        text,
+        names,
+        occurrences,
+        at: 0,
+        source,
+        variables,
+        places,
+        named,
+        branches,
+        filtered: false,
+    };
     writer.text_mode()?;
     let named = writer.named.asked_of_others();
     Ok(Rewritten { source: writer.source, variables: writer.variables, named })
@@ -160,6 +173,8 @@ struct Writer<'a> {
     places: HashMap<Reference, usize>,
     named: NamesOfTemplate,
     branches: Branches,
+    /// What is written now is given to a `filter` first.
+    filtered: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -244,6 +259,7 @@ impl<'a> Writer<'a> {
         if statement {
             check_statement(&tokens)?;
             self.branches.note(tokens.first().map_or("", Token::text))?;
+            self.note_filter(tokens.first().map_or("", Token::text))?;
         }
         self.named.note(&tokens, tokens.first().filter(|_| statement).map(Token::text));
         self.source.push(' ');
@@ -255,10 +271,17 @@ impl<'a> Writer<'a> {
                 // What is put into a namespace is a copy: one that held itself would never end, and never go.
                 let member = tokens[..value].iter().any(|token| token.text() == ".");
                 self.source.push_str(if member { "weft_plain(" } else { "" });
-                write_charged(&tokens[value..], &mut self.source);
+                if bare_tuple(&tokens) {
+                    self.source.push_str("weft_cost((");
+                    write_members(&tokens[value..], &mut self.source);
+                    self.source.push_str(")) ");
+                } else {
+                    write_charged(&tokens[value..], &mut self.source);
+                }
                 self.source.push_str(if member { ")" } else { "" });
             }
             Some(Token::Atom("for")) => write_loop(&tokens, &mut self.source),
+            Some(Token::Atom("filter")) => write_filter(&tokens, &mut self.source),
             Some(Token::Atom("with")) => {
                 write(&tokens[..1], &mut self.source);
                 write_members(&tokens[1..], &mut self.source);
@@ -273,6 +296,22 @@ impl<'a> Writer<'a> {
             self.copy_to(end.map_or(self.text.len(), |(end, _)| self.at + end));
         }
         Ok(())
+    }
+
+    /// Goes on by a statement. Nothing sees the text that is written within a `filter` until that ends: it must not be
+    /// written again and again.
+    fn note_filter(&mut self, statement: &str) -> Result<()> {
+        match statement {
+            "for" | "filter" if self.filtered => Err(Error::invalid(format!(
+                "the Jinja template uses `{statement}` within `filter`, which isn't allowed here"
+            ))
+            .help("put the loop around the `filter`, or the filter behind a value: `{{ text|upper }}`")),
+            "filter" | "endfilter" => {
+                self.filtered = statement == "filter";
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn token(&mut self, before: Option<&Token<'a>>) -> Result<Token<'a>> {
@@ -386,8 +425,8 @@ fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
     if *statement == "for" && has("recursive") {
         return refused("a `recursive` loop");
     }
-    // Such a list has no bracket that a charge could be put around.
-    if matches!(*statement, "set" | "for") && bare_tuple(tokens) {
+    // The engine reads none there, and says less of it.
+    if *statement == "for" && bare_tuple(tokens) {
         return Err(Error::invalid("the Jinja template makes a list without brackets: put them around it"));
     }
     Ok(())

@@ -35,6 +35,11 @@ use crate::tools::web_search::{self, ENGINE, ENGINE_FIELDS};
 use sources::{Datasets, Graph, Web};
 
 const ANSWER: &str = include_str!("prompts/research_answer.md");
+/// How often a model is asked for an answer that has none but asks for searches.
+const ANSWERS_MAX: usize = 2;
+/// What it is told then.
+const IN_WORDS: &str =
+    "The searches are over. Answer in words now, with what is known, and without search tags.";
 /// What an answer without any source begins from.
 const NOTHING: &str = "Nothing was found for this question. Say so, and what was looked for.";
 
@@ -142,7 +147,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         )
         .when_asked_for(),
         OutputSpec::new("gaps", "array", "what is still missing"),
-        OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, or `once` for a single search"),
+        OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, `failed` when no source has answered, or `once` for a single search"),
         OutputSpec::new("notes", "array", "what could not be done as asked"),
     ],
     // An hour of searching at most, and after it the answer.
@@ -273,6 +278,7 @@ impl DeepResearch {
         let asked = Asked { question, limits: several.then(|| self.limits(effort)) };
         let voice = Voice { model: &*model, writer };
         let findings = self.findings(ctx, voice, &asked).await?;
+        ctx.run.citations.note_search();
         // Told before the answer is written, so that whoever waits sees why it is thin.
         for note in &findings.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
@@ -398,16 +404,40 @@ impl DeepResearch {
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
-        // The answer alone may be taken back: nothing else is being written at that time.
-        let request = ChatRequest { audience: Audience::of(writer), ..self.request(writer, messages) };
-        let mut voice = AnswerStream::new(writer, Some(ctx.run.citations.clone()), "").without_search_tags();
-        ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
-        let answer = voice.finish();
-        if answer.trim().is_empty() {
-            // It asked for searches and said nothing else.
+        self.written(ctx, Voice { model, writer }, messages, findings).await
+    }
+
+    /// The answer in words, also of a model that goes on to ask for searches.
+    async fn written(
+        &self,
+        ctx: &NodeContext,
+        Voice { model, writer }: Voice<'_>,
+        mut messages: Vec<ChatMessage>,
+        findings: &Findings,
+    ) -> Result<String> {
+        let citations = Some(ctx.run.citations.clone());
+        let mut voice = AnswerStream::new(writer, citations, "").without_search_tags().told_to_cite();
+        for _ in 0..ANSWERS_MAX {
+            // The answer alone may be taken back: nothing else is being written at that time.
+            let request =
+                ChatRequest { audience: Audience::of(writer), ..self.request(writer, messages.clone()) };
+            ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
+            voice.pause();
+            if !voice.said().trim().is_empty() {
+                return Ok(voice.finish());
+            }
+            // It asked for searches and said nothing else. In the same message, as authors have to alternate.
+            if let Some(question) = messages.last_mut() {
+                question.text = format!("{}\n\n{IN_WORDS}", question.text);
+            }
+        }
+        let known: Vec<&str> = findings.queries.iter().map(|query| query.summary.trim()).collect();
+        let known: Vec<&str> = known.into_iter().filter(|summary| !summary.is_empty()).collect();
+        if known.is_empty() {
             return Err(empty_answer(Ending::Whole));
         }
-        Ok(answer)
+        voice.piece(Piece::Text(known.join("\n\n").into()));
+        Ok(voice.finish())
     }
 }
 

@@ -352,6 +352,31 @@ mod tests {
         assert_eq!((result.unwrap(), end), (json!({"content": "ab"}), None));
     }
 
+    /// A search that has found nothing leaves nothing that a mark could lead to.
+    #[tokio::test]
+    async fn marks_of_nothing_are_no_part_of_an_answer_after_a_search() {
+        for (params, searched, expected) in [
+            (json!({"cite": true}), true, "So it is."),
+            (json!({"cite": false}), true, "So it is [ID:1]."),
+            (json!({"cite": true}), false, "So it is [ID:1]."),
+        ] {
+            let node = Node::new("LLM", params);
+            let component = node.build();
+            let mut stage =
+                Stage::new(&node, &*component, Setting { query: "Q", heard: true, ..Setting::default() });
+            if searched {
+                stage.ctx.run.citations.note_search();
+            }
+            stage.answer([text("So it is [I"), text("D:1].")]);
+            let outputs = json!(component.run(&stage.ctx).await.unwrap().outputs);
+            assert_eq!(outputs["content"], expected);
+            for signal in stage.signals() {
+                let Signal::Publish(_, shared) = signal else { continue };
+                assert_eq!(shared.text().await.unwrap(), expected);
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_failure_breaks_the_text_unless_a_default_ends_it() {
         let broken = || Ok(vec![text("a"), ChatDelta::Warning("break".to_owned())]);

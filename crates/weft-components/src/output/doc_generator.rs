@@ -13,6 +13,7 @@ use weft_core::{
 
 use crate::artifact;
 use crate::params::{Field, FieldGroup, Kind, Params, choice};
+use crate::passages::with_sources;
 use crate::text::without_thinking;
 
 /// Sizes of letters, in points.
@@ -222,7 +223,7 @@ impl DocGenerator {
                 "look at what its references give; lead past this node where there is nothing to write",
             ));
         }
-        text.push_str(&content);
+        text.push_str(&with_sources(content, self.format, &ctx.run.citations));
         let timestamp = if self.timestamp { when(ctx).await? } else { String::new() };
         let page = PageSettings {
             title,
@@ -318,6 +319,20 @@ mod tests {
         let download: Json = serde_json::from_str(found["download"].as_str().unwrap()).unwrap();
         assert_eq!(download["url"], format!("/api/v1/agents/attachments/{}/download", kept.id));
         assert_eq!((&found["doc_id"], &found["size"]), (&json!(kept.id), &json!(kept.size)));
+    }
+
+    #[tokio::test]
+    async fn a_file_says_what_its_marks_stand_for() {
+        let files = Arc::new(MemoryFiles::default());
+        let params = json!({"content": "{Agent:A@content}", "output_format": "markdown"});
+        let mut setting = setting(&files, [("Agent:A@content", json!("So it is [ID:0]."))]);
+        setting.cited =
+            vec![weft_core::citation::Chunk { document_name: "law.pdf".to_owned(), ..Default::default() }];
+        outputs(&Node::new("DocGenerator", params), setting).await;
+        let kept = files.all().pop().unwrap();
+        let (_, bytes) = files.read(&"t".into(), &kept.id).await.unwrap();
+        let written: Json = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(written["content"]["markdown"], "So it is [ID:0].\n\n## Sources\n\n- [ID:0] law.pdf\n");
     }
 
     #[tokio::test]

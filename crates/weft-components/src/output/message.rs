@@ -20,6 +20,7 @@ use super::read_aloud::read_aloud;
 use super::remember::{MEMORY_IDS, Remembering, USER_ID};
 use crate::artifact;
 use crate::params::{Field, Params, choice, fields};
+use crate::passages::with_sources;
 use crate::text::{Text, without_thinking};
 
 /// How long a text may take. It is written by others, who have limits of their own, as has the run.
@@ -260,6 +261,7 @@ impl Component for Message {
                 None
             }
             Some((format, text)) => {
+                let text = with_sources(text, format, &ctx.run.citations);
                 let content = DocumentContent::Markdown(text);
                 let request = WriteRequest { format, content, page: PageSettings::default() };
                 let file = artifact::made(ctx, &ctx.name, &request).await?;

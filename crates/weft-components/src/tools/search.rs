@@ -435,6 +435,7 @@ impl Asking {
             outputs.set("json", gave.json);
             return outputs;
         }
+        ctx.run.citations.note_search();
         let found = ctx.run.citations.number(self.cited(&gave));
         let rows: Vec<Json> = gave.hits.into_iter().map(|hit| hit.row).collect();
         let mut outputs = Outputs::of("formalized_content", Value::text(formalized(&found)));
@@ -470,6 +471,10 @@ impl Component for Asking {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        self.ask(ctx).await.map(Finished::from)
+        let asked = self.ask(ctx).await;
+        if asked.is_err() && self.service.facts().text.is_none() {
+            ctx.run.citations.note_search();
+        }
+        asked.map(Finished::from)
     }
 }

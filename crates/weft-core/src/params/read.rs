@@ -20,8 +20,14 @@ fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
         Json::Object(_) | Json::Array(_) if is_empty(value) => None,
         Json::Object(_) | Json::Array(_) => {
             let message = format!("must be a text, and is {}", described(value));
-            let problem = ParamProblem::new(pointer, message);
-            params.problem(problem.help("write what it refers to in braces, such as `{begin@name}`"));
+            let help = match value {
+                Json::Array(items) if matches!(items.as_slice(), [Json::String(_)]) => {
+                    "write the text alone, without the brackets of a list"
+                }
+                Json::Array(_) => "write one text in place of the list",
+                _ => "write one text; what another component gives stands in braces, such as `{begin@name}`",
+            };
+            params.problem(ParamProblem::new(pointer, message).help(help));
             None
         }
         value => Some(to_text(value)),

@@ -45,7 +45,7 @@ impl RunDriver<'_> {
         // Half of its message was seen; another one's words in the middle of it would not belong there.
         self.speakers.keep_for(speaker);
         self.cited = cited;
-        self.sourced = sources.len();
+        self.sourced = Some(sources.len()).filter(|count| *count > 0);
         self.usage = usage;
         self.uses = uses;
         self.limited = limited;

@@ -122,9 +122,12 @@ impl RunDriver<'_> {
     pub(super) fn note_sources(&mut self) {
         // Called before the result of a call is noted: work that is done again from it after a cut has to
         // find the sources under the numbers that the result names.
-        let sources = self.context.citations.since(self.sourced);
-        if !sources.is_empty() {
-            self.sourced += sources.len();
+        let citations = &self.context.citations;
+        let known = self.sourced.unwrap_or_default();
+        let sources = citations.since(known);
+        // A search that has found nothing decides over the marks of what is said after it.
+        if !sources.is_empty() || self.sourced.is_none() && citations.was_searched() {
+            self.sourced = Some(known + sources.len());
             self.journal.note(Record::Sourced { sources });
         }
     }

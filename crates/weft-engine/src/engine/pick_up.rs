@@ -210,6 +210,9 @@ impl Engine {
         let machine = std::mem::replace(&mut prepared.machine, spare);
         let mut reading = JournalReader::new(machine, prepared.context.input.inputs.clone());
         for entry in entries {
+            if matches!(entry.record, Record::Sourced { .. }) {
+                prepared.context.citations.note_search();
+            }
             reading.take(entry)?;
         }
         let mut recovered = reading.end();

@@ -47,6 +47,7 @@ impl Engine {
         // another order, and they keep their numbers.
         for entry in &entries {
             if let Record::Sourced { sources } = &entry.record {
+                context.citations.note_search();
                 context.citations.number(sources.iter().map(|cited| (*cited.chunk).clone()));
             }
         }

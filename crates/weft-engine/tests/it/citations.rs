@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use weft_core::Record;
 use weft_core::citation::{Cited, marks, reference};
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
+use weft_core::{Record, TurnInput};
+use weft_models::script::{Reply, Script};
+use weft_testkit::fake_http::FakeHttp;
 
 use crate::golden::{samples, world_of};
-use crate::kit::Ran;
+use crate::kit::{Ran, asking};
+use crate::real::{World, drawn, searching};
 
 /// What a mark stands behind, what the file says, and where: 0 is a file without pages.
 struct Lead {
@@ -99,4 +102,33 @@ async fn every_mark_leads_to_its_passage_and_its_page() {
     for (ran, leads) in answers.iter().zip(LEADS) {
         follow(ran, leads);
     }
+}
+
+/// A search without hits, and what a model says after it, also when a person is asked in between.
+#[tokio::test(start_paused = true)]
+async fn a_mark_leads_nowhere_after_a_search_that_found_nothing() {
+    let search = json!({"query": "sys.query", "dataset_ids": ["cats"], "similarity_threshold": 0.99});
+    let form =
+        json!({"enable_tips": true, "tips": "Go on?", "inputs": {"ok": {"name": "OK", "type": "line"}}});
+    let answer = json!({"cite": true, "prompts": [{"role": "user",
+        "content": "{sys.query} {Retrieval:R@formalized_content}"}]});
+    let said = json!({"content": ["{LLM:L@content}"]});
+    let plan = drawn(&[
+        ("begin", "Begin", json!({}), &["Retrieval:R"], None),
+        ("Retrieval:R", "Retrieval", search, &["UserFillUp:U"], None),
+        ("UserFillUp:U", "UserFillUp", form, &["LLM:L"], None),
+        ("LLM:L", "LLM", answer, &["Message:M"], None),
+        ("Message:M", "Message", said, &[], None),
+    ]);
+    let index = searching([("cats", "cats.md".to_owned(), b"The cat sleeps.".to_vec())]).await;
+    let script = Script::new().reply(Reply::text("So it is [ID:1]."));
+    let world = World::with_search(script, FakeHttp::new(), index);
+    let inputs = serde_json::Map::from_iter([("ok".to_owned(), json!({"value": "yes"}))]);
+    let turns = [asking("zebra"), TurnInput { inputs, ..TurnInput::default() }];
+    let ran = world.hold(&plan, turns).await;
+    assert_eq!(ran[0].output("Retrieval:R", "json"), json!([]));
+    assert_eq!(ran[1].report.said, "So it is.");
+    // The journal says it, for a run that is picked up by another process.
+    let told = |record: &Record| matches!(record, Record::Sourced { sources } if sources.is_empty());
+    assert!(ran[0].records.iter().any(told));
 }

@@ -94,15 +94,32 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
         } else {
             out.push_str(token.text());
             out.push(' ');
-            match (token.text(), tokens.get(at).map(Token::text)) {
-                ("|", Some(name)) if COPYING.contains(&name) => {
-                    out.push_str(&format!("weft_filter('{name}') | "));
-                }
-                ("|", Some(_)) => out.push_str("weft_read | "),
-                _ => {}
+            if token.text() == "|"
+                && let Some(name) = tokens.get(at)
+            {
+                write_charge(name.text(), out);
             }
         }
     }
+}
+
+/// Writes the filter that charges for what the one of this name does.
+fn write_charge(name: &str, out: &mut String) {
+    if COPYING.contains(&name) {
+        out.push_str(&format!("weft_filter('{name}') | "));
+    } else {
+        out.push_str("weft_read | ");
+    }
+}
+
+/// Writes a `filter` around a text.
+pub(super) fn write_filter(tokens: &[Token<'_>], out: &mut String) {
+    let (statement, chain) = tokens.split_at(tokens.len().min(1));
+    write(statement, out);
+    if let Some(name) = chain.first() {
+        write_charge(name.text(), out);
+    }
+    write(chain, out);
 }
 
 /// Whether a token is a text in quotes.

@@ -64,6 +64,11 @@ impl NamesOfTemplate {
                 self.made.extend(tokens[1..end].iter().filter_map(name).map(str::to_owned));
                 end
             }
+            Some("filter") => {
+                let filter = tokens.get(1).and_then(name).map(|name| Named::Filter(name.to_owned()));
+                self.asked.extend(filter);
+                2
+            }
             Some(_) => 1,
             None => 0,
         };

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Map, json};
-use weft_core::component::NoOthers;
+use weft_agent::marks::neutral;
+use weft_core::component::{NoOthers, OutputSpec};
 use weft_core::reference::Inputs;
-use weft_core::tool::{Invocation, ToolBody, ToolStep, ToolStream};
-use weft_core::{ComponentId, ComponentSpec, Error, Json, NodeSource, Reference, Result};
+use weft_core::tool::{Invocation, ToolBody, ToolData, ToolOutput, ToolStep, ToolStream};
+use weft_core::{ComponentId, ComponentSpec, Error, Json, NodeSource, Outputs, Reference, Result};
 
 use super::arguments::{ARGUMENTS, lay};
 use super::called::{self, Place, refused, step};
@@ -151,12 +152,115 @@ impl ComponentTool {
         let place = Place { node: self.node.clone(), function: self.function.clone(), inputs };
         let work = async |ctx| component.run(&ctx).await;
         let finished = called::run(&invocation, place, work).await?;
-        Ok(step(finished, shape.main_output))
+        let data = self.data(&finished.outputs, shape.main_output);
+        Ok(match step(finished, shape.main_output) {
+            ToolStep::Done(output) => ToolStep::Done(ToolOutput { data, ..output }),
+            step => step,
+        })
+    }
+
+    /// What a script is given: the data from which the text for the model was made.
+    fn data(&self, outputs: &Outputs, main_output: &str) -> ToolData {
+        let value = |name: &str| outputs.get(name).map(|value| (*value.snapshot()).clone());
+        let named = data_output(self.spec).filter(|output| output.name != main_output);
+        let Some(mut data) = named.and_then(|output| value(output.name)).filter(|data| !data.is_null())
+        else {
+            return ToolData::Same;
+        };
+        if self.spec.tool.as_ref().is_some_and(|tool| tool.sources) {
+            // A document could else bring marks of its own into what the script gives the model.
+            neutralise(&mut data);
+            number(&mut data, value("chunks").as_ref());
+        }
+        ToolData::Value(data)
+    }
+}
+
+/// The output that holds what a component gives as data, beside one that is for prompts.
+fn data_output(spec: &ComponentSpec) -> Option<&OutputSpec> {
+    spec.outputs.iter().find(|output| output.name == "json")
+}
+
+/// What a script is told that a component gives.
+pub fn returns(spec: &ComponentSpec) -> Option<String> {
+    let output = data_output(spec)?;
+    Some(format!("{} ({})", output.kind, output.summary))
+}
+
+fn neutralise(value: &mut Json) {
+    match value {
+        Json::String(text) => *text = neutral(text),
+        Json::Array(items) => items.iter_mut().for_each(neutralise),
+        Json::Object(members) => members.values_mut().for_each(neutralise),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}
+
+/// Writes into sources the numbers that they are cited by.
+fn number(data: &mut Json, chunks: Option<&Json>) {
+    let (Json::Array(data), Some(Json::Array(chunks))) = (data, chunks) else { return };
+    // Some hits are no sources, and then nobody knows which is which.
+    if data.len() != chunks.len() {
+        return;
+    }
+    for (item, chunk) in data.iter_mut().zip(chunks) {
+        if let (Json::Object(item), Some(number)) = (item, chunk.get("number")) {
+            item.entry("number").or_insert_with(|| number.clone());
+        }
     }
 }
 
 impl ToolBody for ComponentTool {
     fn call(&self, invocation: Invocation) -> ToolStream {
         stream::once(self.clone().carry_out(invocation)).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+
+    fn tool(kind: &str) -> ComponentTool {
+        ComponentTool {
+            spec: catalog::find(kind).unwrap(),
+            node: "Agent:A-->t".into(),
+            function: "t".to_owned(),
+            params: Arc::default(),
+            parameters: Arc::default(),
+            components: Arc::default(),
+            item: None,
+        }
+    }
+
+    #[test]
+    fn scripts_are_given_the_data_of_a_component() {
+        let rows = json!([[{"id": 1}, {"id": 2}]]);
+        let outputs =
+            Outputs::from_iter([("formalized_content", json!("| id |\n| 1 |")), ("json", rows.clone())]);
+        let sql = tool("ExeSQL");
+        assert_eq!(sql.data(&outputs, "formalized_content"), ToolData::Value(rows));
+        assert_eq!(
+            returns(sql.spec).as_deref(),
+            Some("array (for each statement a list of its rows as objects)")
+        );
+        // It has nothing besides its text.
+        let outputs = Outputs::from_iter([("result", json!("5"))]);
+        assert_eq!(tool("Calculator").data(&outputs, "result"), ToolData::Same);
+        assert_eq!(returns(tool("Calculator").spec), None);
+    }
+
+    #[test]
+    fn sources_keep_their_numbers_and_bring_no_marks() {
+        let outputs = Outputs::from_iter([
+            ("formalized_content", json!("ID: 3\n…")),
+            ("json", json!([{"title": "see [ID:0]"}])),
+            ("chunks", json!([{"number": 3, "content": "see"}])),
+        ]);
+        let ToolData::Value(data) = tool("TavilySearch").data(&outputs, "formalized_content") else {
+            panic!("there is data")
+        };
+        assert_eq!(data[0]["number"], 3);
+        assert!(!data.to_string().contains("[ID:0]"), "{data}");
     }
 }

@@ -409,7 +409,8 @@ impl Toolbox {
         let description = entry.flags.description.clone().unwrap_or_else(|| spec.summary.to_owned());
         let origin = Origin::Component(source.id.clone());
         let tool = Tool::new(name, description, parameters, origin, Arc::new(body));
-        Ok((Tool { traits: entry.flags.over(&traits), ..tool }, needs))
+        let returns = component_tool::returns(spec);
+        Ok((Tool { traits: entry.flags.over(&traits), returns, ..tool }, needs))
     }
 
     /// Whether some tool adds sources that the answer may cite.

@@ -62,15 +62,47 @@ async fn a_question_is_answered_from_all_that_was_found() {
 #[tokio::test]
 async fn an_answer_has_no_requests_in_it() {
     let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "reasoning": false}));
-    let ran = async |answer: String| {
-        let stage = stage(&node, setting(), &[&answer], &["a"]);
+    let ran = async |answers: &[&str]| {
+        let stage = stage(&node, setting(), answers, &["a"]);
         node.build().run(&stage.ctx).await.map(|finished| json!(finished.outputs)["content"].clone())
     };
-    assert_eq!(
-        ran(format!("I look. {}So [ID:0].", tags::query("rain"))).await.unwrap(),
-        "I look. So [ID:0]."
-    );
-    assert!(ran(tags::query("rain")).await.unwrap_err().gave_nothing);
+    let asks = tags::query("rain");
+    let (asks, beside) = (asks.as_str(), format!("I look. {asks}So [ID:0]."));
+    assert_eq!(ran(&[beside.as_str()]).await.unwrap(), "I look. So [ID:0].");
+    // Asked once more, it answers.
+    assert_eq!(ran(&[asks, "It rains [ID:0]."]).await.unwrap(), "It rains [ID:0].");
+    assert!(ran(&[asks, asks]).await.unwrap_err().gave_nothing);
+}
+
+/// What was made out is told in any case, however often the model goes on to ask.
+#[tokio::test]
+async fn a_model_that_only_asks_ends_no_research() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "max_steps": 1}));
+    let (first, more) = (tags::query("rain"), tags::query("more"));
+    let answers = [&*first, "It rains [ID:0].", &*more, &*more];
+    let setting = Setting { heard: true, ..setting() };
+    let mut stage = stage(&node, setting, &answers, &["a"]);
+    let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!(outputs["content"], "It rains [ID:0].");
+    assert_eq!(outputs["stop_reason"], "limit");
+    let asked = stage.asked().last().unwrap().messages.last().unwrap().text.clone();
+    assert!(asked.starts_with("Why?") && asked.contains("Answer in words now"), "{asked}");
+    let (pieces, end) = heard(&mut stage).await;
+    let said =
+        all(&pieces, |piece| if let Piece::Text(text) = piece { Some(text.to_string()) } else { None });
+    assert_eq!((said.as_str(), end), ("It rains [ID:0].", None));
+}
+
+/// Also when nothing was found that a mark could lead to.
+#[tokio::test]
+async fn marks_of_nothing_are_no_part_of_the_answer() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["missing"]}));
+    let query = tags::query("rain");
+    let answers = [&*query, "Enough.", "It is so [ID:1]."];
+    let stage = stage(&node, setting(), &answers, &[]);
+    let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!((&outputs["content"], &outputs["stop_reason"]), (&json!("It is so."), &json!("failed")));
+    assert!(stage.ctx.run.citations.was_searched());
 }
 
 /// A switch of a form, or of the canvas, turns it off: then it searches once, as Retrieval does.
