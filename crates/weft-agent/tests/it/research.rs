@@ -398,7 +398,7 @@ async fn points_that_cannot_be_planned_are_the_question_itself() {
     let (findings, _) = looked_into(&world, &[&away], Mode::Agentic, Limits::default()).await;
     let findings = findings.unwrap();
     assert!(findings.claims.iter().all(|claim| !claim.is_likely()), "{:?}", findings.claims);
-    assert_eq!((world.asked().len(), findings.stopped), (1, StopReason::Limit));
+    assert_eq!((world.asked().len(), findings.stopped), (1, StopReason::Failed));
 }
 
 #[tokio::test]
