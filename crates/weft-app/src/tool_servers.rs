@@ -137,7 +137,7 @@ impl TenantServers {
             // There are no servers of the operator among these.
             tenant: TenantId::new(DEFAULT_TENANT),
         };
-        let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock, none)?;
+        let live = Servers::open(weft_mcp::McpConfig::default(), &http, Arc::new(NoPins), clock, &none)?;
         Ok(Self { others, operators: Arc::default(), store, credentials, http, live, known: Arc::default() })
     }
 

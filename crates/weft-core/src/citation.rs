@@ -160,7 +160,7 @@ mod tests {
         let citations = Citations::default();
         citations.number([]);
         assert!(!citations.was_searched());
-        citations.clone().note_search();
+        citations.note_search();
         assert!(citations.was_searched() && citations.all().is_empty());
         let found = Citations::default();
         found.number([Chunk::default()]);

@@ -89,7 +89,7 @@ impl Servers {
         http: &Arc<dyn StreamingHttp>,
         pins: Arc<dyn PinStore>,
         clock: Arc<dyn Clock>,
-        credentials: Credentials,
+        credentials: &Credentials,
     ) -> Result<Self> {
         let problems = config.problems();
         if !problems.is_empty() {

@@ -714,7 +714,7 @@ mod tests {
         let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(7)));
         let credentials =
             Credentials { store: Arc::new(MemoryCredentials::default()), tenant: TenantId::new("t") };
-        let servers = Servers::open(config, &http, pins, clock, credentials).unwrap();
+        let servers = Servers::open(config, &http, pins, clock, &credentials).unwrap();
         let request = SignInRequest { redirect_uri: "http://127.0.0.1:9/callback".to_owned(), scope: None };
         let page = servers.begin_sign_in("web", &request).await.map_err(|error| error.full()).unwrap();
         assert!(page.url.starts_with("https://auth.example/authorize?"), "{}", page.url);

@@ -124,15 +124,15 @@ async fn prepared(
             .help("look whether user and password are right; many servers want a password made for programs")
             .because(answer(&cause))
             } else {
-                refused(server, cause)
+                refused(server, &cause)
             }
         })?;
     }
-    let step = |cause: SmtpError| refused(server, cause);
+    let step = |cause: SmtpError| refused(server, &cause);
     connection.command(MailFrom::new(envelope.from().cloned(), Vec::new())).await.map_err(step)?;
     for recipient in envelope.to() {
         connection.command(Rcpt::new(recipient.clone(), Vec::new())).await.map_err(|cause| {
-            let error = refused(server, cause);
+            let error = refused(server, &cause);
             Error { message: format!("{}: {recipient}", error.message), ..error }
         })?;
     }
@@ -142,7 +142,7 @@ async fn prepared(
 async fn hand_in(connection: &mut AsyncSmtpConnection, server: &MailServer, text: &[u8]) -> Result<()> {
     let taken = connection.message(text).await;
     taken.map(drop).map_err(|cause| match cause.status() {
-        Some(_) => refused(server, cause),
+        Some(_) => refused(server, &cause),
         None => Error::new(
             ErrorKind::Interrupted,
             format!("`{}` was given the mail and did not say whether it has taken it", server.host),
@@ -153,12 +153,12 @@ async fn hand_in(connection: &mut AsyncSmtpConnection, server: &MailServer, text
 }
 
 /// The server's own word, or its silence, before it was given the text.
-fn refused(server: &MailServer, cause: SmtpError) -> Error {
+fn refused(server: &MailServer, cause: &SmtpError) -> Error {
     if cause.is_permanent() {
         Error::invalid(format!("the mail server `{}` does not take the mail", server.host))
-            .because(answer(&cause))
+            .because(answer(cause))
     } else {
-        unavailable(&server.host, answer(&cause))
+        unavailable(&server.host, answer(cause))
     }
 }
 

@@ -52,7 +52,7 @@ impl ToolServers {
 fn tool_servers(config: &Config, store: &Store, credentials: Arc<dyn ToolCredentials>) -> Result<Servers> {
     let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
     let credentials = Credentials { store: credentials, tenant: TenantId::new(DEFAULT_TENANT) };
-    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock), credentials)
+    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock), &credentials)
 }
 
 /// The servers of the operator, and every source of tools behind those of tenants.

@@ -228,7 +228,7 @@ impl Drawing<'_> {
                 Some(("knowledge", _, rest)) => filled.extend([knowledge, rest]),
                 Some(("date", _, rest)) if !self.turn.date_given => filled.extend(["{sys.date}", rest]),
                 Some((_, place, rest)) => {
-                    filled.extend([format!("{{begin@variables.{place}}}").as_str(), rest])
+                    filled.extend([format!("{{begin@variables.{place}}}").as_str(), rest]);
                 }
                 None => filled.extend(["{", piece]),
             }

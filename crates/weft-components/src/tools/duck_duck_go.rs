@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(asked("DuckDuckGo", json!({}), &[good(empty)]).await.1.unwrap()["json"], json!([]));
         let news = [good("vqd='4-1'"), good("{\"error\": \"x\"}")];
         let error = asked("DuckDuckGo", json!({"channel": "news"}), &news).await.1.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Garbled);
+        assert_eq!(error.kind, ErrorKind::Unavailable);
     }
 
     #[tokio::test]

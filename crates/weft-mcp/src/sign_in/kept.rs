@@ -210,7 +210,7 @@ impl StateStore for Ending {
             was_there.store(is_there, Ordering::Relaxed);
             is_there
         };
-        self.row.change(take).await.map_err(told)?;
+        self.row.change(take).await.map_err(|error| told(&error))?;
         if was_there.load(Ordering::Relaxed) {
             Ok(())
         } else {
@@ -219,7 +219,7 @@ impl StateStore for Ending {
     }
 }
 
-fn told(error: Error) -> AuthError {
+fn told(error: &Error) -> AuthError {
     AuthError::CredentialStoreError(error.full())
 }
 
@@ -235,19 +235,19 @@ impl CredentialStore for Renewal {
             match self.row.replace(&self.before, Some(&credentials)).await {
                 // What was shown for it is mostly good for nothing by now: without this somebody has to sign in again.
                 Err(_) if attempts < SAVES_MAX => attempts += 1,
-                saved => return saved.map_err(told),
+                saved => return saved.map_err(|error| told(&error)),
             }
             tokio::time::sleep(SAVE_PAUSE).await;
         }
     }
 
     async fn clear(&self) -> Result<(), AuthError> {
-        self.row.replace(&self.before, None).await.map_err(told)
+        self.row.replace(&self.before, None).await.map_err(|error| told(&error))
     }
 
     async fn on_refresh_token_rejected(&self, refused: &StoredCredentials) -> Result<(), AuthError> {
         // Only as long as they are what was refused: another process may have had new ones by now.
-        self.row.replace(refused, None).await.map_err(told)
+        self.row.replace(refused, None).await.map_err(|error| told(&error))
     }
 }
 

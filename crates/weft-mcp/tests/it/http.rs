@@ -247,7 +247,7 @@ async fn the_guard_can_stand_in_for_the_operators_client() {
                 &guard,
                 pins,
                 clock,
-                crate::kit::credentials(),
+                &crate::kit::credentials(),
             )
             .unwrap();
             let offered = servers.tools(&tenant(), "web").await.map(|offered| offered.tools.len());

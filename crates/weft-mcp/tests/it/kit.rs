@@ -45,7 +45,7 @@ pub fn servers_with(config: &str, pins: MemoryStore) -> Servers {
     let config: McpConfig = toml::from_str(config).unwrap();
     let config =
         config.with_environment(|name| std::env::vars().find(|(known, _)| known == name).map(|(_, v)| v));
-    Servers::open(config.unwrap(), &http(), Arc::new(pins), Arc::new(FixedClock(7)), credentials()).unwrap()
+    Servers::open(config.unwrap(), &http(), Arc::new(pins), Arc::new(FixedClock(7)), &credentials()).unwrap()
 }
 
 /// A place for what people allow, of these servers alone.

@@ -21,7 +21,7 @@ const REDIRECT: &str = "http://127.0.0.1:9/callback";
 fn process(config: &str, credentials: &Credentials) -> Servers {
     let config = toml::from_str(config).unwrap();
     let (pins, clock) = (Arc::new(MemoryStore::new()), Arc::new(FixedClock(7)));
-    Servers::open(config, &http(), pins, clock, credentials.clone()).unwrap()
+    Servers::open(config, &http(), pins, clock, credentials).unwrap()
 }
 
 fn site() -> (HttpFake, String) {

@@ -1,5 +1,7 @@
 //! `URL`, `URLSearchParams` and `Buffer`: what a program for the web expects, over Rust's `url`.
 
+#![expect(clippy::needless_pass_by_value, reason = "the interpreter hands over what it has made for a call")]
+
 use rquickjs::{Ctx, Exception, Function, Object};
 use serde_json::json;
 use url::{Url, form_urlencoded, quirks};
