@@ -293,8 +293,7 @@ fn slips_in_the_names_of_members_are_looked_for_a_few_times() {
 fn names_of_nothing_but_dots() {
     let began = Instant::now();
     let dots = "a.".repeat(500_000);
-    for text in [format!("{{{dots}"), format!("{{env.{dots}x}}"), format!("{{begin@{dots}x}}"), dots.clone()]
-    {
+    for text in [format!("{{{dots}"), format!("{{env.{dots}x}}"), format!("{{begin@{dots}x}}"), dots] {
         swallow(chain(1, &text).to_string().as_bytes());
     }
     assert!(began.elapsed() < MOMENTS, "{:?}", began.elapsed());

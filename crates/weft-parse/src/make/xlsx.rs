@@ -242,7 +242,7 @@ mod tests {
         ];
         let bytes = write(&sheets).unwrap();
         let read = of_file("x.xlsx", &bytes).unwrap();
-        assert_eq!(read[0].rows[1], [json!("=SUM(A1)"), json!(1.5), json!("true")]);
+        assert_eq!(read[0].rows[1], [json!("=SUM(A1)"), json!(1.5), json!(true)]);
         assert_eq!(read[0].rows[2], [json!("汉"), json!(i64::MAX), Json::Null]);
         let whole = [json!(i64::MIN), json!(u64::MAX), json!(-(1_i64 << 53))];
         assert_eq!(

@@ -26,6 +26,7 @@ use weft_core::seam::{Clock, Seams};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
+use weft_knowledge::memories::ConversationMemories;
 use weft_server::router::router;
 use weft_server::state::ServerState;
 use weft_testkit::memory_store::MemoryStore;
@@ -283,12 +284,8 @@ pub fn process_with(
     let library = Arc::new((*library).clone().noting_usage(store.clone()));
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let models = Arc::new(weft_testkit::WithVoice(WithVectors(model.clone()), Arc::default()));
-    let memories = weft_knowledge::memories::ConversationMemories::new(
-        store.clone(),
-        models.clone(),
-        Arc::clone(&clock),
-        || Arc::new(weft_search::MemoryChunkIndex::new()),
-    );
+    let index = || Arc::new(weft_search::MemoryChunkIndex::new()) as Arc<dyn weft_core::seam::Index>;
+    let memories = ConversationMemories::new(store.clone(), models.clone(), Arc::clone(&clock), index);
     let tool_servers = of_tenants(&clock);
     let seams = Arc::new(Seams {
         tools: Arc::new(tool_servers.clone()),
