@@ -63,7 +63,7 @@ mod tests {
         let form =
             json!({"properties": {"name": {"type": "string", "default": "Ada"}, "age": {"type": "integer"}}});
         assert_eq!(by_defaults(&form), json!({"name": "Ada"}).as_object().cloned());
-        let mut strict = form.clone();
+        let mut strict = form;
         strict["required"] = json!(["name"]);
         assert_eq!(by_defaults(&strict), json!({"name": "Ada"}).as_object().cloned());
         strict["required"] = json!(["age"]);

@@ -344,7 +344,7 @@ async fn a_script_is_given_data_and_never_a_part_of_it() {
 async fn what_a_script_is_given_is_in_the_line_of_its_tool() {
     let mut world = World::new([Reply::text("done")]);
     world.echo("rows", |tool| {
-        tool.returns = Some("array (for each statement\n a list of its rows)".to_owned())
+        tool.returns = Some("array (for each statement\n a list of its rows)".to_owned());
     });
     world.seams(|seams| seams.sandbox = Arc::new(weft_sandbox::InProcess::new(LIMITS)));
     add_scripts(&world.toolkit, Arc::new(world.model.clone()), &world.options).unwrap();

@@ -166,6 +166,10 @@ async fn addresses_and_bytes_are_as_in_node() {
     )
     .await;
     check(r"return [atob('YQ=='), btoa('a')]", r##"["a","YQ=="]"##).await;
+}
+
+#[tokio::test]
+async fn what_is_no_address_is_told() {
     for body in ["new URL('no')", "new URL('/a', 'b')", "new URL('https://a').href = 'b'"] {
         let (message, _) = failed(returned(body).await);
         assert!(message.contains("TypeError: Invalid URL"), "{body}: {message}");
