@@ -126,11 +126,11 @@ const CORE_DEPENDENCIES: &[&str] = &[
 ];
 
 /// Packages that can open a connection on somebody's behalf, and who may link them. Everything a
-/// canvas asks for leaves through weft-net, which checks the address first; weft-models and `genai` are
-/// handed weft-net's client and make none. The database drivers of weft-store connect to the operator's own database, those
+/// canvas asks for leaves through weft-net, which checks the address first; weft-models, `genai` and
+/// `rmcp` (where people sign in) are handed weft-net's client and make none. The database drivers of weft-store connect to the operator's own database, those
 /// of weft-sql to a socket of weft-net; they are not listed. Axum and weft-server use hyper's side for servers.
 const CLIENTS: &[(&str, &[&str])] = &[
-    ("reqwest", &["weft-net", "weft-models", "genai"]),
+    ("reqwest", &["weft-net", "weft-models", "genai", "rmcp"]),
     ("genai", &["weft-models"]),
     ("hyper", &["axum", "hyper-rustls", "hyper-util", "reqwest", "weft-net", "weft-server"]),
     ("hyper-util", &["axum", "hyper-rustls", "reqwest", "weft-net", "weft-server"]),
@@ -188,6 +188,17 @@ const ABSENT: &[ForbiddenWords] = &[
         except: &["crates/weft-net/src"],
         words: &["reqwest::Client::", "reqwest::ClientBuilder", "reqwest::get(", "genai::Client::default"],
         reason: "HTTP clients are made by weft-net and handed on",
+    },
+    ForbiddenWords {
+        within: &["crates/"],
+        except: &[],
+        words: &[
+            "AuthorizationManager::new(",
+            "AuthorizationManager::new_allowing_private_addresses",
+            "default_oauth_http_client",
+            "OAuthState::new(",
+        ],
+        reason: "authorization servers are asked by the HTTP client that is handed to rmcp",
     },
     ForbiddenWords {
         within: &["crates/"],
