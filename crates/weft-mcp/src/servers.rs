@@ -184,8 +184,8 @@ impl Servers {
     /// Ends a sign-in with what the person's browser has brought back. From then on requests go out with what was allowed.
     ///
     /// # Errors
-    /// `NotFound` for an unknown server, `Invalid` for a sign-in that has not begun, or too long ago; `Denied` when another authorization server answers than was
-    /// asked; what keeps it from giving tokens.
+    /// `NotFound` for an unknown server, `Invalid` for a sign-in that has not begun, or too long ago; `Denied` when another
+    /// authorization server answers than was asked; what keeps it from giving tokens.
     pub async fn finish_sign_in(&self, id: &str, callback: &SignInCallback) -> Result<()> {
         let server = self.server(id)?;
         let finished = server.sign_in()?.finish(callback).await;

@@ -27,7 +27,7 @@ use weft_net::{StreamResponse, StreamingHttp};
 
 use crate::config::{OauthConfig, ServerConfig};
 use http::OauthHttp;
-use kept::{CredentialRow, KeptSignIn, Renewal, are_same};
+use kept::{CredentialRow, KeptSignIn, Renewal, are_same, token_of};
 
 pub use flow::{SignInCallback, SignInPage, SignInRequest};
 
@@ -321,8 +321,7 @@ impl SignInInner {
             manager.configure_client(client.config()).map_err(|error| failed(&error))?;
         }
         if !row.claim(before, self.clock.now_ms()).await? {
-            let token = KeptSignIn { credentials: Some(before.clone()), ..KeptSignIn::default() }.token();
-            return by_another(row, token.as_ref(), RENEWED_LOOKS).await;
+            return by_another(row, token_of(before).as_ref(), RENEWED_LOOKS).await;
         }
         if let Err(error) = manager.refresh_token().await {
             let error = failed(&error);

@@ -9,7 +9,7 @@ use rmcp::transport::auth::{
 use url::Url;
 use weft_core::{Error, ErrorKind, Result};
 
-use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn};
+use super::kept::{BegunSignIn, Ending, KeptClient, KeptSignIn, token_of};
 use super::{LiveToken, SignIn, SignInInner, failed, shortened};
 
 /// How long a person may take to sign in, in milliseconds.
@@ -145,8 +145,7 @@ impl SignIn {
                 true
             })
             .await?;
-        let token = KeptSignIn { credentials: Some(credentials), ..KeptSignIn::default() }.token();
-        inner.signed_in(token);
+        inner.signed_in(token_of(&credentials));
         Ok(())
     }
 

@@ -67,14 +67,7 @@ pub(super) struct BegunSignIn {
 
 impl KeptSignIn {
     pub(super) fn token(&self) -> Option<LiveToken> {
-        let credentials = self.credentials.as_ref()?;
-        // rmcp's type of an answer hides its members behind traits of another crate; on paper it is what came.
-        let answer = serde_json::to_value(credentials.token_response.as_ref()?).ok()?;
-        let access = Secret::new(answer.get("access_token")?.as_str()?);
-        let lasting = answer.get("expires_in").and_then(serde_json::Value::as_u64);
-        let until =
-            credentials.token_received_at.zip(lasting).map(|(at, lasting)| at.saturating_add(lasting));
-        Some(LiveToken { access, until })
+        self.credentials.as_ref().and_then(token_of)
     }
 
     /// Whether a token that renews was given.
@@ -97,6 +90,16 @@ impl KeptSignIn {
         }
         self.begun.insert(state.to_owned(), begun);
     }
+}
+
+/// The token that was given.
+pub(super) fn token_of(credentials: &StoredCredentials) -> Option<LiveToken> {
+    // rmcp's type of an answer hides its members behind traits of another crate; on paper it is what came.
+    let answer = serde_json::to_value(credentials.token_response.as_ref()?).ok()?;
+    let access = Secret::new(answer.get("access_token")?.as_str()?);
+    let lasting = answer.get("expires_in").and_then(serde_json::Value::as_u64);
+    let until = credentials.token_received_at.zip(lasting).map(|(at, lasting)| at.saturating_add(lasting));
+    Some(LiveToken { access, until })
 }
 
 /// The credentials for one server in the store. Clones are the same.
