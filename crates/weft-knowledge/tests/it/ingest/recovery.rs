@@ -302,7 +302,9 @@ async fn what_an_index_has_not_written_is_mended_although_the_store_was_away_the
     library.add_chunk(&key, new).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(world.noted().await, std::slice::from_ref(&key));
-    assert_eq!(library.mend().await.unwrap(), 1);
+    let elsewhere = DatasetKey::new(&key.dataset.tenant, "elsewhere");
+    assert_eq!(library.mend_dataset(&elsewhere).await.unwrap(), 0);
+    assert_eq!(library.mend_dataset(&key.dataset).await.unwrap(), 1);
     assert_eq!(world.index.contents(&key), ["a", "b"]);
     assert!(world.noted().await.is_empty());
 }
