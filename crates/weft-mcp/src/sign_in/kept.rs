@@ -337,3 +337,44 @@ pub(super) fn are_same(one: &StoredCredentials, other: &StoredCredentials) -> bo
     (one.token_received_at, &one.client_id) == (other.token_received_at, &other.client_id)
         && answer(one) == answer(other)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_an_older_program_has_kept_is_read_and_its_secret_is_bound_as_well() {
+        let older = json!({
+            "url": "https://tools.example/mcp", "challenge": null, "renewing_until_ms": 0, "begun": {},
+            "client": {"id": "c", "secret": "s3cret", "redirect_uri": "http://127.0.0.1:9/callback"},
+            "credentials": {"client_id": "c", "issuer": "https://auth.example",
+                "token_response": {"access_token": "t", "token_type": "bearer"}},
+        });
+        let kept: KeptSignIn = serde_json::from_value(older).unwrap();
+        assert_eq!(kept.bound_to(), Some("https://auth.example"));
+        assert!(kept.client.is_some_and(|client| client.registration.is_none()));
+    }
+
+    #[test]
+    fn registrations_have_a_limit_and_the_oldest_goes_first() {
+        let mut kept = KeptSignIn::default();
+        let client = |number: usize| KeptClient {
+            id: format!("client-{number}"),
+            secret: None,
+            redirect_uri: format!("http://127.0.0.1:{number}/callback"),
+            registration: Some(Registration::at("https://auth.example", &["a"])),
+        };
+        for number in 0..=REGISTERED_MAX {
+            kept.remember(&client(number));
+        }
+        let ids: Vec<&str> = kept.registered.iter().map(|client| client.id.as_str()).collect();
+        assert_eq!((ids.len(), ids[0]), (REGISTERED_MAX, "client-1"));
+        let wanted = |scope: &str| Registration::at("https://auth.example", &[scope]);
+        let there = |wanted: &Registration| kept.registered(wanted, "http://127.0.0.1:3/callback", 0);
+        assert!(there(&wanted("a")).is_some_and(|client| client.id == "client-3"));
+        assert!(there(&wanted("b")).is_none());
+        assert!(there(&Registration::at("https://other.example", &[])).is_none());
+    }
+}
