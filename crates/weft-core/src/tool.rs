@@ -299,7 +299,7 @@ pub struct ToolOutput {
     /// The same as a value, for programs; absent when the blocks say everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Json>,
-    /// What a program works with that calls the tool itself.
+    /// What a program works with that calls the tool itself; see [`NodeContext::keeps_data`].
     #[serde(default, skip_serializing_if = "ToolData::is_same")]
     pub data: ToolData,
     /// The tool says that it failed.

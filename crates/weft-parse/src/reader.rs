@@ -21,7 +21,7 @@ use weft_core::{Error, ErrorKind, Json, Result};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
-use worker::{READINGS_BYTES_MAX, ReaderAnswer};
+use worker::{ORDER_BYTES_MAX, READINGS_BYTES_MAX, ReaderAnswer};
 pub(crate) use worker::{ReaderJob, ReaderOrder};
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
@@ -125,6 +125,11 @@ impl ChildReader {
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
+        if order.len() > ORDER_BYTES_MAX {
+            let most = ORDER_BYTES_MAX >> 20;
+            return Err(Error::invalid(format!("cannot work on `{name}`: it has more than {most} MiB"))
+                .help("divide it"));
+        }
         match self.ended(&[order.as_slice(), before, bytes]).await? {
             WorkerEnd::Answered(told) => {
                 let (answer, made) = ReaderAnswer::read(&told)?;

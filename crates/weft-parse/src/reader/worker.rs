@@ -24,8 +24,8 @@ use crate::tesseract::Recognition;
 
 /// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
-/// Bytes of an order, at most.
-const ORDER_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of an order, at most: one to make a document holds all of its text, and pictures in it.
+pub(super) const ORDER_BYTES_MAX: usize = 256 << 20;
 /// Bytes of what was read in the pictures of a file, at most, as it is handed over.
 pub(super) const READINGS_BYTES_MAX: usize = 256 << 20;
 
@@ -213,7 +213,7 @@ fn one() -> ExitCode {
 fn told() -> Option<(ReaderOrder, Vec<u8>)> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
-    input.by_ref().take(ORDER_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
+    input.by_ref().take(ORDER_BYTES_MAX as u64).read_until(b'\n', &mut line).ok()?;
     let order: ReaderOrder = serde_json::from_slice(&line).ok()?;
     let mut bytes = Vec::new();
     // A size for which there is no memory is refused rather than the end of the process.
