@@ -149,6 +149,21 @@ impl ChildReader {
         }
     }
 
+    /// The pictures of a file, as a worker tells of them.
+    async fn found(&self, job: ReaderJob, name: &str, bytes: &[u8]) -> Result<FoundPictures> {
+        match self.ask(name, job, bytes).await? {
+            (ReaderAnswer::Pictures(mut found, sizes), told) => {
+                let mut told = Bytes::from(told);
+                for (one, size) in found.pictures.iter_mut().zip(sizes) {
+                    // A worker has handled a file from anywhere, so its numbers are not relied on.
+                    one.picture.bytes = told.split_to(size.min(told.len()));
+                }
+                Ok(found)
+            }
+            (answer, _) => Err(answer.failed()),
+        }
+    }
+
     /// Has a worker do what it is asked: a fork of one that is ready, where there are such.
     async fn ended(&self, asked: &[&[u8]]) -> Result<WorkerEnd> {
         let limits = AskLimits { time: self.limits.time, answer_max: ANSWER_BYTES_MAX };
@@ -212,17 +227,18 @@ impl DocumentReader for ChildReader {
 
     async fn pictures(&self, request: &ReadRequest, bytes: Bytes) -> Result<FoundPictures> {
         self.limits.check(&request.name, &bytes)?;
-        match self.ask(&request.name, ReaderJob::Pictures(request.clone()), &bytes).await? {
-            (ReaderAnswer::Pictures(mut found, sizes), told) => {
-                let mut told = Bytes::from(told);
-                for (one, size) in found.pictures.iter_mut().zip(sizes) {
-                    // A worker has handled a file from anywhere, so its numbers are not relied on.
-                    one.picture.bytes = told.split_to(size.min(told.len()));
-                }
-                Ok(found)
-            }
-            (answer, _) => Err(answer.failed()),
-        }
+        self.found(ReaderJob::Pictures(request.clone()), &request.name, &bytes).await
+    }
+
+    async fn kept_pictures(
+        &self,
+        request: &ReadRequest,
+        bytes: Bytes,
+        wanted: &[u32],
+    ) -> Result<FoundPictures> {
+        self.limits.check(&request.name, &bytes)?;
+        let job = ReaderJob::KeptPictures(request.clone(), wanted.to_vec());
+        self.found(job, &request.name, &bytes).await
     }
 
     async fn read_with(

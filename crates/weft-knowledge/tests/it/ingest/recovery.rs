@@ -205,7 +205,7 @@ async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
 }
 
 /// The seams of a process that does not break.
-fn parts(world: &World) -> LibraryParts {
+pub fn parts(world: &World) -> LibraryParts {
     LibraryParts {
         store: Arc::clone(&world.store),
         queue: Arc::clone(&world.queue),
@@ -219,7 +219,7 @@ fn parts(world: &World) -> LibraryParts {
 }
 
 /// A place for files whose process is killed as soon as something is stored.
-struct LastStored(MemoryBlobs);
+pub struct LastStored(pub MemoryBlobs);
 
 #[async_trait]
 impl BlobStore for LastStored {
@@ -234,6 +234,10 @@ impl BlobStore for LastStored {
 
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
         self.0.remove(tenant, name).await
+    }
+
+    async fn below(&self, tenant: &TenantId, folder: &str) -> Result<Vec<String>> {
+        self.0.below(tenant, folder).await
     }
 
     async fn remove_all(&self, tenant: &TenantId) -> Result<()> {
