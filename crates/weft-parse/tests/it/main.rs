@@ -11,3 +11,5 @@ mod office;
 mod pages;
 mod pictures;
 mod process;
+#[cfg(target_os = "linux")]
+mod transcription;
