@@ -313,7 +313,8 @@ fn may_be_started(program: &Path) -> bool {
 
 /// The ending by which programs know what a recording is: that of its type, else that of its name.
 fn ending(recording: &Recording) -> String {
-    let known = match recording.media_type.as_str() {
+    let media_type = recording.media_type.split(';').next().unwrap_or_default().trim();
+    let known = match media_type {
         "audio/mpeg" | "audio/mp3" => "mp3",
         "audio/wav" | "audio/wave" | "audio/x-wav" | "audio/vnd.wave" => "wav",
         "audio/ogg" | "audio/opus" => "ogg",
@@ -417,6 +418,7 @@ mod tests {
         };
         check("call", "audio/mpeg", "mp3");
         check("call.ogg", "audio/x-wav", "wav");
+        check("call", "audio/webm;codecs=opus", "webm");
         check("call.AMR", "audio/amr", "amr");
         check("call.../../x", "application/octet-stream", "audio");
         check("call", "", "audio");
