@@ -109,6 +109,11 @@ pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome 
     if !wanted.is_empty() {
         read_all(&dataset, &wanted, app, setup, &mut told).await?;
     }
+    // Also when nothing was left to read: a process that was killed may have left documents that are not found yet.
+    tokio::select! {
+        mended = app.library.mend_dataset(&dataset.key) => drop(mended?),
+        () = stopped() => return Err(interrupted(&dataset, setup)),
+    }
     told.conclude(&find(dataset.key.id.as_str(), app).await?)
 }
 
@@ -288,11 +293,16 @@ async fn read_all(
     let (interrupted, ()) = futures::join!(watching, Box::pin(worker.run(&stop, GRACE)));
     watch.close();
     if interrupted? {
-        let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
-        Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
-        return Err(Failure::Reported(Exit::Failed));
+        return Err(interrupted(dataset, setup));
     }
     Ok(())
+}
+
+/// Says how somebody who has stopped the command goes on.
+fn interrupted(dataset: &Dataset, setup: &Setup) -> Failure {
+    let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
+    Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
+    Failure::Reported(Exit::Failed)
 }
 
 /// A bar on a terminal, and elsewhere a line now and then.

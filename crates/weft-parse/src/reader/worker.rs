@@ -25,8 +25,8 @@ use crate::transcription::Transcription;
 
 /// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
-/// Bytes of an order, at most.
-const ORDER_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of an order, at most: one to make a document holds all of its text, and pictures in it.
+pub(super) const ORDER_BYTES_MAX: usize = 256 << 20;
 /// Bytes of what was read in the pictures of a file, at most, as it is handed over.
 pub(super) const READINGS_BYTES_MAX: usize = 256 << 20;
 
@@ -37,6 +37,8 @@ pub enum ReaderJob {
     Read(ReadRequest),
     /// They are a file whose pictures are wanted.
     Pictures(ReadRequest),
+    /// They are a file of whose pictures those with these numbers are kept.
+    KeptPictures(ReadRequest, Vec<u32>),
     /// They are so many bytes of what was read in the pictures of a file, and the file to read and cut into pieces.
     ReadWith(ReadRequest, usize),
     /// Nothing follows: a picture in a file of this system is to be read by another program.
@@ -131,10 +133,20 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
     let answer = match job {
         ReaderJob::Read(request) => guarded(request, bytes, &[]).map(ReaderAnswer::Read),
         ReaderJob::ReadWith(request, count) => read_with(request, *count, bytes).map(ReaderAnswer::Read),
-        ReaderJob::Pictures(request) => match harmless(&request.name, || pictures(request, bytes)) {
-            Ok(found) => return found,
+        ReaderJob::Pictures(request) => match harmless(&request.name, || found(request, bytes)) {
+            Ok(found) => return pictures(found),
             Err(error) => Err(error),
         },
+        ReaderJob::KeptPictures(request, wanted) => {
+            match harmless(&request.name, || found(request, bytes)) {
+                Ok(mut found) => {
+                    // Here, so that nobody else has to hold the others.
+                    found.keep(wanted);
+                    return pictures(found);
+                }
+                Err(error) => Err(error),
+            }
+        }
         ReaderJob::Recognize(_) | ReaderJob::Transcribe(_) => {
             Err(Error::internal("this is done by another program"))
         }
@@ -149,16 +161,19 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
     (answer.unwrap_or_else(ReaderAnswer::from), Vec::new())
 }
 
+fn found(request: &ReadRequest, bytes: &[u8]) -> Result<FoundPictures> {
+    crate::format::pictures(&request.name, bytes, &request.settings)
+}
+
 /// The pictures of a file: what is known of them, and their bytes one behind the other.
-fn pictures(request: &ReadRequest, bytes: &[u8]) -> Result<(ReaderAnswer, Vec<u8>)> {
-    let mut found = crate::format::pictures(&request.name, bytes, &request.settings)?;
+fn pictures(mut found: FoundPictures) -> (ReaderAnswer, Vec<u8>) {
     let (mut sizes, mut all) = (Vec::new(), Vec::new());
     for one in &mut found.pictures {
         let bytes = std::mem::take(&mut one.picture.bytes);
         sizes.push(bytes.len());
         all.extend_from_slice(&bytes);
     }
-    Ok((ReaderAnswer::Pictures(found, sizes), all))
+    (ReaderAnswer::Pictures(found, sizes), all)
 }
 
 fn read_with(request: &ReadRequest, count: usize, bytes: &[u8]) -> Result<ReadDocument> {
@@ -219,7 +234,7 @@ fn one() -> ExitCode {
 fn told() -> Option<(ReaderOrder, Vec<u8>)> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
-    input.by_ref().take(ORDER_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
+    input.by_ref().take(ORDER_BYTES_MAX as u64).read_until(b'\n', &mut line).ok()?;
     let order: ReaderOrder = serde_json::from_slice(&line).ok()?;
     let mut bytes = Vec::new();
     // A size for which there is no memory is refused rather than the end of the process.

@@ -47,7 +47,9 @@ fn sizes(found: &FoundPictures) -> Vec<(u32, u32)> {
     let size = |picture: &Picture| {
         assert_eq!(picture.media_type, "image/png");
         let number = |from: usize| u32::from_be_bytes(picture.bytes[from..from + 4].try_into().unwrap());
-        assert_eq!((number(16), number(20)), (picture.width, picture.height));
+        if !picture.bytes.is_empty() {
+            assert_eq!((number(16), number(20)), (picture.width, picture.height));
+        }
         (picture.width, picture.height)
     };
     found.pictures.iter().map(|one| size(&one.picture)).collect()
@@ -69,9 +71,9 @@ async fn scans_in_jbig2_and_jpeg_2000_are_found() {
         let found = reader.pictures(&request(), file.clone()).await.unwrap();
         assert_eq!(sizes(&found), [(52, 32), (52, 32), (40, 32), (52, 32)], "{:?}", found.warnings);
         assert!(found.warnings.is_empty(), "{:?}", found.warnings);
-        // The same page in two ways is the same picture.
-        assert_eq!(found.pictures[0].picture.bytes, found.pictures[1].picture.bytes);
-        assert_eq!(found.pictures[1].picture.bytes, found.pictures[3].picture.bytes);
+        // The same page in three ways is the same picture, byte for byte.
+        let same: Vec<_> = found.pictures.iter().map(|one| one.same_as).collect();
+        assert_eq!(same, [None, Some(0), None, Some(0)]);
     }
 }
 

@@ -156,11 +156,14 @@ pub fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     layout::add(&[page], &Outline::new(), &mut read);
     let mut elements = read.finish().elements;
     place(&mut elements, std::slice::from_ref(reading));
-    elements.into_iter().for_each(|element| parts.push_at(element.body, element.positions));
+    for element in elements {
+        parts.shows(element.picture);
+        parts.push_at(element.body, element.positions);
+    }
 }
 
-/// Gives elements of pictures the place of the picture where nobody knows that of their lines, and puts figures between
-/// the elements of their pages.
+/// Says of elements which picture they were read in, gives them the place of the picture where nobody knows that of their
+/// lines, and puts figures between the elements of their pages.
 pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
     for reading in readings {
         let page = reading.place.page;
@@ -169,21 +172,24 @@ pub fn place(elements: &mut Vec<Element>, readings: &[PictureReading]) {
             let caption = lines(&text.join("\n"));
             if !caption.is_empty() {
                 let at = below(elements, reading.place);
-                elements.insert(
-                    at,
-                    Element { body: ElementBody::Image { caption }, positions: vec![reading.place] },
-                );
+                let figure = Element::new(ElementBody::Image { caption }, vec![reading.place]);
+                elements.insert(at, Element { picture: reading.picture, ..figure });
             }
-        } else if reading.lines.iter().all(|line| line.place.is_none()) {
-            for element in elements.iter_mut().filter(|element| !element.positions.is_empty()) {
-                let inside = |position: &Position| {
-                    position.page == page
-                        && position.top >= reading.place.top - 0.5
-                        && position.bottom <= reading.place.bottom + 0.5
-                };
-                if element.positions.iter().all(inside) {
-                    element.positions = vec![reading.place];
-                }
+            continue;
+        }
+        let is_placed = reading.lines.iter().any(|line| line.place.is_some());
+        for element in elements.iter_mut().filter(|element| !element.positions.is_empty()) {
+            let inside = |position: &Position| {
+                position.page == page
+                    && position.top >= reading.place.top - 0.5
+                    && position.bottom <= reading.place.bottom + 0.5
+            };
+            // A paragraph that goes on on the next page is seen where it begins.
+            if element.positions.first().is_some_and(inside) {
+                element.picture = element.picture.or(reading.picture);
+            }
+            if !is_placed && element.positions.iter().all(inside) {
+                element.positions = vec![reading.place];
             }
         }
     }
@@ -259,15 +265,16 @@ mod tests {
 
     #[test]
     fn figures_stand_where_they_are() {
-        let paragraph = |page, top| Element {
-            body: ElementBody::Paragraph(format!("{page} {top}")),
-            positions: vec![at(page, top, top + 10.0)],
+        let paragraph = |page, top| {
+            let body = ElementBody::Paragraph(format!("{page} {top}"));
+            Element::new(body, vec![at(page, top, top + 10.0)])
         };
         let mut elements = vec![paragraph(1, 10.0), paragraph(1, 200.0), paragraph(3, 10.0)];
         let figure = |page, top: f32, text: &str| PictureReading {
             place: at(page, top, top + 50.0),
             part: String::new(),
             is_figure: true,
+            picture: None,
             lines: vec![ReadingLine { text: text.to_owned(), place: None }],
         };
         place(
