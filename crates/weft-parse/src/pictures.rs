@@ -217,8 +217,14 @@ fn at<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
     bytes.get(from..from.checked_add(N)?)?.try_into().ok()
 }
 
-fn big(bytes: &[u8], from: usize) -> Option<u32> {
+/// Four bytes from here on as a number, the highest first.
+pub(crate) fn big(bytes: &[u8], from: usize) -> Option<u32> {
     at(bytes, from).map(u32::from_be_bytes)
+}
+
+/// The same of two bytes.
+pub(crate) fn short_big(bytes: &[u8], from: usize) -> Option<u16> {
+    at(bytes, from).map(u16::from_be_bytes)
 }
 
 fn little(bytes: &[u8], from: usize) -> Option<u32> {
@@ -240,7 +246,7 @@ fn magnitude(height: u32) -> u32 {
 
 /// The first frame header of a JPEG; what stands before it is passed over segment by segment.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
-    let short = |from: usize| at(bytes, from).map(u16::from_be_bytes);
+    let short = |from: usize| short_big(bytes, from);
     let mut from = 2;
     loop {
         let [0xff, marker] = at(bytes, from)? else { return None };

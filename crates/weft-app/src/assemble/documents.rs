@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
-use weft_core::seam::{DocumentReader, DocumentWriter, PictureReader};
+use weft_core::seam::{DocumentReader, DocumentWriter, PictureReader, TranscriptionModel};
 use weft_core::watched_models::watched_reader;
 use weft_core::{Error, Result, TenantId};
-use weft_parse::{ChildReader, MediaReader, Tesseract, Worker};
+use weft_parse::{ChildReader, MediaReader, ProgramTranscription, Tesseract, Worker};
 
 use super::models::Models;
 use crate::config::{Config, DocumentsConfig, NO_OCR, TESSERACT};
@@ -39,6 +39,24 @@ fn picture_reader(config: &Config, models: &Models) -> Result<Option<Arc<dyn Pic
     })
 }
 
+/// The program that writes down speech; none where a model does.
+///
+/// # Errors
+/// `Invalid` when it is not there, or cannot be run.
+pub(super) fn transcription_program(config: &Config) -> Result<Option<Arc<dyn TranscriptionModel>>> {
+    let Some(settings) = config.transcription.settings() else { return Ok(None) };
+    let Some(limits) = config.transcription.limits() else {
+        return Err(Error::invalid("a number in `transcription` makes no sense").help("see docs/settings.md"));
+    };
+    let Some(worker) = named_worker(config) else {
+        let message =
+            "`transcription.engine` names a program, and `documents.worker`, in which it runs, is empty";
+        return Err(Error::invalid(message).help("name one, or set the engine to \"model\""));
+    };
+    let program = ProgramTranscription::open(worker, settings, limits)?;
+    Ok(Some(Arc::new(program.with_confinement(config.documents.confinement))))
+}
+
 /// What makes documents.
 pub(super) fn document_writer(config: &Config) -> Arc<dyn DocumentWriter> {
     match document_worker(config) {
@@ -54,8 +72,11 @@ fn document_worker(config: &Config) -> Option<Arc<ChildReader>> {
 }
 
 fn worker(config: &Config) -> Option<Worker> {
-    let DocumentsConfig { at_once, worker, .. } = &config.documents;
-    let (program, arguments) = worker.split_first().filter(|_| *at_once > 0)?;
+    named_worker(config).filter(|_| config.documents.at_once > 0)
+}
+
+fn named_worker(config: &Config) -> Option<Worker> {
+    let (program, arguments) = config.documents.worker.split_first()?;
     Some(Worker { program: program.into(), arguments: arguments.iter().map(Into::into).collect() })
 }
 
@@ -64,6 +85,7 @@ mod tests {
     use weft_models::Directory;
 
     use super::*;
+    use crate::config::TranscriptionEngine;
 
     fn reader(config: &Config) -> Result<()> {
         let models = Directory::open(&config.models, &weft_net::operator_client().unwrap()).unwrap();
@@ -96,5 +118,35 @@ mod tests {
         assert!(error.contains("ocr_languages") || error.contains("not installed"), "{error}");
         config.documents.ocr_seconds = 0.0;
         assert!(config.check().unwrap_err().full().contains("ocr_seconds"));
+    }
+
+    #[test]
+    fn recordings_are_written_down_by_what_is_there() {
+        let mut config = Config::default();
+        assert!(transcription_program(&config).unwrap().is_none());
+        let refused = |config: &Config, part: &str| {
+            let error = transcription_program(config).err().unwrap().full();
+            assert!(error.contains(part), "{part}: {error}");
+        };
+        config.transcription.engine = TranscriptionEngine::Program;
+        refused(&config, "documents.worker");
+        config.documents.worker = vec!["/no/such/worker".to_owned()];
+        refused(&config, "transcription.command");
+        config.transcription.command = vec!["/no/such/program".to_owned(), "{file}".to_owned()];
+        refused(&config, "/no/such/program");
+        config.transcription.engine = TranscriptionEngine::Whisper;
+        config.data = std::path::PathBuf::from("/no/such/folder");
+        // It is said when Weft starts, before anybody sends a recording.
+        let error = Models::open(&config).err().unwrap().full();
+        assert!(error.contains("/no/such/program"), "{error}");
+        // Any program stands for whisper-cli here: it is not started.
+        config.transcription.command = vec![std::env::current_exe().unwrap().to_str().unwrap().to_owned()];
+        refused(&config, "transcription.model");
+        config.transcription.model = std::env::current_exe().unwrap();
+        let model = transcription_program(&config).unwrap().unwrap();
+        let models = Models::open(&config).unwrap();
+        assert_eq!(models.counted.transcription(&TenantId::new("t"), "").unwrap().name(), model.name());
+        config.transcription.threads = 0;
+        assert!(config.check().unwrap_err().full().contains("threads"));
     }
 }

@@ -21,6 +21,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use super::{Limits, guarded, harmless};
 use crate::tesseract::Recognition;
+use crate::transcription::Transcription;
 
 /// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
@@ -42,6 +43,8 @@ pub enum ReaderJob {
     ReadWith(ReadRequest, usize),
     /// Nothing follows: a picture in a file of this system is to be read by another program.
     Recognize(Recognition),
+    /// Nothing follows: a recording in a file of this system is to be written down by another program.
+    Transcribe(Transcription),
     /// They are a file of this name, of which the tables are wanted.
     Sheets(String),
     /// They are a font to make a file with.
@@ -144,7 +147,9 @@ fn done(job: &ReaderJob, bytes: &[u8]) -> (ReaderAnswer, Vec<u8>) {
                 Err(error) => Err(error),
             }
         }
-        ReaderJob::Recognize(_) => Err(Error::internal("a picture is read by another program")),
+        ReaderJob::Recognize(_) | ReaderJob::Transcribe(_) => {
+            Err(Error::internal("this is done by another program"))
+        }
         ReaderJob::Sheets(name) => {
             harmless(name, || crate::make::sheets(name, bytes)).map(ReaderAnswer::Sheets)
         }
@@ -217,6 +222,7 @@ fn one() -> ExitCode {
     // Before the process is confined, since it becomes another program.
     let job = match job {
         ReaderJob::Recognize(recognition) => return recognition.begin(&bounds),
+        ReaderJob::Transcribe(transcription) => return transcription.begin(&bounds),
         job => job,
     };
     confined(bounds, move || {
