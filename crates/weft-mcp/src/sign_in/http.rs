@@ -1,7 +1,7 @@
 //! The way by which rmcp asks authorization servers: ours, with its checks of addresses.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, LOCATION};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use url::{Host, Origin, Url, form_urlencoded};
 use weft_core::value::number;
 use weft_core::{Error, ErrorKind, Json, Result};
-use weft_net::{StreamRequest, StreamResponse, StreamingHttp};
+use weft_net::{StreamRequest, StreamResponse};
 
 use crate::reach::Reach;
 
@@ -215,10 +215,13 @@ fn plain(request: http::Request<Vec<u8>>) -> Result<StreamRequest> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use async_trait::async_trait;
     use bytes::Bytes;
     use futures::{StreamExt as _, stream};
     use serde_json::json;
+    use weft_net::StreamingHttp;
 
     use super::*;
 

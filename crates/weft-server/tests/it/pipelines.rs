@@ -118,7 +118,7 @@ async fn what_is_compiled_of_a_document_is_found_beside_its_text() {
     let events = json!({"items": [{"name": "The fox is seen", "time": "2021-05-03", "sources": [1]},
         {"name": "The dog is adopted", "time": "2019", "sources": [2]}]});
     let script = Script::new()
-        .reply(Reply::text(&events.to_string()).times(1))
+        .reply(Reply::text(events.to_string()).times(1))
         .reply(Reply::text("no JSON at all").always());
     let bench = bench(script).await;
     let templates = json!({"compilation_template_group_id": "timeline", "templates": [{"kind": "wiki"}]});

@@ -40,7 +40,7 @@ pub async fn grow(
             match answer {
                 Ok(answer) => above.extend(put(items, group, &answer)),
                 Err(error) => {
-                    notes.missing(&format!("a summary of {} others: {}", group.len(), reason(&error)))
+                    notes.missing(&format!("a summary of {} others: {}", group.len(), reason(&error)));
                 }
             }
         }

@@ -50,10 +50,10 @@ impl<'doc> PackedImages<'doc> {
         if packing == Packing::Jpeg2000 && image.color_space == ColorSpace::Indexed {
             return Err("as JPEG 2000 with a table of colours".to_owned());
         }
-        let raw = image.raw_compressed_bytes().map_err(short)?;
+        let raw = image.raw_compressed_bytes().map_err(|cause| short(&cause))?;
         let document = self.document;
         let stream = self.stream(&raw).ok_or("its stream is not where the page has its pictures")?;
-        let bytes = stream.decode_stream_data().map_err(short)?;
+        let bytes = stream.decode_stream_data().map_err(|cause| short(&cause))?;
         let unpacked = match packing {
             Packing::Jpeg2000 => codecs::jpeg2000(&bytes),
             Packing::Jbig2 => {
@@ -75,7 +75,7 @@ impl<'doc> PackedImages<'doc> {
     }
 }
 
-fn short(cause: pdf_oxide::Error) -> String {
+fn short(cause: &pdf_oxide::Error) -> String {
     cause.to_string().chars().take(200).collect()
 }
 
@@ -129,7 +129,7 @@ fn globals(document: &PdfDocument, stream: &Object) -> Result<Option<Vec<u8>>, S
         one => vec![one],
     };
     let shared = settings.iter().find_map(|settings| member(document, settings, "JBIG2Globals"));
-    shared.map(|shared| shared.decode_stream_data()).transpose().map_err(short)
+    shared.map(|shared| shared.decode_stream_data()).transpose().map_err(|cause| short(&cause))
 }
 
 /// Whether the document has black stand for white.
