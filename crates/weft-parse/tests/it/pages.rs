@@ -17,6 +17,28 @@ fn numbers_of_neighbouring_cells_stay_apart() {
 }
 
 #[test]
+fn cells_that_are_drawn_in_type_of_size_one_stay_apart() {
+    // The library takes those that follow each other in the same way of drawing for one string, and the room between
+    // them for many times of what it is.
+    let plain = |left: u32, text: &str| format!("8.5 0 0 8.5 {left} 560 Tm ({text}) Tj\n");
+    let spaced = |left: u32, text: &str| format!("8.5 0 0 8.5 {left} 560 Tm [({text})] TJ\n");
+    let check = |drawn: &[String], expected: &str| {
+        let page = format!("BT /F1 1 Tf\n{}ET\n", drawn.concat());
+        let shown = text(&read("a.pdf", &pdf_of(&[page])));
+        let words: Vec<&str> = shown.split(|sign: char| sign.is_whitespace() || sign == '|').collect();
+        assert!(words.join(" ").contains(expected), "{shown}");
+    };
+    check(&[spaced(60, "hull"), plain(410, "none"), plain(490, "none")], "hull none none");
+    check(&[plain(60, "2000"), spaced(138, "1,200"), plain(410, "17"), plain(490, "85")], "2000 1,200 17 85");
+    check(
+        &[plain(60, "June 2000"), spaced(138, "Rio de Janeiro"), plain(410, "NA"), plain(490, "85 none")],
+        "June 2000 Rio de Janeiro NA 85 none",
+    );
+    // A title whose letters stand apart is one all the same.
+    check(&["0.5 Tc 8.5 0 0 8.5 60 560 Tm (TITLE) Tj 0 Tc\n".to_owned()], "TITLE");
+}
+
+#[test]
 fn text_that_was_placed_on_a_page_is_read() {
     let placed: String =
         (0..3).map(|line| at("F1", 50, 700 - line * 12, &format!("placed line {line}"))).collect();

@@ -12,6 +12,8 @@ use super::page::{PageFrame, PageLine};
 const APART: f32 = 1.0;
 /// Glyphs that are farther apart have a blank between them, whatever the library made of it.
 const BLANK: f32 = 0.5;
+/// The letters of a title may stand apart one and all, at least as far as this.
+const SPACED: f32 = 0.3;
 
 /// No glyph is wider, in sizes of the type.
 const WIDE_MAX: f32 = 2.0;
@@ -83,9 +85,12 @@ pub fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -> Vec<(
     if turn != TextTurn::Upright || !has_hidden_gaps(span) {
         return vec![(turn, whole)];
     }
-    let Some(places) = page.places(span) else { return vec![(turn, whole)] };
+    let Some(places) = page.places(span).filter(|places| !is_spaced(&span.text, size_of(span), places))
+    else {
+        return vec![(turn, whole)];
+    };
     let x = |offset: f32| offset - span.bbox.x + whole.place.left;
-    let size = span.font_size.abs().max(1.0);
+    let size = size_of(span);
     let mut pieces: Vec<PageLine> = Vec::new();
     let mut end = f32::MIN;
     for (glyph, place) in span.text.chars().zip(places) {
@@ -118,17 +123,31 @@ fn has_hidden_gaps(span: &TextSpan) -> bool {
         return false;
     }
     // A blank that was made by spacing out the glyph before it.
-    if span.char_widths.iter().any(|width| *width > WIDE_MAX * span.font_size.abs().max(1.0)) {
+    if span.char_widths.iter().any(|width| *width > WIDE_MAX * size_of(span)) {
         return true;
     }
     let blanks = span.text.chars().filter(|glyph| glyph.is_whitespace()).count();
     let hidden = span.bbox.width - span.char_widths.iter().sum::<f32>();
     #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
-    let usual = (blanks as f32).mul_add(APART, 0.8) * span.font_size.abs().max(1.0);
-    // Letters that stand apart one and all are how a title is set.
-    #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
-    let is_spaced = hidden > 0.4 * span.font_size.abs() * (glyphs - 1) as f32 && blanks == 0 && glyphs > 4;
-    hidden > usual && !is_spaced
+    let usual = (blanks as f32).mul_add(APART, 0.8) * size_of(span);
+    hidden > usual
+}
+
+/// The size of the type of a string, in points.
+fn size_of(span: &TextSpan) -> f32 {
+    span.font_size.abs().max(1.0)
+}
+
+/// Whether all glyphs of a string stand apart, which is how a title is set and tells of no cells. That some do is seen
+/// in the usual gap: two short cells with all of the page between them are as wide as such a title.
+fn is_spaced(text: &str, size: f32, places: &[Option<GlyphPlace>]) -> bool {
+    let there: Vec<&GlyphPlace> = places.iter().flatten().collect();
+    let mut gaps: Vec<f32> = there.windows(2).map(|two| two[1].left - two[0].right).collect();
+    gaps.sort_by(f32::total_cmp);
+    let Some(usual) = gaps.get(gaps.len() / 2) else { return false };
+    // Digits that are farther apart than this are cells.
+    let most = if text.chars().all(char::is_alphabetic) { f32::MAX } else { size * APART };
+    gaps.len() > 3 && (size * SPACED..=most).contains(usual)
 }
 
 /// Where a glyph is, from left to right.
@@ -160,7 +179,7 @@ impl<'a> Glyphs<'a> {
             all.sort_by(|one, other| other.origin_y.total_cmp(&one.origin_y));
             all
         });
-        let size = span.font_size.abs().max(1.0);
+        let size = size_of(span);
         // A page of very many strings is not gone through for each of them.
         let above = all.partition_point(|glyph| glyph.origin_y - span.bbox.y >= size * 0.3);
         let beside = all[above..].iter().take_while(|glyph| glyph.origin_y - span.bbox.y > size * -0.3);
@@ -179,28 +198,33 @@ impl<'a> Glyphs<'a> {
             letters.retain(|letter| !letter.is_whitespace());
             letters.sort_unstable();
         }
-        (there == said).then(|| leftward::text(&near, span.font_size.abs().max(1.0)))
+        (there == said).then(|| leftward::text(&near, size_of(span)))
     }
 
     /// Where each glyph of a string is, and nothing for its blanks; `None` when they cannot be told for sure.
     fn places(&mut self, span: &TextSpan) -> Option<Vec<Option<GlyphPlace>>> {
+        let size = size_of(span);
         let mut near = self.near(span);
         near.retain(|glyph| !glyph.char.is_whitespace());
         near.sort_by(|one, other| one.origin_x.total_cmp(&other.origin_x));
-        let mut near = near.into_iter();
-        let places: Option<Vec<Option<GlyphPlace>>> = span
-            .text
-            .chars()
-            .map(|glyph| {
-                if glyph.is_whitespace() {
-                    Some(None)
-                } else {
-                    let next = near.next().filter(|next| next.char == glyph)?;
-                    Some(Some(GlyphPlace { left: next.origin_x, right: next.origin_x + next.advance_width }))
-                }
-            })
-            .collect();
-        // What is left over belongs to something else that stands on top of it.
-        places.filter(|_| near.next().is_none())
+        let begins_cell = |at: usize| {
+            at == 0 || near[at].origin_x - near[at - 1].origin_x - near[at - 1].advance_width > size * APART
+        };
+        let mut at = 0;
+        let mut places = Vec::new();
+        for glyph in span.text.chars() {
+            if glyph.is_whitespace() {
+                places.push(None);
+                continue;
+            }
+            // The library makes one string of cells that have others between them.
+            let is_next = |there: &usize| near[*there].char == glyph && (*there == at || begins_cell(*there));
+            let found = (at..near.len()).find(is_next)?;
+            let left = near[found].origin_x;
+            places.push(Some(GlyphPlace { left, right: left + near[found].advance_width }));
+            at = found + 1;
+        }
+        // What is left over in the same cell belongs to something else that stands on top of it.
+        (at == near.len() || begins_cell(at)).then_some(places)
     }
 }
