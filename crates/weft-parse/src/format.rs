@@ -204,7 +204,7 @@ impl<'a> FileInput<'a> {
             return Ok(FoundPictures::default());
         }
         let contents = FileContents::of(self.bytes);
-        if (pdf::FORMAT.looks)(&contents) {
+        if (pdf::FORMAT.looks)(&contents) && !is_about_pdfs(self.name, self.bytes) {
             return pdf::pictures(self);
         }
         let parts = match contents.container {
@@ -267,7 +267,8 @@ pub(crate) fn is_known(name: &str) -> bool {
 
 fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, Unreadable> {
     let contents = FileContents::of(bytes);
-    if let Some(format) = ALL.iter().find(|format| format.is_binary && (format.looks)(&contents)) {
+    let told = ALL.iter().find(|format| format.is_binary && (format.looks)(&contents));
+    if let Some(format) = told.filter(|told| told.name != pdf::FORMAT.name || !is_about_pdfs(name, bytes)) {
         return Ok(format);
     }
     // Before texts are told by their names: RTF and PostScript are texts as well.
@@ -290,6 +291,14 @@ fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static FileFormat, 
     }
     let looks = ALL.iter().find(|format| !format.is_binary && (format.looks)(&contents));
     Ok(looks.unwrap_or(&&text::FORMAT))
+}
+
+/// Whether a file is a text, by its name and its bytes, that shows how a PDF begins: those may have something in front
+/// of that as well.
+fn is_about_pdfs(name: &str, bytes: &[u8]) -> bool {
+    let ending = ending(name);
+    let named = ALL.iter().find(|format| format.endings.contains(&ending.as_str()));
+    named.is_some_and(|format| !format.is_binary) && !bytes.starts_with(b"%PDF-") && is_text(bytes)
 }
 
 /// What a text is whose name is that of another kind: programs export pages and tables so. Any other text is what is

@@ -24,9 +24,7 @@ const PRINTED_CHARS_MAX: usize = 4_000;
 fn read(file: &FileInput<'_>) -> ReadResult {
     let notebook: Value = serde_json::from_str(&decode(file.bytes))
         .map_err(|cause| Unreadable::because("it is not a notebook", cause))?;
-    let Some(cells) = notebook["cells"].as_array() else {
-        return Err(Unreadable::new("it is not a notebook of version 4 or newer: it has no cells"));
-    };
+    let cells = cells(&notebook).ok_or_else(|| Unreadable::new("it is not a notebook: it has no cells"))?;
     let mut parts = PartCollector::default();
     parts.say("title", notebook["metadata"]["title"].as_str().unwrap_or_default());
     let authors: Vec<&str> = notebook["metadata"]["authors"]
@@ -42,8 +40,10 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         .find_map(|key| notebook["metadata"][key]["name"].as_str())
         .map(|name| if name.starts_with("python") { "python".to_owned() } else { name.to_owned() });
     for cell in cells {
-        let source = text(&cell["source"]);
+        // Programs of versions 2 and 3 are their input.
+        let source = text(cell.get("source").unwrap_or(&cell["input"]));
         match cell["cell_type"].as_str() {
+            Some("heading") => parts.heading(level(cell), &source),
             Some("markdown") => markdown::add(&source, &mut parts),
             Some("code") => {
                 parts.code(language.clone(), &source);
@@ -55,6 +55,20 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }
     }
     Ok(parts.finish())
+}
+
+/// The cells of a notebook; up to version 3 they stand on sheets.
+fn cells(notebook: &Value) -> Option<Vec<&Value>> {
+    if let Some(cells) = notebook["cells"].as_array() {
+        return Some(cells.iter().collect());
+    }
+    let sheets = notebook["worksheets"].as_array()?;
+    Some(sheets.iter().filter_map(|sheet| sheet["cells"].as_array()).flatten().collect())
+}
+
+/// The level of a heading, which is a cell of its own up to version 3.
+fn level(cell: &Value) -> u8 {
+    cell["level"].as_u64().and_then(|level| u8::try_from(level).ok()).unwrap_or(1)
 }
 
 /// A text, or its lines.
@@ -69,8 +83,11 @@ fn text(value: &Value) -> String {
 fn printed(output: &Value) -> String {
     match output["output_type"].as_str() {
         Some("stream") => text(&output["text"]),
-        Some("execute_result" | "display_data") => text(&output["data"]["text/plain"]),
-        Some("error") => {
+        // Up to version 3 the kinds of what was shown stand beside each other.
+        Some("execute_result" | "display_data" | "pyout") => {
+            text(output["data"].get("text/plain").unwrap_or(&output["text"]))
+        }
+        Some("error" | "pyerr") => {
             let part = |key: &str| output[key].as_str().unwrap_or_default().to_owned();
             format!("{}: {}", part("ename"), part("evalue"))
         }

@@ -6,6 +6,7 @@
 
 mod codecs;
 mod extractor;
+mod fields;
 mod layout;
 mod leftward;
 mod order;
@@ -27,7 +28,7 @@ use weft_core::value::Json;
 
 use super::{DocumentSettings, FileContents, FileFormat, FileInput, ReadResult, Unreadable};
 use crate::parts::PartCollector;
-use page::PdfPage;
+use page::{PageBlock, PdfPage};
 
 pub use scanned::read_lines;
 
@@ -76,13 +77,18 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     properties(&document, &mut parts);
     let (mut pages, unread) = pages(&document, count, file.settings, &mut parts);
     scanned::fill(&mut pages, file.readings);
-    if pages.iter().all(PdfPage::is_empty) {
+    if pages.iter().all(|page| page.is_empty() && page.fields.is_empty()) {
         return Err(Unreadable::new(match unread.first() {
             Some((_, reason)) => format!("no page of the PDF can be read ({reason})"),
             None if !wanted(file.settings).is_empty() => {
                 "the pages that are asked for are not there or have no text".to_owned()
             }
             None if !file.readings.is_empty() => "no text was found in the pictures of its pages".to_owned(),
+            // With a wrong key there is nothing to be seen on its pages.
+            None if document.is_encrypted() => {
+                "it is encrypted in a way that is not read, or has no text layer; save it without a password"
+                    .to_owned()
+            }
             None => {
                 "it has no text layer, as scans do not; OCR is needed to read it (setting `documents.ocr`)"
                     .to_owned()
@@ -90,6 +96,9 @@ fn read(file: &FileInput<'_>) -> ReadResult {
         }));
     }
     warn(&pages, &unread, &mut parts);
+    for page in &mut pages {
+        page.blocks.extend(std::mem::take(&mut page.fields).into_iter().map(PageBlock::Line));
+    }
     let pages = repeated::without(pages);
     let outline = outline::read(&document);
     layout::add(&pages, &outline, &mut parts);

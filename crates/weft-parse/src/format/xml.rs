@@ -1,7 +1,7 @@
 //! XML: feeds as lists of articles, everything else as its values under the names of their elements.
 
 use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
-use crate::markup::{Xml, XmlNode, written};
+use crate::markup::{Tag, Xml, XmlNode, escaped, written};
 use crate::parts::PartCollector;
 use crate::words::line;
 
@@ -20,7 +20,16 @@ fn read(file: &FileInput<'_>) -> ReadResult {
     let text = written(file.bytes);
     let mut parts = PartCollector::default();
     match root(&text)?.as_deref() {
-        Some("rss" | "RDF" | "feed") => feed(&text, &mut parts)?,
+        Some("rss" | "RDF" | "feed") => {
+            let mut found = PartCollector::default();
+            feed(&text, &mut found)?;
+            let found = found.finish();
+            // What says nothing that feeds say is read as any other XML: RDF is written for much else.
+            if !found.elements.is_empty() {
+                return Ok(found);
+            }
+            values(&text, &mut parts)?;
+        }
         Some("html") => html::page(&text, &mut parts),
         Some(_) => values(&text, &mut parts)?,
         None => return Err(Unreadable::new("it has no element")),
@@ -38,6 +47,40 @@ fn root(text: &str) -> Result<Option<String>, Unreadable> {
     Ok(None)
 }
 
+/// Categories of one article, at most.
+const CATEGORIES_MAX: usize = 100;
+
+/// Whether an element of a feed claims to be the text of an article.
+fn is_text(name: &str) -> bool {
+    matches!(name, "description" | "encoded" | "content" | "summary" | "subtitle" | "fullitem")
+}
+
+/// Whether the text of an article is written as elements of the feed rather than within a text.
+fn is_inline(tag: &Tag<'_>) -> bool {
+    let kind = tag.attribute("type");
+    is_text(tag.name()) && kind.is_some_and(|kind| kind == "xhtml" || kind == "application/xhtml+xml")
+}
+
+/// The markup up to the end of an element that has just begun.
+fn inner_markup(xml: &mut Xml<'_>) -> Result<String, Unreadable> {
+    let (mut markup, mut open) = (String::new(), 0_usize);
+    while let Some(node) = xml.next()? {
+        match node {
+            XmlNode::Open(tag) => {
+                open += 1;
+                markup.extend(["<", tag.name(), ">"]);
+            }
+            XmlNode::Text(text) => markup.push_str(&escaped(&text)),
+            XmlNode::Close(_) if open == 0 => break,
+            XmlNode::Close(name) => {
+                open -= 1;
+                markup.extend(["</", name.as_str(), ">"]);
+            }
+        }
+    }
+    Ok(markup)
+}
+
 /// What a feed says of one article, or of itself.
 #[derive(Default)]
 struct FeedEntry {
@@ -45,6 +88,8 @@ struct FeedEntry {
     author: String,
     date: String,
     link: String,
+    /// What it is about.
+    categories: Vec<String>,
     /// The longest of what claims to be its text.
     text: String,
 }
@@ -56,7 +101,15 @@ impl FeedEntry {
             "author" | "creator" | "name" | "managingEditor" => &mut self.author,
             "pubDate" | "date" | "published" | "updated" | "lastBuildDate" => &mut self.date,
             "link" => &mut self.link,
-            "description" | "encoded" | "content" | "summary" | "subtitle" => {
+            "category" => {
+                let text = line(text);
+                let is_new = !text.is_empty() && !self.categories.contains(&text);
+                if is_new && self.categories.len() < CATEGORIES_MAX {
+                    self.categories.push(text);
+                }
+                return;
+            }
+            name if is_text(name) => {
                 if text.len() > self.text.len() {
                     text.clone_into(&mut self.text);
                 }
@@ -76,6 +129,7 @@ impl FeedEntry {
             [&*self.author, &*self.date, &*self.link].into_iter().filter(|one| !one.is_empty()).collect();
         parts.paragraph(&about.join(" · "));
         html::fragment(&self.text, parts);
+        parts.paragraph(&self.categories.join(", "));
     }
 }
 
@@ -112,6 +166,15 @@ fn feed(text: &str, parts: &mut PartCollector) -> Result<(), Unreadable> {
                         if let Some(address) = tag.attribute("href") {
                             entry.as_mut().unwrap_or(&mut about).take("link", &address);
                         }
+                    }
+                    "category" => {
+                        if let Some(term) = tag.attribute("term") {
+                            entry.as_mut().unwrap_or(&mut about).take("category", &term);
+                        }
+                    }
+                    name if is_inline(&tag) => {
+                        let markup = inner_markup(&mut xml)?;
+                        entry.as_mut().unwrap_or(&mut about).take(name, &markup);
                     }
                     _ => {}
                 }

@@ -217,6 +217,23 @@ pub fn pdf_of(pages: &[String]) -> Vec<u8> {
     written(&objects.into_iter().map(String::into_bytes).collect::<Vec<_>>())
 }
 
+/// A PDF with a page that is drawn by these commands, and has a form with these fields.
+pub fn pdf_with_form(content: &str, fields: &[&str]) -> Vec<u8> {
+    let numbers: Vec<String> = (6..6 + fields.len()).map(|number| format!("{number} 0 R")).collect();
+    let numbers = numbers.join(" ");
+    let mut objects = vec![
+        format!("<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [{numbers}] >> >>"),
+        "<< /Type /Pages /Kids [4 0 R] /Count 1 >>".to_owned(),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned(),
+        format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 5 0 R /Annots [{numbers}] /Resources << /Font << /F1 3 0 R >> >> >>"
+        ),
+        format!("<< /Length {} >>\nstream\n{content}endstream", content.len()),
+    ];
+    objects.extend(fields.iter().map(|field| format!("<< /Type /Annot /Subtype /Widget {field} >>")));
+    written(&objects.into_iter().map(String::into_bytes).collect::<Vec<_>>())
+}
+
 /// The objects of a PDF as a file.
 fn written(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = b"%PDF-1.4\n".to_vec();

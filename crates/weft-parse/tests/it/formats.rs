@@ -24,6 +24,7 @@ fn markdown() {
     let source = "---\ntitle: \"The title\"\ndate: 2024-01-02\n---\n# One\nwrapped\nline\\\nbroken\n\n1. first\n2. second\n   - inner\n\n\
         | a | b |\n|---|---|\n| 1 | `2` |\n\n```python title=x\nprint()\n```\n\nSee [the site](https://example.com/x) and [this](#one).\n\n\
         ![A chart](x.png)\n\n<div><p>from <b>HTML</b></div>\n\nText[^n] and $x^2$.\n\n[^n]: The note.\n\n> quoted\n";
+    check("a.md", "A PDF begins with `%PDF-1.7`.", &["A PDF begins with %PDF-1.7."]);
     let parsed = read("a.md", source.as_bytes());
     assert_eq!(parsed.metadata["title"], "The title");
     assert_eq!(parsed.metadata["date"], "2024-01-02");
@@ -106,8 +107,22 @@ fn json_and_xml() {
          <updated>2024-01-02</updated><summary>Text</summary></entry></feed>",
         &["# Blog", "## E", "Ada · 2024-01-02 · http://x.example/2", "Text"],
     );
+    check(
+        "a.atom",
+        "<feed><title>Blog</title><entry><title>E</title><category term='law'/><category term='law'/><category term='tax'/>
+         <content type='xhtml'><div><h3>Why</h3><p>a &lt; b, and <b>so</b> on</p></div></content></entry></feed>",
+        &["# Blog", "## E", "### Why", "a < b, and so on", "law, tax"],
+    );
+    // What no feed says is not lost.
+    check("a.rss", "<rss><channel><docs>See the manual</docs></channel></rss>", &["docs: See the manual"]);
     let notebook = samples().into_iter().find(|(name, _)| *name == "a.ipynb").unwrap().1;
     check("a.ipynb", notebook, &["# A", "b", "`` 1+1", "`` 2"]);
+    check(
+        "a.ipynb",
+        r#"{"nbformat":3,"metadata":{},"worksheets":[{"cells":[{"cell_type":"heading","level":2,"source":["A"]},
+         {"cell_type":"code","input":["1+1"],"outputs":[{"output_type":"pyout","text":["2"]}]}]}]}"#,
+        &["## A", "`` 1+1", "`` 2"],
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pages of PDFs whose text is hard to put together.
 
-use crate::build::{pdf_of, read, shown, text};
+use crate::build::{pdf_of, pdf_with_form, read, shown, text};
 
 /// Text at a place of a page; the fonts are `F1` and the bold `F2`.
 fn at(font: &str, left: u32, height: u32, text: &str) -> String {
@@ -36,6 +36,34 @@ fn cells_that_are_drawn_in_type_of_size_one_stay_apart() {
     );
     // A title whose letters stand apart is one all the same.
     check(&["0.5 Tc 8.5 0 0 8.5 60 560 Tm (TITLE) Tj 0 Tc\n".to_owned()], "TITLE");
+}
+
+#[test]
+fn what_was_entered_into_a_form_stands_where_its_fields_are() {
+    let content = [
+        at("F1", 50, 700, "Name:"),
+        at("F1", 50, 660, "I agree to all of this"),
+        at("F1", 50, 640, "I want a letter"),
+        at("F1", 50, 600, "Country"),
+    ];
+    let fields = [
+        "/FT /Tx /T (name) /V <FEFF00C400640061> /Rect [100 695 300 711]",
+        "/FT /Btn /T (agree) /V /Yes /AS /Yes /Rect [30 655 45 670]",
+        "/FT /Btn /T (letter) /V /Off /AS /Off /Rect [30 635 45 650]",
+        "/FT /Ch /T (country) /V (DE) /Opt [[(CH) (Switzerland)] [(DE) (Germany)]] /Rect [100 595 300 611]",
+        "/FT /Tx /T (note) /V (first line\\rsecond line) /Rect [50 500 300 560]",
+        "/FT /Tx /T (key) /Ff 8192 /V (secret) /Rect [100 400 300 416]",
+        "/FT /Tx /T (gone) /F 2 /V (hidden) /Rect [100 300 300 316]",
+    ];
+    let shown = text(&read("a.pdf", &pdf_with_form(&content.concat(), &fields)));
+    for expected in ["Name: Äda", "[x] I agree", "Country Germany", "first line", "second line"] {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    for wrong in ["[x] I want", "DE", "secret", "hidden"] {
+        assert!(!shown.contains(wrong), "{wrong}: {shown}");
+    }
+    // A form of fields alone has text as well.
+    assert!(text(&read("a.pdf", &pdf_with_form("q Q\n", &fields[..1]))).contains("Äda"));
 }
 
 #[test]

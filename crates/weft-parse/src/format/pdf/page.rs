@@ -12,7 +12,7 @@ use weft_core::seam::document_reader::Position;
 
 use super::extractor::font_name;
 use super::pieces::{Glyphs, TextTurn, pieces};
-use super::{order, placed, tex_fonts};
+use super::{fields, order, placed, tex_fonts};
 use crate::words::{is_unspaced, line};
 
 /// Pieces of text on one page, at most.
@@ -57,6 +57,8 @@ pub struct PdfPage {
     pub has_pictures: bool,
     /// What is on it, in reading order.
     pub blocks: Vec<PageBlock>,
+    /// What was entered into the fields of a page that is a picture, for when that has been read.
+    pub fields: Vec<PageLine>,
 }
 
 /// The part of the page that is shown: left edge, upper edge, and how large it is.
@@ -146,9 +148,22 @@ impl PdfPage {
         let has_pictures =
             spans.is_empty() && document.page_image_handles(index).is_ok_and(|all| !all.is_empty());
         let tables = if spans.is_empty() { Vec::new() } else { tables(document, index, frame) };
-        let blocks = blocks(&spans, tables, frame, &mut Glyphs::of(document, index));
-        Ok(Self { number, height: frame.height, has_pictures, blocks })
+        let mut fields = fields::lines(document, index, frame, usual_size(&spans));
+        // Beside the text of a page its fields are lines like any others.
+        let shown = if has_pictures { Vec::new() } else { std::mem::take(&mut fields) };
+        let blocks = blocks(&spans, tables, shown, frame, &mut Glyphs::of(document, index));
+        Ok(Self { number, height: frame.height, has_pictures, blocks, fields })
     }
+}
+
+/// The size of the type of most pieces of text, in points.
+fn usual_size(spans: &[TextSpan]) -> f32 {
+    /// What forms are set in that say nothing else.
+    const SIZE: f32 = 10.0;
+    let sizes = spans.iter().map(|span| span.font_size.abs());
+    let mut sizes: Vec<f32> = sizes.filter(|size| size.is_finite() && *size > 1.0).collect();
+    sizes.sort_by(f32::total_cmp);
+    sizes.get(sizes.len() / 2).copied().unwrap_or(SIZE)
 }
 
 type RuledTable = (Vec<Vec<String>>, Position);
@@ -184,10 +199,14 @@ fn tables(document: &PdfDocument, index: usize, frame: PageFrame) -> Vec<RuledTa
 fn blocks(
     spans: &[TextSpan],
     tables: Vec<RuledTable>,
+    fields: Vec<PageLine>,
     frame: PageFrame,
     glyphs: &mut Glyphs<'_>,
 ) -> Vec<PageBlock> {
     let mut turns: BTreeMap<TextTurn, Vec<PageLine>> = BTreeMap::new();
+    if !fields.is_empty() {
+        turns.insert(TextTurn::Upright, fields);
+    }
     for span in spans.iter().filter(|span| !span.text.trim().is_empty() && !is_artifact(span)) {
         for (turn, piece) in pieces(span, frame, glyphs) {
             // The cells of a table have its text already.

@@ -85,12 +85,12 @@ pub fn pieces(span: &TextSpan, frame: PageFrame, page: &mut Glyphs<'_>) -> Vec<(
     if turn != TextTurn::Upright || !has_hidden_gaps(span) {
         return vec![(turn, whole)];
     }
-    let Some(places) = page.places(span).filter(|places| !is_spaced(&span.text, size_of(span), places))
+    let Some(places) = page.places(span).filter(|places| !is_spaced(&span.text, type_size(span), places))
     else {
         return vec![(turn, whole)];
     };
     let x = |offset: f32| offset - span.bbox.x + whole.place.left;
-    let size = size_of(span);
+    let size = type_size(span);
     let mut pieces: Vec<PageLine> = Vec::new();
     let mut end = f32::MIN;
     for (glyph, place) in span.text.chars().zip(places) {
@@ -123,18 +123,18 @@ fn has_hidden_gaps(span: &TextSpan) -> bool {
         return false;
     }
     // A blank that was made by spacing out the glyph before it.
-    if span.char_widths.iter().any(|width| *width > WIDE_MAX * size_of(span)) {
+    if span.char_widths.iter().any(|width| *width > WIDE_MAX * type_size(span)) {
         return true;
     }
     let blanks = span.text.chars().filter(|glyph| glyph.is_whitespace()).count();
     let hidden = span.bbox.width - span.char_widths.iter().sum::<f32>();
     #[expect(clippy::cast_precision_loss, reason = "the length of a line")]
-    let usual = (blanks as f32).mul_add(APART, 0.8) * size_of(span);
+    let usual = (blanks as f32).mul_add(APART, 0.8) * type_size(span);
     hidden > usual
 }
 
 /// The size of the type of a string, in points.
-fn size_of(span: &TextSpan) -> f32 {
+fn type_size(span: &TextSpan) -> f32 {
     span.font_size.abs().max(1.0)
 }
 
@@ -179,7 +179,7 @@ impl<'a> Glyphs<'a> {
             all.sort_by(|one, other| other.origin_y.total_cmp(&one.origin_y));
             all
         });
-        let size = size_of(span);
+        let size = type_size(span);
         // A page of very many strings is not gone through for each of them.
         let above = all.partition_point(|glyph| glyph.origin_y - span.bbox.y >= size * 0.3);
         let beside = all[above..].iter().take_while(|glyph| glyph.origin_y - span.bbox.y > size * -0.3);
@@ -198,12 +198,12 @@ impl<'a> Glyphs<'a> {
             letters.retain(|letter| !letter.is_whitespace());
             letters.sort_unstable();
         }
-        (there == said).then(|| leftward::text(&near, size_of(span)))
+        (there == said).then(|| leftward::text(&near, type_size(span)))
     }
 
     /// Where each glyph of a string is, and nothing for its blanks; `None` when they cannot be told for sure.
     fn places(&mut self, span: &TextSpan) -> Option<Vec<Option<GlyphPlace>>> {
-        let size = size_of(span);
+        let size = type_size(span);
         let mut near = self.near(span);
         near.retain(|glyph| !glyph.char.is_whitespace());
         near.sort_by(|one, other| one.origin_x.total_cmp(&other.origin_x));

@@ -99,6 +99,7 @@ mod tests {
                 line("said again", 500.0),
                 line(&format!("page {number} of 4"), 780.0),
             ],
+            fields: Vec::new(),
         };
         let pages = without((1..=4).map(page).collect());
         assert_eq!(texts(&pages)[3], ["text 4", "said again"]);

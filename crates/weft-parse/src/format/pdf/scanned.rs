@@ -151,7 +151,8 @@ fn blocks(reading: &PictureReading) -> Vec<PageBlock> {
 /// Adds what was read in a picture that is a document of its own.
 pub fn read_lines(reading: &PictureReading, parts: &mut PartCollector) {
     let height = reading.place.bottom - reading.place.top;
-    let page = PdfPage { number: 1, height, has_pictures: false, blocks: blocks(reading) };
+    let page =
+        PdfPage { number: 1, height, has_pictures: false, blocks: blocks(reading), fields: Vec::new() };
     let mut read = PartCollector::default();
     layout::add(&[page], &Outline::new(), &mut read);
     let mut elements = read.finish().elements;
