@@ -51,6 +51,8 @@ pub(crate) struct ParsedMail {
     pub html: String,
     /// Names and bytes of what is attached.
     pub attachments: Vec<(String, Vec<u8>)>,
+    /// Mails that are attached, where they are parts of this one and no files.
+    pub mails: Vec<(String, ParsedMail)>,
 }
 
 impl ParsedMail {
@@ -92,6 +94,13 @@ impl ParsedMail {
                 }
             }
         }
+        for (number, (name, mail)) in self.mails.iter().enumerate() {
+            parts.heading(2, &format!("Attachment: {name}"));
+            let readings = within(file.readings, &attachment(self.attachments.len() + number, name));
+            let mut inner = PartCollector::with_pictures(&readings);
+            mail.add(&file.inner(name, file.bytes, &readings), &mut inner);
+            parts.include(inner.finish());
+        }
     }
 
     /// The pictures that its text shows and that are attached to it, or are in what is attached.
@@ -109,6 +118,10 @@ impl ParsedMail {
             if let Ok(Ok(pictures)) = catch_unwind(AssertUnwindSafe(|| inner.pictures())) {
                 found.include(&attachment(number, name), pictures);
             }
+        }
+        for (number, (name, mail)) in self.mails.iter().enumerate() {
+            let pictures = mail.pictures(&file.inner(name, file.bytes, &[]));
+            found.include(&attachment(self.attachments.len() + number, name), pictures);
         }
         found.finish()
     }

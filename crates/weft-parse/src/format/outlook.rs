@@ -6,7 +6,7 @@ use cfb::CompoundFile;
 use weft_core::seam::document_reader::FoundPictures;
 
 use super::mail::ParsedMail;
-use super::{FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
+use super::{DEPTH_MAX, FileContents, FileFormat, FileInput, ReadResult, Unreadable, html};
 use crate::archive::ArchiveKind;
 use crate::parts::PartCollector;
 use crate::words::decode;
@@ -22,14 +22,14 @@ pub const FORMAT: FileFormat = FileFormat {
 
 /// Bytes of one property, at most.
 const PROPERTY_BYTES_MAX: u64 = 64 << 20;
-/// Attachments that are looked for, at most.
+/// Attachments that are looked for, and people to whom a mail goes, at most.
 const ATTACHMENTS_MAX: usize = 1_000;
 
 /// Numbers of properties.
 mod property {
     pub const SUBJECT: &str = "0037";
     pub const SENDER_NAME: &str = "0C1A";
-    pub const SENDER_ADDRESS: [&str; 2] = ["5D01", "0C1F"];
+    pub const SENDER_ADDRESS: [&str; 4] = ["5D01", "5D02", "0C1F", "0065"];
     pub const TO: &str = "0E04";
     pub const CC: &str = "0E03";
     pub const BODY: &str = "1000";
@@ -37,10 +37,18 @@ mod property {
     pub const COMPRESSED_BODY: &str = "1009";
     pub const DATA: &str = "3701";
     pub const NAMES: [&str; 3] = ["3707", "3704", "3001"];
+    /// Of somebody to whom a mail goes.
+    pub const RECIPIENT_NAME: &str = "3001";
+    pub const RECIPIENT_ADDRESS: [&str; 2] = ["39FE", "3003"];
+    /// Whether the mail goes to them, is copied to them, or in secret.
+    pub const RECIPIENT_KIND: u16 = 0x0C15;
     /// Sent, delivered, created: times are kept apart from the rest.
     pub const TIMES: [u16; 3] = [0x0039, 0x0E06, 0x3007];
 }
 
+/// How the folders of what is attached begin, and those of the people to whom a mail goes.
+const ATTACHMENT: &str = "__attach_version1.0";
+const RECIPIENT: &str = "__recip_version1.0";
 /// The property is text in UTF-16, text in some code page, or bytes.
 const KINDS: [&str; 3] = ["001F", "001E", "0102"];
 
@@ -72,19 +80,96 @@ impl OutlookMessage<'_> {
         String::new()
     }
 
+    /// The parts of a folder whose names begin like this.
+    fn folders(&self, folder: &str, start: &str) -> Vec<String> {
+        let Ok(all) = self.0.read_storage(format!("{folder}/")) else { return Vec::new() };
+        all.filter(|entry| entry.is_storage() && entry.name().starts_with(start))
+            .map(|entry| format!("{folder}/{}", entry.name()))
+            .take(ATTACHMENTS_MAX)
+            .collect()
+    }
+
+    /// The value of a property that always has the same size: these stand in a list, each with its kind.
+    fn fixed(&mut self, folder: &str, number: u16, kind: u16) -> Option<[u8; 8]> {
+        let bytes = self.bytes(&format!("{folder}/__properties_version1.0"))?;
+        // A header, then 16 bytes for each property: kind, number, flags, value.
+        let header = match folder.rsplit('/').next() {
+            None | Some("") => 32,
+            Some(name) if name.starts_with(RECIPIENT) || name.starts_with(ATTACHMENT) => 8,
+            Some(_) => 24,
+        };
+        let (entries, _) = bytes.get(header..)?.as_chunks::<16>();
+        let found = entries.iter().find(|entry| {
+            u16::from_le_bytes([entry[2], entry[3]]) == number
+                && u16::from_le_bytes([entry[0], entry[1]]) == kind
+        })?;
+        found[8..].try_into().ok()
+    }
+
     /// When the mail was sent. Times are numbers of ten millionths of a second since 1601.
-    fn date(&mut self) -> Option<String> {
-        let bytes = self.bytes("/__properties_version1.0")?;
-        // A header of 32 bytes, then 16 for each property: kind, number, flags, value.
-        let entries: Vec<&[u8]> = bytes.get(32..)?.chunks_exact(16).collect();
-        property::TIMES.into_iter().find_map(|wanted| {
-            let entry = entries.iter().find(|entry| {
-                u16::from_le_bytes([entry[2], entry[3]]) == wanted
-                    && u16::from_le_bytes([entry[0], entry[1]]) == 0x0040
-            })?;
-            let ticks = u64::from_le_bytes(entry[8..16].try_into().ok()?);
-            iso(ticks / 10_000_000)
-        })
+    fn date(&mut self, folder: &str) -> Option<String> {
+        let ticks = property::TIMES.into_iter().find_map(|time| self.fixed(folder, time, 0x0040))?;
+        iso(u64::from_le_bytes(ticks) / 10_000_000)
+    }
+
+    /// Somebody, with the address where it is known.
+    fn person(&mut self, folder: &str, name: &str, addresses: &[&str]) -> String {
+        let name = self.text(folder, name);
+        // Addresses within a company are paths that say nothing.
+        let mut all = addresses.iter().map(|number| self.text(folder, number));
+        let address = all.find(|one| one.contains('@')).unwrap_or_default();
+        match () {
+            () if address.is_empty() || name.contains(&address) => name,
+            () if name.trim().is_empty() => address,
+            () => format!("{name} <{address}>"),
+        }
+    }
+
+    /// To whom a mail goes (1), or who gets a copy (2); what Outlook shows of them where it does not say.
+    fn people(&mut self, folder: &str, kind: u8, shown: &str) -> String {
+        let mut people = Vec::new();
+        for one in self.folders(folder, RECIPIENT) {
+            let is_theirs = self
+                .fixed(&one, property::RECIPIENT_KIND, 0x0003)
+                .is_some_and(|value| value[..4] == [kind, 0, 0, 0]);
+            if is_theirs {
+                people.push(self.person(&one, property::RECIPIENT_NAME, &property::RECIPIENT_ADDRESS));
+            }
+        }
+        people.retain(|one| !one.trim().is_empty());
+        if people.is_empty() { self.text(folder, shown) } else { people.join(", ") }
+    }
+
+    /// The mail in this folder, which is in so many other mails.
+    fn mail(&mut self, folder: &str, depth: u8, parts: &mut PartCollector) -> ParsedMail {
+        let mut mail = ParsedMail { subject: self.text(folder, property::SUBJECT), ..ParsedMail::default() };
+        mail.header("From", self.person(folder, property::SENDER_NAME, &property::SENDER_ADDRESS));
+        mail.header("To", self.people(folder, 1, property::TO));
+        mail.header("Cc", self.people(folder, 2, property::CC));
+        mail.header("Date", self.date(folder).unwrap_or_default());
+        mail.text = self.text(folder, property::BODY);
+        mail.html = self.text(folder, property::HTML);
+        if mail.text.trim().is_empty()
+            && mail.html.trim().is_empty()
+            && !self.text(folder, property::COMPRESSED_BODY).is_empty()
+        {
+            parts.warn("the text of the mail is kept in the Rich Text Format only and was left out");
+        }
+        for attached in self.folders(folder, ATTACHMENT) {
+            let names = property::NAMES.map(|number| self.text(&attached, number));
+            let name =
+                names.into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| "attachment".to_owned());
+            let data = format!("{attached}/__substg1.0_{}", property::DATA);
+            let inner = format!("{data}000D");
+            if let Some(bytes) = self.bytes(&format!("{data}0102")) {
+                mail.attachments.push((name, bytes));
+            } else if depth < DEPTH_MAX && self.0.is_stream(format!("{inner}/__properties_version1.0")) {
+                mail.mails.push((name, self.mail(&inner, depth + 1, parts)));
+            } else {
+                parts.warn(format!("the attachment `{name}` is not a file and was left out"));
+            }
+        }
+        mail
     }
 }
 
@@ -120,41 +205,7 @@ fn opened(file: &FileInput<'_>, parts: &mut PartCollector) -> Result<ParsedMail,
     let open = CompoundFile::open(Cursor::new(file.bytes));
     let mut message =
         OutlookMessage(open.map_err(|cause| Unreadable::because("its list of parts is broken", cause))?);
-    let mut mail = ParsedMail { subject: message.text("", property::SUBJECT), ..ParsedMail::default() };
-    let name = message.text("", property::SENDER_NAME);
-    let addresses = property::SENDER_ADDRESS.map(|number| message.text("", number));
-    // Addresses within a company are paths that say nothing.
-    let address = addresses.into_iter().find(|one| one.contains('@')).unwrap_or_default();
-    let from =
-        if address.is_empty() || name.contains(&address) { name } else { format!("{name} <{address}>") };
-    mail.header("From", from);
-    mail.header("To", message.text("", property::TO));
-    mail.header("Cc", message.text("", property::CC));
-    mail.header("Date", message.date().unwrap_or_default());
-    mail.text = message.text("", property::BODY);
-    mail.html = message.text("", property::HTML);
-    if mail.text.trim().is_empty()
-        && mail.html.trim().is_empty()
-        && !message.text("", property::COMPRESSED_BODY).is_empty()
-    {
-        parts.warn("the text of the mail is kept in the Rich Text Format only and was left out");
-    }
-    let folders: Vec<String> = message
-        .0
-        .read_root_storage()
-        .filter(|entry| entry.is_storage() && entry.name().starts_with("__attach_version1.0"))
-        .map(|entry| format!("/{}", entry.name()))
-        .take(ATTACHMENTS_MAX)
-        .collect();
-    for folder in folders {
-        let names = property::NAMES.map(|number| message.text(&folder, number));
-        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| "attachment".to_owned());
-        match message.bytes(&format!("{folder}/__substg1.0_{}0102", property::DATA)) {
-            Some(bytes) => mail.attachments.push((name, bytes)),
-            None => parts.warn(format!("the attachment `{name}` is not a file and was left out")),
-        }
-    }
-    Ok(mail)
+    Ok(message.mail("", file.depth, parts))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Office files of other programs and other times.
 
-use std::io::{Cursor, Read as _};
+use std::io::{Cursor, Read as _, Write as _};
 
 use crate::build::{archive, read, relations, shown};
 
@@ -43,6 +43,66 @@ fn presentations_of_powerpoint_97() {
     let places: Vec<_> = in_order.iter().map(|text| place(text)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {shown:?}");
     assert_eq!(parsed.pages, 2);
+}
+
+/// A mail of Outlook from these parts: names, and texts or bytes.
+fn outlook(folders: &[&str], texts: &[(&str, &str)], properties: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
+    for folder in folders {
+        file.create_storage_all(folder).unwrap();
+    }
+    for (name, text) in texts {
+        let text: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let (folder, number) = name.rsplit_once('/').unwrap();
+        let name = format!("{folder}/__substg1.0_{number}001F");
+        file.create_stream(name).unwrap().write_all(&text).unwrap();
+    }
+    for (folder, bytes) in properties {
+        file.create_stream(format!("{folder}/__properties_version1.0")).unwrap().write_all(bytes).unwrap();
+    }
+    file.into_inner().into_inner()
+}
+
+#[test]
+fn mails_of_outlook_say_to_whom_they_go_and_hold_mails() {
+    const TO: &str = "/__recip_version1.0_#00000000";
+    const ATTACHED: &str = "/__attach_version1.0_#00000000";
+    let inner = format!("{ATTACHED}/__substg1.0_3701000D");
+    let at = |folder: &str, number: &str| format!("{folder}/{number}");
+    let texts = [
+        (at("", "0037"), "Outer"),
+        (at("", "0C1A"), "Ada"),
+        (at("", "5D01"), "ada@example.com"),
+        (at("", "0E04"), "Grace"),
+        (at("", "1000"), "See below."),
+        (at(TO, "3001"), "Grace"),
+        (at(TO, "39FE"), "grace@example.com"),
+        (at(ATTACHED, "3001"), "what Bob wrote"),
+        (at(&inner, "0037"), "Inner"),
+        (at(&inner, "0C1A"), "Bob"),
+        (at(&inner, "1000"), "The inner text."),
+    ];
+    let texts: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    // A header, and a property: kind, number, flags, value.
+    let list = |header: usize, property: [u8; 4], value: u64| {
+        [vec![0; header], property.to_vec(), vec![0; 4], value.to_le_bytes().to_vec()].concat()
+    };
+    let properties = [
+        ("", vec![0; 32]),
+        (TO, list(8, [3, 0, 0x15, 0x0c], 1)),
+        (&*inner, list(24, [0x40, 0, 0x39, 0], 116_444_736_000_000_000)),
+    ];
+    let shown = shown(&read("a.msg", &outlook(&[TO, &inner], &texts, &properties)));
+    let expected = [
+        "# Outer",
+        "From: Ada <ada@example.com>\nTo: Grace <grace@example.com>",
+        "See below.",
+        "## Attachment: what Bob wrote",
+        "# Inner",
+        "From: Bob\nDate: 1970-01-01T00:00:00Z",
+        "The inner text.",
+    ];
+    assert_eq!(shown, expected);
 }
 
 /// A file of OpenDocument with this content.
