@@ -2,6 +2,8 @@
 //!
 //! The library gives them as Markdown, which is read as any other.
 
+mod slide_texts;
+
 use std::io::Cursor;
 
 use office_oxide::cfb::oleps::SummaryProperties;
@@ -45,12 +47,29 @@ fn read_powerpoint(file: &FileInput<'_>) -> ReadResult {
         .map_err(|cause| Unreadable::because("the presentation cannot be opened", cause))?;
     let mut parts = PartCollector::default();
     properties(deck.summary_properties(), &mut parts);
-    for slide in slides(&deck.to_markdown()) {
+    let markdown = deck.to_markdown();
+    let told = slides(&markdown);
+    let said = slide_texts::of(file.bytes);
+    for (number, slide) in told.iter().enumerate() {
         parts.page(None);
         markdown::add(slide, &mut parts);
+        // With fewer or more of them nobody knows which is which.
+        if let Some(said) = said.get(number).filter(|_| said.len() == told.len()) {
+            for text in missing(slide, &said.outline).chain(missing(slide, &said.notes)) {
+                parts.paragraph(text);
+            }
+        }
     }
     warn(deck.warnings(), &mut parts);
     Ok(parts.finish())
+}
+
+/// The paragraphs that a slide, as the library writes it, lacks.
+fn missing<'a>(slide: &str, paragraphs: &'a [String]) -> impl Iterator<Item = &'a str> {
+    // In Markdown some signs stand behind others.
+    let letters = |text: &str| text.chars().filter(|sign| sign.is_alphanumeric()).collect::<String>();
+    let there = letters(slide);
+    paragraphs.iter().map(String::as_str).filter(move |text| !there.contains(&letters(text)))
 }
 
 /// The slides of a deck as the library writes them: each below a line with its number.
@@ -91,7 +110,14 @@ fn warn(warnings: &[String], parts: &mut PartCollector) {
 
 #[cfg(test)]
 mod tests {
-    use super::slides;
+    use super::{missing, slides};
+
+    #[test]
+    fn what_a_slide_lacks_is_found() {
+        let outline = ["Plan \\ costs: 5 %".to_owned(), "*".to_owned(), "What is new".to_owned()];
+        let lacking: Vec<&str> = missing("### Title\n\nPlan \\\\ costs: 5 %\n", &outline).collect();
+        assert_eq!(lacking, ["What is new"]);
+    }
 
     #[test]
     fn slides_are_told_apart() {

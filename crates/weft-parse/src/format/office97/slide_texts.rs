@@ -1,0 +1,180 @@
+//! What a presentation of PowerPoint 97 says of its slides beside them: their outlines, and the speaker's notes.
+//!
+//! The text of a slide stands in its shapes or in the outline of the document. The library leaves out the outline of a
+//! slide that has text in some other shape as well, and all notes.
+
+use std::collections::HashMap;
+use std::io::{Cursor, Read as _};
+
+use cfb::CompoundFile;
+
+/// Where the presentation is; a file for PowerPoint 95 as well has it in a folder.
+const STREAMS: [&str; 2] = ["/PP97_DUALSTORAGE/PowerPoint Document", "/PowerPoint Document"];
+/// Bytes of it that are looked at, at most.
+const STREAM_BYTES_MAX: u64 = 64 << 20;
+/// Records inside one another, at most.
+const DEPTH_MAX: u8 = 16;
+/// What is said of a text that is a note.
+const NOTE: [u8; 4] = [2, 0, 0, 0];
+
+/// Kinds of records.
+mod kind {
+    pub const DOCUMENT: u16 = 1000;
+    pub const NOTES: u16 = 1008;
+    pub const NOTES_OF: u16 = 1009;
+    pub const SLIDE: u16 = 1011;
+    pub const TEXT_KIND: u16 = 3999;
+    pub const WIDE_TEXT: u16 = 4000;
+    pub const NARROW_TEXT: u16 = 4008;
+    pub const LIST: u16 = 4080;
+}
+
+/// What is said of one slide, paragraph by paragraph.
+#[derive(Debug, Default, PartialEq)]
+pub struct SlideTexts {
+    /// The text of its placeholders, as far as it is kept in the outline.
+    pub outline: Vec<String>,
+    /// What the speaker has noted.
+    pub notes: Vec<String>,
+}
+
+/// A record: a head of eight bytes, and what belongs to it.
+#[derive(Clone, Copy)]
+struct Record<'a> {
+    kind: u16,
+    instance: u16,
+    is_container: bool,
+    body: &'a [u8],
+}
+
+impl Record<'_> {
+    /// The text in it, if it has one.
+    fn text(&self) -> Option<String> {
+        match self.kind {
+            kind::WIDE_TEXT => {
+                Some(encoding_rs::UTF_16LE.decode_without_bom_handling(self.body).0.into_owned())
+            }
+            kind::NARROW_TEXT => Some(self.body.iter().copied().map(char::from).collect()),
+            _ => None,
+        }
+    }
+
+    /// A number at a place of its body.
+    fn number(&self, at: usize) -> Option<u32> {
+        let (four, _) = self.body.get(at..)?.split_first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*four))
+    }
+}
+
+/// The texts of the slides in their order; nothing when the file has none or is broken.
+pub fn of(bytes: &[u8]) -> Vec<SlideTexts> {
+    let stream = stream(bytes).unwrap_or_default();
+    let mut notes = notes(&stream);
+    let mut slides: Vec<SlideTexts> = Vec::new();
+    // What is saved again is written behind what was there.
+    let document = records(&stream).filter(|one| one.kind == kind::DOCUMENT).last();
+    let list = document
+        .and_then(|document| records(document.body).find(|one| one.kind == kind::LIST && one.instance == 0));
+    for record in list.into_iter().flat_map(|list| records(list.body)) {
+        if record.kind == kind::SLIDE {
+            let notes = record.number(12).and_then(|id| notes.remove(&id)).unwrap_or_default();
+            slides.push(SlideTexts { outline: Vec::new(), notes });
+        } else if let (Some(slide), Some(text)) = (slides.last_mut(), record.text()) {
+            slide.outline.extend(paragraphs(&text));
+        }
+    }
+    slides
+}
+
+fn stream(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut file = CompoundFile::open(Cursor::new(bytes)).ok()?;
+    let path = STREAMS.into_iter().find(|path| file.is_stream(path))?;
+    let mut stream = Vec::new();
+    file.open_stream(path).ok()?.take(STREAM_BYTES_MAX).read_to_end(&mut stream).ok()?;
+    Some(stream)
+}
+
+/// The records that stand one behind the other.
+fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    std::iter::from_fn(move || {
+        let (head, rest) = bytes.split_first_chunk::<8>()?;
+        let [first, second, low, high, size @ ..] = *head;
+        let size = usize::try_from(u32::from_le_bytes(size)).ok()?;
+        let (body, rest) = rest.split_at_checked(size).unwrap_or((rest, &[]));
+        bytes = rest;
+        let version = u16::from_le_bytes([first, second]);
+        Some(Record {
+            kind: u16::from_le_bytes([low, high]),
+            instance: version >> 4,
+            is_container: version & 0xf == 0xf,
+            body,
+        })
+    })
+}
+
+/// The notes by the number of their slide.
+fn notes(stream: &[u8]) -> HashMap<u32, Vec<String>> {
+    let mut notes = HashMap::new();
+    for record in records(stream).filter(|one| one.kind == kind::NOTES) {
+        let slide = records(record.body).find(|one| one.kind == kind::NOTES_OF);
+        if let Some(slide) = slide.and_then(|one| one.number(0)) {
+            let mut texts = Vec::new();
+            noted(record.body, 0, &mut texts);
+            notes.insert(slide, texts);
+        }
+    }
+    notes
+}
+
+/// The notes among some records and those within them; their heads and numbers of pages are no notes.
+fn noted(bytes: &[u8], depth: u8, texts: &mut Vec<String>) {
+    let mut is_note = false;
+    for record in records(bytes) {
+        if record.kind == kind::TEXT_KIND {
+            is_note = record.body == NOTE;
+        } else if let Some(text) = record.text().filter(|_| is_note) {
+            texts.extend(paragraphs(&text));
+        } else if record.is_container && depth < DEPTH_MAX {
+            noted(record.body, depth + 1, texts);
+        }
+    }
+}
+
+/// The paragraphs of a text; what ends a line within one is a line end.
+fn paragraphs(text: &str) -> impl Iterator<Item = String> {
+    let all = text.split(['\r', '\n']).filter(|one| !one.trim().is_empty());
+    all.map(|one| one.replace('\u{b}', "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write as _};
+
+    use super::{SlideTexts, of};
+
+    fn record(version: u16, kind: u16, body: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(body.len()).unwrap();
+        [&version.to_le_bytes()[..], &kind.to_le_bytes(), &size.to_le_bytes(), body].concat()
+    }
+
+    #[test]
+    fn slides_have_outlines_and_notes() {
+        let slide = |id: u8| record(0, 1011, &[&[0; 12][..], &[id, 1, 0, 0], &[0; 4]].concat());
+        let wide: Vec<u8> = "Zweite – Folie".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let title = record(0, 3999, &[0; 4]);
+        let list =
+            [slide(1), title, record(0, 4008, b"first\rsecond\x0bline\r"), slide(2), record(0, 4000, &wide)];
+        let old = record(0xf, 1000, &record(0xf, 4080, &[slide(1), record(0, 4008, b"old")].concat()));
+        let document = record(0xf, 1000, &record(0xf, 4080, &list.concat()));
+        let note = [record(0, 3999, &[2, 0, 0, 0]), record(0, 4008, b"Say hello")].concat();
+        let number = [record(0, 3999, &[4, 0, 0, 0]), record(0, 4008, b"*")].concat();
+        let page = [record(0, 1009, &[2, 1, 0, 0]), record(0xf, 1036, &[note, number].concat())].concat();
+        let stream = [old, document, record(0xf, 1008, &page), vec![1, 2, 3]].concat();
+        let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
+        file.create_stream("/PowerPoint Document").unwrap().write_all(&stream).unwrap();
+        let first = SlideTexts { outline: vec!["first".into(), "second\nline".into()], notes: Vec::new() };
+        let second = SlideTexts { outline: vec!["Zweite – Folie".into()], notes: vec!["Say hello".into()] };
+        assert_eq!(of(&file.into_inner().into_inner()), [first, second]);
+        assert!(of(b"no such file").is_empty());
+    }
+}
