@@ -76,6 +76,11 @@ fn html() {
             "text",
         ],
     );
+    check(
+        "a.html",
+        "<table><tr><td>menu<td><h1>Title</h1><p>Text</p><table><tr><th>a<th>b<tr><td>1<td>2</table>end</table>",
+        &["menu", "# Title", "Text", "table(1) a|b / 1|2", "end"],
+    );
     // The main part is what the page says it is, unless that is next to nothing.
     check("a.html", "<body><p>menu</p><main><p>the text of the page</p></main>", &["the text of the page"]);
     check(

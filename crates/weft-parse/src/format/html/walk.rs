@@ -26,6 +26,7 @@ fn walk_from(dom: &Dom, root: Id, path: Option<&str>, parts: &mut PartCollector)
         heading: None,
         lists: Vec::new(),
         tables: Vec::new(),
+        layouts: 0,
         code: None,
         item: None,
     };
@@ -71,6 +72,16 @@ pub fn is_passed_over(dom: &Dom, id: Id) -> bool {
     }
 }
 
+/// Tables inside one another that are taken for the layout of a page, at most: each is looked through.
+const LAYOUTS_MAX: usize = 20;
+
+/// Whether a table only puts the parts of a page beside each other: it has titles and tables in it. That it says so is no
+/// sign, since mails say so of tables with values as well.
+fn serves_layout(dom: &Dom, id: Id) -> bool {
+    let holds = |names: &[&str]| dom.below(id).skip(1).any(|below| names.contains(&dom.name(below)));
+    holds(&["table"]) && holds(&["h1", "h2", "h3", "h4", "h5", "h6"])
+}
+
 enum WalkStep {
     Enter(Id),
     Leave(Id),
@@ -100,6 +111,8 @@ struct HtmlWalk<'a> {
     /// What stands before the item that has just begun.
     item: Option<String>,
     tables: Vec<OpenTable>,
+    /// How many tables are open that serve the layout.
+    layouts: usize,
     /// The element whose text is taken as it is.
     code: Option<Id>,
 }
@@ -151,6 +164,12 @@ impl HtmlWalk<'_> {
                 self.list(Some(start.unwrap_or(1)));
             }
             "li" | "dt" | "dd" => self.begin_item(),
+            "table"
+                if self.tables.is_empty() && self.layouts < LAYOUTS_MAX && serves_layout(self.dom, id) =>
+            {
+                self.flush();
+                self.layouts += 1;
+            }
             "table" => {
                 if self.tables.is_empty() {
                     self.flush();
@@ -193,12 +212,17 @@ impl HtmlWalk<'_> {
                 // An item without text must not mark what comes after the list.
                 self.item = None;
             }
+            "td" | "th" if self.tables.is_empty() => self.flush(),
             name @ ("td" | "th") => self.cell(id, if name == "th" { Header::Yes } else { Header::No }),
             "caption" if !self.tables.is_empty() => {
                 let text = std::mem::take(&mut self.inline);
                 if let Some(table) = self.tables.last_mut() {
                     table.caption = Some(text);
                 }
+            }
+            "table" if self.tables.is_empty() => {
+                self.flush();
+                self.layouts = self.layouts.saturating_sub(1);
             }
             "table" => self.end_table(),
             name if is_block(name) => self.flush(),
