@@ -125,8 +125,7 @@ async fn a_query_that_ends_the_work_is_told_with_its_reason() {
     let world = World::new([Reply::text(tags::query("snow"))]);
     let datasets = Stub::failing(SourceKind::Dataset, ErrorKind::QuotaExceeded);
     let web = Stub::new(SourceKind::Web);
-    let (findings, _) =
-        looked_into(&world, &[&datasets, &web], Mode::Iterative, Limits::default()).await;
+    let (findings, _) = looked_into(&world, &[&datasets, &web], Mode::Iterative, Limits::default()).await;
     assert_eq!(findings.unwrap_err().kind, ErrorKind::QuotaExceeded);
     let told = &world.trace()[0];
     let result = json!({"hits": 1, "failed": ["the source `dataset` failed: it is away"]});
