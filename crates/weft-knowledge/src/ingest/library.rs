@@ -22,8 +22,8 @@ use super::counts::IngestCounts;
 use super::enrich::Addition;
 use super::gather::Arrivals;
 use super::locks::Locks;
+use super::naming::{WantedName, under_free_name};
 use super::summaries::ChangedDatasets;
-use super::upload::{NUMBERS_MAX, every_number_taken, free_number};
 
 /// What a library is made of.
 #[derive(Clone)]
@@ -178,27 +178,18 @@ impl Library {
     /// that is not there.
     pub async fn create_dataset(&self, dataset: Dataset, naming: Naming) -> Result<Dataset> {
         let now_ms = self.now_ms();
-        let name = dataset.name.clone();
         let mut made = Dataset { created_ms: now_ms, updated_ms: now_ms, ..dataset };
         self.check_embedder(&mut made)?;
-        // Whether a name is free only the store can say: a look beforehand could be overtaken.
-        let mut number = 0;
-        loop {
-            match self.parts.store.create(&made).await {
-                Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
-                    number = match number {
-                        0 => {
-                            let with =
-                                |number: u32| self.has_dataset(&made.key.tenant, format!("{name}({number})"));
-                            free_number(with).await?
-                        }
-                        NUMBERS_MAX.. => return Err(every_number_taken(&name)),
-                        // Somebody else was faster.
-                        taken => taken + 1,
-                    };
-                    made.name = format!("{name}({number})");
-                }
-                outcome => return outcome.map(|()| made),
+        let store = |name: String| {
+            let named = Dataset { name, ..made.clone() };
+            async move { self.parts.store.create(&named).await.map(|()| named) }
+        };
+        match naming {
+            Naming::Exact => store(made.name.clone()).await,
+            Naming::Numbered => {
+                let with_number = |name: &str, number: u32| format!("{name}({number})");
+                let wanted = WantedName { name: &made.name, with_number };
+                under_free_name(wanted, store, |name| self.has_dataset(&made.key.tenant, name)).await
             }
         }
     }
