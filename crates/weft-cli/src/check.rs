@@ -155,6 +155,7 @@ fn compile_with(
     let models = |llm_id: &str| can_be_asked(llm_id, app);
     let servers = setup.config.mcp.servers.keys().map(String::as_str);
     let servers: Vec<String> = servers.chain(app.plugins.names()).map(str::to_owned).collect();
+    let left_out_tools = app.left_out_tools();
     let no_voice = app.models.speech(&local::tenant(), "").err().map(|error| error.full());
     let rank = |id: &str| app.models.reranker_notice(&local::tenant(), id).map_err(|error| error.full());
     let options = CompileOptions {
@@ -162,6 +163,7 @@ fn compile_with(
         rerankers: Some(&rank),
         no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
+        left_out_tools: &left_out_tools,
         datasets: stored.datasets.as_deref(),
         secrets: stored.secrets.as_deref(),
         measuring: measuring == Measuring::Yes,
