@@ -53,7 +53,6 @@ mod removal;
 mod retag;
 mod summaries;
 mod upload;
-mod used;
 mod work;
 mod worker;
 

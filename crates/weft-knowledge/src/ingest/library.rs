@@ -15,6 +15,7 @@ use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{
     BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory, UsageStore,
 };
+use weft_core::usage::UsageOwner;
 use weft_core::{Error, ErrorKind, Result, changes};
 
 use super::behind::Behind;
@@ -24,6 +25,7 @@ use super::gather::Arrivals;
 use super::locks::Locks;
 use super::naming::{WantedName, under_free_name};
 use super::summaries::ChangedDatasets;
+use crate::used::WorkModels;
 
 /// What a library is made of.
 #[derive(Clone)]
@@ -112,6 +114,12 @@ impl Library {
     #[must_use]
     pub fn noting_usage(self, uses: Arc<dyn UsageStore>) -> Self {
         Self { uses: Some(uses), ..self }
+    }
+
+    /// Its models, for work on a dataset that notes what it uses of them.
+    pub(super) fn models_for(&self, dataset: &DatasetKey) -> WorkModels {
+        let owner = UsageOwner::Dataset(dataset.clone());
+        WorkModels::new(Arc::clone(&self.parts.models), self.uses.clone(), owner)
     }
 
     /// What has become of the work on its documents in this process.

@@ -25,9 +25,9 @@ use super::indexing::{CHUNKS_AT_ONCE, stem};
 use super::library::Library;
 use super::pipeline::{PipelineRunner, pipeline_of};
 use super::plan::{self, IngestPlan};
-use super::used::WorkModels;
 use super::{embed, ids};
 use crate::raptor::{Raptor, SummaryScope, dataset as of_dataset};
+use crate::used::WorkModels;
 
 /// Texts that an embedder gets at once.
 const TEXTS_AT_ONCE: u64 = 32;
@@ -231,7 +231,8 @@ impl<'a> DocumentWork<'a> {
             method: document.method,
             settings: document.settings.clone(),
         };
-        let mut read = parts.reader.read(&request, bytes).await.map_err(|error| match error.kind {
+        let reader = self.models.reader(&parts.reader);
+        let mut read = reader.read(&request, bytes).await.map_err(|error| match error.kind {
             // What takes too long once does so again.
             ErrorKind::Timeout => Error { kind: ErrorKind::Invalid, ..error },
             _ => error,

@@ -340,6 +340,18 @@ async fn what_models_read_for_documents_is_noted() {
     assert_eq!((counts.get(IngestEnding::Done), counts.get(IngestEnding::Failed)), (1, 0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_models_read_in_pictures_is_noted() {
+    let world = World::new("").await;
+    let uses = Arc::new(MemoryStore::default());
+    let process = world.noting_process(&uses);
+    process.reader.asks.store(true, Ordering::SeqCst);
+    let key = world.add("a", "a picture").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&process).await);
+    assert_eq!(world.used(&uses).await, [("dataset:d|eyes||".to_owned(), 300)]);
+}
+
 /// A pipeline whose chunker wants a table of contents.
 #[derive(Debug)]
 struct Chunker;
