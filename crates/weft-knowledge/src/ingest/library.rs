@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
+use weft_core::error::found;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{
     Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
@@ -308,6 +309,35 @@ impl Library {
             Ok(self.try_document(key, &change).await?)
         })
         .await
+    }
+
+    /// Makes the same change of several documents, one after the other, each as [`Library::rework_document`] does. Those that are
+    /// gone by then are passed over. How many have changed.
+    ///
+    /// # Errors
+    /// Those of `change`; as [`Library::update_document`], but for documents that are gone. What has changed before stays so.
+    pub async fn rework_documents<E: From<Error>>(
+        &self,
+        dataset: &DatasetKey,
+        ids: &[DocumentId],
+        change: impl Fn(&Document) -> Result<Option<DocumentChange>, E>,
+    ) -> Result<u64, E> {
+        let mut count = 0;
+        for id in ids {
+            let key = DocumentKey::new(dataset, id.clone());
+            let changed: Result<u64, E> = changes::made("document", || async {
+                let Some(before) = found(self.parts.store.document(&key).await)? else { return Ok(Some(0)) };
+                let Some(change) = change(&before)? else { return Ok(Some(0)) };
+                let change = DocumentChange { revision: Some(before.revision), ..change };
+                match found(self.try_document(&key, &change).await)? {
+                    None => Ok(Some(0)),
+                    Some(changed) => Ok(changed.map(|_| 1)),
+                }
+            })
+            .await;
+            count += changed?;
+        }
+        Ok(count)
     }
 
     /// As [`Library::update_document`]; absent when the document is not at the revision of the change any more, and then
