@@ -136,6 +136,8 @@ pub enum IngestStage {
     Reading,
     /// A model adds keywords, questions, metadata, contents or a graph.
     Enriching,
+    /// The same of a document that is found by words alone: no vectors follow, and nothing that is made of them.
+    EnrichingWords,
     /// Its chunks get their vectors.
     Embedding,
     /// A model sums up what belongs together.

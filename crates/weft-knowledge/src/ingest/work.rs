@@ -6,7 +6,7 @@ mod piped;
 mod summarize;
 mod tags;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::BoxFuture;
@@ -64,7 +64,7 @@ pub(super) struct DocumentWork<'a> {
     models: WorkModels,
     plan: IngestPlan,
     lease_ms: i64,
-    /// Its pipeline wants no vectors.
+    /// Its pipeline wants no vectors, as far as this attempt has asked it; from then on the stage says so.
     words_alone: AtomicBool,
     said: Mutex<IngestReport>,
 }
@@ -188,14 +188,12 @@ impl<'a> DocumentWork<'a> {
             self.tell().await?;
             match stage {
                 IngestStage::Reading => self.read().await?,
-                IngestStage::Enriching => self.enrich_and_tag().await?,
-                // The plan is made before the pipeline runs, which alone knows that words are enough.
-                IngestStage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
+                IngestStage::Enriching | IngestStage::EnrichingWords => self.enrich_and_tag().await?,
                 IngestStage::Embedding => self.embed().await?,
                 IngestStage::Summarizing => self.summarize().await?,
                 IngestStage::Indexing => self.index().await?,
             }
-            match self.plan.next(stage) {
+            match self.after(stage) {
                 Some(next) => stage = next,
                 None => return Ok(()),
             }
@@ -337,7 +335,7 @@ impl<'a> DocumentWork<'a> {
             if let Some(error) = broken {
                 return Err(error);
             }
-            self.say(IngestStage::Enriching, part(done, count), &format!(": {done} of {count} chunks"));
+            self.say(self.stage(), part(done, count), &format!(": {done} of {count} chunks"));
         }
     }
 
