@@ -480,9 +480,16 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound` without the document.
     async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>>;
 
-    /// What is made of all documents of a dataset beside their chunks, in the order of their ids.
+    /// What is made of documents of a dataset beside their chunks, in the order of their ids: of those after one of them, at most
+    /// so many.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>>;
+    async fn extras(
+        &self,
+        dataset: &DatasetKey,
+        extra: Extra,
+        after: Option<&DocumentId>,
+        count_max: u64,
+    ) -> Result<Vec<(DocumentId, Json)>>;
 }
